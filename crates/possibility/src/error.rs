@@ -1,0 +1,172 @@
+//! What can go wrong, as data: the name of the offending quantity, its value and what was allowed.
+
+/// Result of a fallible operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Every error of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number lies outside its range (NaN always does).
+    #[error("{name} is {value}, allowed: {allowed}")]
+    OutOfRange {
+        /// The quantity.
+        name: &'static str,
+        /// The value that was given.
+        value: f64,
+        /// What is allowed, in words or interval notation.
+        allowed: &'static str,
+    },
+    /// An entry of a vector lies outside its range.
+    #[error("{name}[{index}] is {value}, allowed: {allowed}")]
+    EntryOutOfRange {
+        /// The vector.
+        name: &'static str,
+        /// Position of the entry, from 0.
+        index: usize,
+        /// The value that was given.
+        value: f64,
+        /// What is allowed, in words or interval notation.
+        allowed: &'static str,
+    },
+    /// A vector or matrix has the wrong size.
+    #[error("{name} has size {found}, expected {expected}")]
+    Dimension {
+        /// The quantity.
+        name: &'static str,
+        /// Its size.
+        found: usize,
+        /// The size it must have.
+        expected: usize,
+    },
+    /// Something that must have at least one element has none.
+    #[error("{name} is empty")]
+    Empty {
+        /// The quantity.
+        name: &'static str,
+    },
+    /// A matrix is not symmetric.
+    #[error("{name} is not symmetric: entries ({row}, {column}) and ({column}, {row}) differ")]
+    NotSymmetric {
+        /// The matrix.
+        name: &'static str,
+        /// Row of the first entry that differs from its mirror image.
+        row: usize,
+        /// Column of that entry.
+        column: usize,
+    },
+    /// A matrix is not positive definite.
+    #[error("{name} is not positive definite: its smallest eigenvalue is {smallest}")]
+    NotPositiveDefinite {
+        /// The matrix.
+        name: &'static str,
+        /// Its smallest eigenvalue.
+        smallest: f64,
+    },
+    /// The given values are no possibility function: their supremum is not 1.
+    #[error("not a possibility function: its supremum is {supremum}, expected 1")]
+    NotNormalized {
+        /// The supremum of the given values.
+        supremum: f64,
+    },
+    /// Conditioning on, or combining into, something of possibility zero.
+    #[error("{what} has possibility zero")]
+    Impossible {
+        /// What is impossible.
+        what: &'static str,
+    },
+    /// A bound could not be certified to the requested accuracy; the truth lies in `[lower, upper]`.
+    #[error("not certified ({reason}): the value lies in [{lower}, {upper}]")]
+    NotCertified {
+        /// Why the certificate failed.
+        reason: &'static str,
+        /// Certified lower end.
+        lower: f64,
+        /// Certified upper end.
+        upper: f64,
+    },
+    /// The curvature gap `H_s(η) = s(∇²ℓ̂(η) - ∇²A(η))` is not positive definite.
+    #[error(
+        "the curvature gap H_s is not positive definite: its smallest eigenvalue is {smallest}"
+    )]
+    CurvatureGap {
+        /// Smallest eigenvalue of `H_s`.
+        smallest: f64,
+    },
+    /// An iteration stopped before it converged.
+    #[error("{what} did not converge in {steps} steps: residual {residual}")]
+    NotConverged {
+        /// The iteration.
+        what: &'static str,
+        /// Steps made.
+        steps: usize,
+        /// What was left.
+        residual: f64,
+    },
+}
+
+/// `Ok(value)` if `accept(value)`, otherwise the range error. NaN must be refused by `accept`.
+pub(crate) fn check(
+    name: &'static str,
+    value: f64,
+    allowed: &'static str,
+    accept: impl FnOnce(f64) -> bool,
+) -> Result<f64> {
+    if !value.is_nan() && accept(value) {
+        Ok(value)
+    } else {
+        Err(Error::OutOfRange {
+            name,
+            value,
+            allowed,
+        })
+    }
+}
+
+/// `Ok(())` if every entry is finite.
+pub(crate) fn check_finite(name: &'static str, values: &[f64]) -> Result<()> {
+    match values.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(Error::EntryOutOfRange {
+            name,
+            index,
+            value: values[index],
+            allowed: "finite numbers",
+        }),
+    }
+}
+
+/// `Ok(())` if `found == expected`.
+pub(crate) fn check_size(name: &'static str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Error::Dimension {
+            name,
+            found,
+            expected,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_check_names_the_quantity_and_refuses_nan() {
+        let error = check("alpha", 1.5, "(0, 1]", |a| a > 0.0 && a <= 1.0).unwrap_err();
+        assert_eq!(error.to_string(), "alpha is 1.5, allowed: (0, 1]");
+        assert!(check("alpha", f64::NAN, "anything", |_| true).is_err());
+        assert_eq!(
+            check("alpha", 0.5, "(0, 1]", |a| a > 0.0 && a <= 1.0),
+            Ok(0.5)
+        );
+    }
+
+    #[test]
+    fn finite_check_names_the_entry() {
+        let error = check_finite("mode", &[1.0, f64::INFINITY]).unwrap_err();
+        assert_eq!(error.to_string(), "mode[1] is inf, allowed: finite numbers");
+    }
+}

@@ -1,0 +1,60 @@
+//! Elementary functions written so that nothing overflows and nothing cancels.
+
+/// `log(1 + e^x)`.
+pub(crate) fn softplus(x: f64) -> f64 {
+    if x > 0.0 {
+        x + (-x).exp().ln_1p()
+    } else {
+        x.exp().ln_1p()
+    }
+}
+
+/// `1 / (1 + e^-x)`.
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    if x >= 0.0 {
+        1.0 / (1.0 + (-x).exp())
+    } else {
+        let e = x.exp();
+        e / (1.0 + e)
+    }
+}
+
+/// `x log x`, continued by 0 at 0.
+pub(crate) fn x_log_x(x: f64) -> f64 {
+    if x == 0.0 { 0.0 } else { x * x.ln() }
+}
+
+/// `x log(x / y)`, continued by 0 at `x = 0` and `+∞` at `y = 0 < x`.
+pub(crate) fn x_log_ratio(x: f64, y: f64) -> f64 {
+    if x == 0.0 { 0.0 } else { x * (x / y).ln() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn softplus_and_sigmoid_survive_both_ends() {
+        assert_eq!(softplus(800.0), 800.0);
+        assert_eq!(softplus(-800.0), 0.0);
+        assert!((softplus(0.0) - std::f64::consts::LN_2).abs() < 1e-16);
+        assert_eq!(sigmoid(-800.0), 0.0);
+        assert_eq!(sigmoid(800.0), 1.0);
+        let h = 1e-6;
+        for x in [-3.0, -0.2, 0.0, 0.7, 5.0] {
+            let slope = (softplus(x + h) - softplus(x - h)) / (2.0 * h);
+            assert!(
+                (slope - sigmoid(x)).abs() < 1e-9,
+                "sigmoid is the slope of softplus at {x}"
+            );
+        }
+    }
+
+    #[test]
+    fn x_log_x_has_its_limits() {
+        assert_eq!(x_log_x(0.0), 0.0);
+        assert_eq!(x_log_ratio(0.0, 0.0), 0.0);
+        assert_eq!(x_log_ratio(0.5, 0.0), f64::INFINITY);
+        assert!((x_log_ratio(0.5, 0.25) - 0.5 * 2f64.ln()).abs() < 1e-16);
+    }
+}
