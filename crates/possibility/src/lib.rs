@@ -6,6 +6,7 @@
 //! logarithm says so in its name.
 
 pub mod error;
+pub mod family;
 pub mod function;
 mod numeric;
 pub mod set;
