@@ -5,9 +5,12 @@
 //! Variational Inference"; each module names the section it comes from, and each value that is a
 //! logarithm says so in its name.
 
+pub mod arithmetic;
+pub mod curve;
 pub mod error;
 pub mod function;
 mod numeric;
+pub mod search;
 pub mod set;
 
 pub use error::{Error, Result};
