@@ -9,6 +9,7 @@ pub mod arithmetic;
 pub mod curve;
 pub mod error;
 pub mod function;
+pub mod line;
 mod numeric;
 pub mod search;
 pub mod set;

@@ -50,7 +50,7 @@ impl Default for Search {
 }
 
 /// A certified supremum (or infimum): the true value lies between `value` and `bound`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extremum {
     /// Attained at `argument`, or the limit there if `argument` is infinite.
     pub value: f64,
@@ -58,8 +58,6 @@ pub struct Extremum {
     pub bound: f64,
     /// Where `value` was found.
     pub argument: f64,
-    /// Cells outside of which the function stays strictly short of the extremum.
-    pub candidates: Vec<Range>,
 }
 
 /// A cell with the upper bound of the function on it.
@@ -130,12 +128,10 @@ impl Search {
                 value: nothing,
                 bound: nothing,
                 argument: f64::NAN,
-                candidates: Vec::new(),
             });
         };
         let mut best = (f64::NEG_INFINITY, f64::NAN);
         let mut far_bound = f64::NEG_INFINITY;
-        let mut far_candidates = Vec::new();
         let (mut lower, mut upper) = (domain.lower(), domain.upper());
         for end in [End::Left, End::Right] {
             let (edge, other) = match end {
@@ -149,7 +145,6 @@ impl Search {
                 Beyond::Nothing(cut) => cut,
                 Beyond::Limit(cut, limit) => {
                     far_bound = far_bound.max(limit.upper);
-                    far_candidates.push((Range::point(edge), limit.upper));
                     if limit.lower > best.0 {
                         best = (limit.lower, edge);
                     }
@@ -160,7 +155,6 @@ impl Search {
                         value: f64::INFINITY,
                         bound: f64::INFINITY,
                         argument: edge,
-                        candidates: vec![Range::point(edge)],
                     });
                 }
             };
@@ -169,7 +163,7 @@ impl Search {
                 End::Right => upper = cut,
             }
         }
-        self.branch_and_bound(curve, Range::new(lower, upper), best, far_bound, &far_candidates)
+        self.branch_and_bound(curve, Range::new(lower, upper), best, far_bound)
     }
 
     /// `inf f`, see [`Self::supremum`]; `bound ≤ inf f ≤ value`, `+∞` over an empty set.
@@ -228,7 +222,6 @@ impl Search {
         domain: Range,
         mut best: (f64, f64),
         far_bound: f64,
-        far_candidates: &[(Range, f64)],
     ) -> Result<Extremum> {
         let mut heap = BinaryHeap::new();
         let mut settled: Vec<Cell> = Vec::new();
@@ -263,22 +256,9 @@ impl Search {
                 examined += 1;
             }
         }
-        let open: Vec<Cell> = heap.into_iter().chain(settled).collect();
-        let bound =
-            open.iter().map(|cell| cell.upper).fold(far_bound.max(best.0), f64::max);
-        let threshold = best.0 - self.tolerance(best.0);
-        let mut candidates: Vec<Range> = open
-            .iter()
-            .map(|cell| (cell.range, cell.upper))
-            .chain(far_candidates.iter().copied())
-            .filter(|(_, upper)| *upper >= threshold)
-            .map(|(range, _)| range)
-            .collect();
-        if candidates.is_empty() {
-            candidates.push(Range::point(best.1));
-        }
-        candidates.sort_by(|a, b| a.lower.total_cmp(&b.lower));
-        Ok(Extremum { value: best.0, bound, argument: best.1, candidates })
+        let open = heap.into_iter().chain(settled);
+        let bound = open.map(|cell| cell.upper).fold(far_bound.max(best.0), f64::max);
+        Ok(Extremum { value: best.0, bound, argument: best.1 })
     }
 
     /// Bounds the curve on a cell; a cell with a slope of one sign shrinks to its higher end.
