@@ -124,11 +124,18 @@ fn up_library(x: f64) -> f64 {
 
 impl Range {
     /// Every number.
-    pub const ALL: Self = Self { lower: f64::NEG_INFINITY, upper: f64::INFINITY };
+    pub const ALL: Self = Self {
+        lower: f64::NEG_INFINITY,
+        upper: f64::INFINITY,
+    };
 
     /// `[lower, upper]`; all numbers if an end is NaN or the ends are reversed.
     pub fn new(lower: f64, upper: f64) -> Self {
-        if lower <= upper { Self { lower, upper } } else { Self::ALL }
+        if lower <= upper {
+            Self { lower, upper }
+        } else {
+            Self::ALL
+        }
     }
 
     /// The single number `x`.
@@ -159,7 +166,10 @@ impl Range {
 
     /// The smallest range that holds both.
     pub fn hull(&self, other: &Self) -> Self {
-        Self { lower: self.lower.min(other.lower), upper: self.upper.max(other.upper) }
+        Self {
+            lower: self.lower.min(other.lower),
+            upper: self.upper.max(other.upper),
+        }
     }
 
     /// The common members of two enclosures of the same quantity.
@@ -190,7 +200,10 @@ impl Sub for Range {
 impl Neg for Range {
     type Output = Self;
     fn neg(self) -> Self {
-        Self { lower: -self.upper, upper: -self.lower }
+        Self {
+            lower: -self.upper,
+            upper: -self.lower,
+        }
     }
 }
 
@@ -244,7 +257,11 @@ impl Scalar for Range {
         if self.upper <= 0.0 {
             return Self::ALL;
         }
-        let lower = if self.lower > 0.0 { down_library(self.lower.ln()) } else { f64::NEG_INFINITY };
+        let lower = if self.lower > 0.0 {
+            down_library(self.lower.ln())
+        } else {
+            f64::NEG_INFINITY
+        };
         Self::new(lower, up_library(self.upper.ln()))
     }
 
@@ -258,7 +275,13 @@ impl Scalar for Range {
 
     fn sin_cos(self) -> (Self, Self) {
         let quarter = std::f64::consts::FRAC_PI_2;
-        (sine(self), sine(Self::new(down(self.lower + quarter), up(self.upper + quarter))))
+        (
+            sine(self),
+            sine(Self::new(
+                down(self.lower + quarter),
+                up(self.upper + quarter),
+            )),
+        )
     }
 
     fn sigmoid(self) -> Self {
@@ -268,7 +291,11 @@ impl Scalar for Range {
 
     fn sigmoid_slope(self) -> Self {
         // even and decreasing in |x|
-        let nearest = if self.contains(0.0) { 0.0 } else { self.lower.abs().min(self.upper.abs()) };
+        let nearest = if self.contains(0.0) {
+            0.0
+        } else {
+            self.lower.abs().min(self.upper.abs())
+        };
         let farthest = self.lower.abs().max(self.upper.abs());
         let lower = down_library(down_library(farthest.sigmoid_slope())).max(0.0);
         Self::new(lower, up_library(up_library(nearest.sigmoid_slope())))
@@ -280,7 +307,11 @@ impl Scalar for Range {
     }
 
     fn square(self) -> Self {
-        let nearest = if self.contains(0.0) { 0.0 } else { self.lower.abs().min(self.upper.abs()) };
+        let nearest = if self.contains(0.0) {
+            0.0
+        } else {
+            self.lower.abs().min(self.upper.abs())
+        };
         let farthest = self.lower.abs().max(self.upper.abs());
         Self::new(down(nearest * nearest).max(0.0), up(farthest * farthest))
     }
@@ -291,7 +322,10 @@ fn sine(x: Range) -> Range {
     use std::f64::consts::{FRAC_PI_2, TAU};
     /// Beyond this the argument reduction of the check below is not trusted.
     const LARGEST_ARGUMENT: f64 = 1e6;
-    let full = Range { lower: -1.0, upper: 1.0 };
+    let full = Range {
+        lower: -1.0,
+        upper: 1.0,
+    };
     if !(x.width() < TAU) || x.lower.abs() > LARGEST_ARGUMENT || x.upper.abs() > LARGEST_ARGUMENT {
         return full;
     }
@@ -302,8 +336,16 @@ fn sine(x: Range) -> Range {
         phase + first * TAU <= x.upper + slack
     };
     let (a, b) = (x.lower.sin(), x.upper.sin());
-    let lower = if holds(-FRAC_PI_2) { -1.0 } else { down_library(a.min(b)).max(-1.0) };
-    let upper = if holds(FRAC_PI_2) { 1.0 } else { up_library(a.max(b)).min(1.0) };
+    let lower = if holds(-FRAC_PI_2) {
+        -1.0
+    } else {
+        down_library(a.min(b)).max(-1.0)
+    };
+    let upper = if holds(FRAC_PI_2) {
+        1.0
+    } else {
+        up_library(a.max(b)).min(1.0)
+    };
     Range::new(lower, upper)
 }
 
@@ -509,13 +551,15 @@ impl<T: Scalar, const N: usize> Scalar for Jet<T, N> {
 
     fn softplus(self) -> Self {
         let (sigmoid, _) = self.sigmoid_pair();
-        let mut y = self.integrate(self.coefficients[0].softplus(), |_, k| sigmoid.coefficients[k]);
+        let mut y = self.integrate(self.coefficients[0].softplus(), |_, k| {
+            sigmoid.coefficients[k]
+        });
         if N > 2 {
             // the second coefficient once more, from the tight enclosure of the sigmoid's slope
             let one = self.coefficients[1];
             let slope = self.coefficients[0].sigmoid_slope();
-            y.coefficients[2] = (slope * one.square()).scale(0.5)
-                + sigmoid.coefficients[0] * self.coefficients[2];
+            y.coefficients[2] =
+                (slope * one.square()).scale(0.5) + sigmoid.coefficients[0] * self.coefficients[2];
         }
         y
     }
@@ -572,7 +616,10 @@ mod tests {
             assert!((jet.value() - f(0.0)).abs() < 1e-14);
             assert!((jet.slope() - first).abs() < 1e-7, "slope at {x}");
             assert!((jet.curvature() - second).abs() < 1e-6, "curvature at {x}");
-            assert!((24.0 * jet.coefficients[4] - fourth).abs() < 1e-2, "fourth at {x}");
+            assert!(
+                (24.0 * jet.coefficients[4] - fourth).abs() < 1e-2,
+                "fourth at {x}"
+            );
         }
     }
 

@@ -57,7 +57,13 @@ impl Tail {
     /// A tail that is exactly a polynomial of degree two.
     pub fn polynomial(quadratic: f64, linear: f64, constant: f64) -> Self {
         let zero = Range::point(0.0);
-        Self { quadratic, linear, constant, remainder: zero, remainder_slope: zero }
+        Self {
+            quadratic,
+            linear,
+            constant,
+            remainder: zero,
+            remainder_slope: zero,
+        }
     }
 
     /// Encloses the slope beyond `from`.
@@ -67,7 +73,11 @@ impl Tail {
             End::Left => Range::new(f64::NEG_INFINITY, from),
             End::Right => Range::new(from, f64::INFINITY),
         };
-        let polynomial = if q == 0.0 { Range::point(0.0) } else { Range::point(q) * reach };
+        let polynomial = if q == 0.0 {
+            Range::point(0.0)
+        } else {
+            Range::point(q) * reach
+        };
         polynomial + Range::point(self.linear) + self.remainder_slope
     }
 
@@ -242,7 +252,9 @@ impl Parabola {
     /// `center` is not finite, or `precision` not in `[0, ∞)`.
     pub fn new(center: f64, precision: f64) -> Result<Self> {
         check("center", center, "finite numbers", f64::is_finite)?;
-        check("precision", precision, "[0, inf)", |p| p >= 0.0 && p.is_finite())?;
+        check("precision", precision, "[0, inf)", |p| {
+            p >= 0.0 && p.is_finite()
+        })?;
         Ok(Self { center, precision })
     }
 
@@ -264,7 +276,11 @@ impl Formula for Parabola {
 
     fn far_out(&self, _end: End, _from: f64) -> Option<Tail> {
         let p = self.precision;
-        Some(Tail::polynomial(-0.5 * p, p * self.center, -0.5 * p * self.center * self.center))
+        Some(Tail::polynomial(
+            -0.5 * p,
+            p * self.center,
+            -0.5 * p * self.center * self.center,
+        ))
     }
 }
 
@@ -307,16 +323,29 @@ impl Formula for LogSigmoid {
         }
         // beyond `from` the argument |factor x| is at least `reach` where it has the sign of the end
         let rises = self.factor * end.sign() > 0.0;
-        let reach = if from * end.sign() > 0.0 { (self.factor * from).abs() } else { return None };
+        let reach = if from * end.sign() > 0.0 {
+            (self.factor * from).abs()
+        } else {
+            return None;
+        };
         let rest = Range::point(-reach).softplus().upper;
         let slope = (Range::point(-reach).sigmoid() * Range::point(self.factor.abs())).upper;
         // toward the rising end the value is -softplus(-|z|); toward the other it is z - softplus(-|z|)
         let linear = if rises { 0.0 } else { self.factor };
         let remainder = Range::new(-rest, 0.0);
         let toward = end.sign();
-        let remainder_slope =
-            if toward > 0.0 { Range::new(0.0, slope) } else { Range::new(-slope, 0.0) };
-        Some(Tail { quadratic: 0.0, linear, constant: 0.0, remainder, remainder_slope })
+        let remainder_slope = if toward > 0.0 {
+            Range::new(0.0, slope)
+        } else {
+            Range::new(-slope, 0.0)
+        };
+        Some(Tail {
+            quadratic: 0.0,
+            linear,
+            constant: 0.0,
+            remainder,
+            remainder_slope,
+        })
     }
 }
 
@@ -350,9 +379,20 @@ impl<F: Fn(f64) -> f64> Lipschitz<F> {
     /// # Errors
     /// `constant` is not in `[0, ∞)`, or the domain is unbounded.
     pub fn new(function: F, constant: f64, domain: Interval) -> Result<Self> {
-        check("Lipschitz constant", constant, "[0, inf)", |c| c >= 0.0 && c.is_finite())?;
-        check("domain width", domain.width(), "a bounded interval", f64::is_finite)?;
-        Ok(Self { function, constant, domain })
+        check("Lipschitz constant", constant, "[0, inf)", |c| {
+            c >= 0.0 && c.is_finite()
+        })?;
+        check(
+            "domain width",
+            domain.width(),
+            "a bounded interval",
+            f64::is_finite,
+        )?;
+        Ok(Self {
+            function,
+            constant,
+            domain,
+        })
     }
 }
 
@@ -362,11 +402,17 @@ impl<F: Fn(f64) -> f64> Curve for Lipschitz<F> {
     }
 
     fn value(&self, x: f64) -> f64 {
-        if self.domain.contains(x) { (self.function)(x) } else { f64::NEG_INFINITY }
+        if self.domain.contains(x) {
+            (self.function)(x)
+        } else {
+            f64::NEG_INFINITY
+        }
     }
 
     fn jet(&self, x: f64) -> Jet<f64, 3> {
-        Jet { coefficients: [self.value(x), f64::NAN, f64::NAN] }
+        Jet {
+            coefficients: [self.value(x), f64::NAN, f64::NAN],
+        }
     }
 
     fn enclose(&self, cell: Range) -> Jet<Range, 3> {
@@ -374,7 +420,9 @@ impl<F: Fn(f64) -> f64> Curve for Lipschitz<F> {
         let radius = (cell.upper - middle).max(middle - cell.lower).next_up();
         let value = Range::around((self.function)(middle), (self.constant * radius).next_up());
         let slope = Range::new(-self.constant, self.constant);
-        Jet { coefficients: [value, slope, Range::ALL] }
+        Jet {
+            coefficients: [value, slope, Range::ALL],
+        }
     }
 }
 
@@ -386,7 +434,10 @@ pub struct Sum<'a> {
 
 impl std::fmt::Debug for Sum<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sum").field("parts", &self.parts.len()).field("domain", &self.domain).finish()
+        f.debug_struct("Sum")
+            .field("parts", &self.parts.len())
+            .field("domain", &self.domain)
+            .finish()
     }
 }
 
@@ -398,9 +449,9 @@ impl<'a> Sum<'a> {
     pub fn new(parts: Vec<Box<dyn Curve + 'a>>) -> Result<Self> {
         let mut domain = Interval::REAL_LINE;
         for part in &parts {
-            domain = domain
-                .intersection(&part.domain())
-                .ok_or(Error::Empty { name: "common domain of the curves" })?;
+            domain = domain.intersection(&part.domain()).ok_or(Error::Empty {
+                name: "common domain of the curves",
+            })?;
         }
         Ok(Self { parts, domain })
     }
@@ -418,18 +469,93 @@ impl Curve for Sum<'_> {
         }
     }
     fn jet(&self, x: f64) -> Jet<f64, 3> {
-        self.parts.iter().fold(Jet::constant(0.0), |sum, part| sum + part.jet(x))
+        self.parts
+            .iter()
+            .fold(Jet::constant(0.0), |sum, part| sum + part.jet(x))
     }
     fn enclose(&self, cell: Range) -> Jet<Range, 3> {
-        self.parts.iter().fold(Jet::constant(0.0), |sum, part| sum + part.enclose(cell))
+        self.parts
+            .iter()
+            .fold(Jet::constant(0.0), |sum, part| sum + part.enclose(cell))
     }
     fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
-        self.parts.iter().try_fold(Jet::constant(0.0), |sum, part| Some(sum + part.series(cell)?))
+        self.parts.iter().try_fold(Jet::constant(0.0), |sum, part| {
+            Some(sum + part.series(cell)?)
+        })
     }
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
-        self.parts.iter().try_fold(Tail::polynomial(0.0, 0.0, 0.0), |sum, part| {
-            Some(sum.combine(&part.tail(end, from)?))
+        self.parts
+            .iter()
+            .try_fold(Tail::polynomial(0.0, 0.0, 0.0), |sum, part| {
+                Some(sum.combine(&part.tail(end, from)?))
+            })
+    }
+}
+
+/// The sum of two curves, on the common part of their domains; keeps the types, so that it can be owned.
+#[derive(Debug, Clone, Copy)]
+pub struct Plus<A, B> {
+    first: A,
+    second: B,
+    domain: Interval,
+}
+
+impl<A: Curve, B: Curve> Plus<A, B> {
+    /// `first + second`.
+    ///
+    /// # Errors
+    /// The domains have no common point.
+    pub fn new(first: A, second: B) -> Result<Self> {
+        let domain = first
+            .domain()
+            .intersection(&second.domain())
+            .ok_or(Error::Empty {
+                name: "common domain of the curves",
+            })?;
+        Ok(Self {
+            first,
+            second,
+            domain,
         })
+    }
+
+    /// The first summand.
+    pub fn first(&self) -> &A {
+        &self.first
+    }
+
+    /// The second summand.
+    pub fn second(&self) -> &B {
+        &self.second
+    }
+}
+
+impl<A: Curve, B: Curve> Curve for Plus<A, B> {
+    fn domain(&self) -> Interval {
+        self.domain
+    }
+    fn value(&self, x: f64) -> f64 {
+        if self.domain.contains(x) {
+            self.first.value(x) + self.second.value(x)
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        self.first.jet(x) + self.second.jet(x)
+    }
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        self.first.enclose(cell) + self.second.enclose(cell)
+    }
+    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        Some(self.first.series(cell)? + self.second.series(cell)?)
+    }
+    fn tail(&self, end: End, from: f64) -> Option<Tail> {
+        Some(
+            self.first
+                .tail(end, from)?
+                .combine(&self.second.tail(end, from)?),
+        )
     }
 }
 
@@ -449,17 +575,29 @@ impl<C: Curve> Scaled<C> {
     pub fn new(curve: C, factor: f64, offset: f64) -> Result<Self> {
         check("factor", factor, "finite numbers", f64::is_finite)?;
         check("offset", offset, "finite numbers", f64::is_finite)?;
-        Ok(Self { curve, factor, offset })
+        Ok(Self {
+            curve,
+            factor,
+            offset,
+        })
     }
 
     /// `-curve`.
     pub fn negative(curve: C) -> Self {
-        Self { curve, factor: -1.0, offset: 0.0 }
+        Self {
+            curve,
+            factor: -1.0,
+            offset: 0.0,
+        }
     }
 
     /// `curve + offset`.
     pub(crate) fn shifted(curve: C, offset: f64) -> Self {
-        Self { curve, factor: 1.0, offset }
+        Self {
+            curve,
+            factor: 1.0,
+            offset,
+        }
     }
 }
 
@@ -474,10 +612,18 @@ impl<C: Curve> Curve for Scaled<C> {
         self.curve.jet(x).scale(self.factor).shift(self.offset)
     }
     fn enclose(&self, cell: Range) -> Jet<Range, 3> {
-        self.curve.enclose(cell).scale(self.factor).shift(self.offset)
+        self.curve
+            .enclose(cell)
+            .scale(self.factor)
+            .shift(self.offset)
     }
     fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
-        Some(self.curve.series(cell)?.scale(self.factor).shift(self.offset))
+        Some(
+            self.curve
+                .series(cell)?
+                .scale(self.factor)
+                .shift(self.offset),
+        )
     }
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         let mut tail = self.curve.tail(end, from)?.scale(self.factor);
@@ -499,9 +645,9 @@ impl<C: Curve> Restricted<C> {
     /// # Errors
     /// The domain has no point in common with the curve's own.
     pub fn new(curve: C, domain: Interval) -> Result<Self> {
-        let domain = domain
-            .intersection(&curve.domain())
-            .ok_or(Error::Empty { name: "restricted domain of the curve" })?;
+        let domain = domain.intersection(&curve.domain()).ok_or(Error::Empty {
+            name: "restricted domain of the curve",
+        })?;
         Ok(Self { curve, domain })
     }
 }
@@ -511,7 +657,11 @@ impl<C: Curve> Curve for Restricted<C> {
         self.domain
     }
     fn value(&self, x: f64) -> f64 {
-        if self.domain.contains(x) { self.curve.value(x) } else { f64::NEG_INFINITY }
+        if self.domain.contains(x) {
+            self.curve.value(x)
+        } else {
+            f64::NEG_INFINITY
+        }
     }
     fn jet(&self, x: f64) -> Jet<f64, 3> {
         self.curve.jet(x)
@@ -573,7 +723,12 @@ mod tests {
         .unwrap();
         let limit = sum.tail(End::Left, -50.0).unwrap().limit().unwrap();
         assert!(limit.contains(0.5) && limit.width() < 1e-20 + 1e-15);
-        assert!(LogSigmoid::new(1.0).unwrap().tail(End::Right, -1.0).is_none());
+        assert!(
+            LogSigmoid::new(1.0)
+                .unwrap()
+                .tail(End::Right, -1.0)
+                .is_none()
+        );
     }
 
     #[test]

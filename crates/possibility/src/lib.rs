@@ -6,11 +6,13 @@
 //! logarithm says so in its name.
 
 pub mod arithmetic;
+pub mod bound;
 pub mod curve;
 pub mod error;
 pub mod function;
 pub mod line;
 mod numeric;
+pub mod posterior;
 pub mod search;
 pub mod set;
 

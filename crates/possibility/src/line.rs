@@ -5,7 +5,7 @@ use crate::arithmetic::Range;
 use crate::curve::{Curve, End, Scaled, Sum};
 use crate::error::{Error, Result, check};
 use crate::function::{Measure, Mode, Possibility};
-use crate::search::{Extremum, Search};
+use crate::search::{Extremum, Search, polish};
 use crate::set::{Interval, RealSet};
 
 /// Slopes up to this size are rounding: the curve is flat there.
@@ -55,9 +55,19 @@ impl<C: Curve> Line<C> {
     /// As [`Self::normalize`].
     pub fn normalize_with(curve: C, search: Search) -> Result<Self> {
         let found = search.supremum(&curve, Interval::REAL_LINE)?;
-        check("supremum of the log function", found.value, "finite numbers", f64::is_finite)?;
+        check(
+            "supremum of the log function",
+            found.value,
+            "finite numbers",
+            f64::is_finite,
+        )?;
         let mode = maximizers(&curve, &found, &search);
-        Ok(Self { curve, log_supremum: found.value, mode, search })
+        Ok(Self {
+            curve,
+            log_supremum: found.value,
+            mode,
+            search,
+        })
     }
 
     /// Takes a curve that is a log possibility already.
@@ -67,7 +77,9 @@ impl<C: Curve> Line<C> {
     pub fn new(curve: C) -> Result<Self> {
         let mut line = Self::normalize(curve)?;
         if line.log_supremum.abs() > NORMALIZED {
-            return Err(Error::NotNormalized { supremum: line.log_supremum.exp() });
+            return Err(Error::NotNormalized {
+                supremum: line.log_supremum.exp(),
+            });
         }
         line.log_supremum = 0.0;
         Ok(line)
@@ -121,7 +133,8 @@ impl<C: Curve> Line<C> {
             };
         }
         let level = alpha.ln() + self.log_supremum;
-        self.search.superlevel(&self.curve, level, Interval::REAL_LINE)
+        self.search
+            .superlevel(&self.curve, level, Interval::REAL_LINE)
     }
 
     /// `D_max(self ‖ other) = sup log(self / other)`, at least 0.
@@ -134,7 +147,9 @@ impl<C: Curve> Line<C> {
         if !contains_up_to_ends(&other.support(), &self.support()) {
             return Ok(f64::INFINITY);
         }
-        let found = self.search.supremum(&self.log_ratio(other)?, Interval::REAL_LINE)?;
+        let found = self
+            .search
+            .supremum(&self.log_ratio(other)?, Interval::REAL_LINE)?;
         Ok(found.value.max(0.0))
     }
 
@@ -143,7 +158,8 @@ impl<C: Curve> Line<C> {
     /// # Errors
     /// The region cannot be certified.
     pub fn active_region<D: Curve>(&self, other: &Line<D>) -> Result<RealSet> {
-        self.search.superlevel(&self.log_ratio(other)?, 0.0, Interval::REAL_LINE)
+        self.search
+            .superlevel(&self.log_ratio(other)?, 0.0, Interval::REAL_LINE)
     }
 
     /// The order `self ⪯ other`, that is `self(θ) ≤ other(θ)` everywhere.
@@ -152,16 +168,24 @@ impl<C: Curve> Line<C> {
     /// The comparison cannot be certified.
     pub fn compare<D: Curve>(&self, other: &Line<D>) -> Result<Below> {
         if !contains_up_to_ends(&other.support(), &self.support()) {
-            return Ok(Below::No { witness: None, log_excess: f64::INFINITY });
+            return Ok(Below::No {
+                witness: None,
+                log_excess: f64::INFINITY,
+            });
         }
         let ratio = self.log_ratio(other)?;
         let found = self.search.supremum(&ratio, Interval::REAL_LINE)?;
         // what floating point can tell apart from touching
         let slack = self.search.absolute + (found.bound - found.value).abs() + 1e-15;
         Ok(if found.bound <= slack {
-            Below::Yes { slack: found.bound.max(0.0) }
+            Below::Yes {
+                slack: found.bound.max(0.0),
+            }
         } else if found.value > 0.0 {
-            Below::No { witness: Some(found.argument), log_excess: found.value }
+            Below::No {
+                witness: Some(found.argument),
+                log_excess: found.value,
+            }
         } else {
             return Err(Error::NotCertified {
                 reason: "the functions touch within the accuracy of the search",
@@ -230,10 +254,16 @@ fn maximizers(curve: &dyn Curve, found: &Extremum, search: &Search) -> Mode<f64>
     for part in near_top.parts() {
         let (lower, upper) = (part.lower(), part.upper());
         if !part.is_bounded() {
-            let end = if lower.is_infinite() { End::Left } else { End::Right };
+            let end = if lower.is_infinite() {
+                End::Left
+            } else {
+                End::Right
+            };
             let from = if lower.is_infinite() { upper } else { lower };
             let flat = |end, from| {
-                curve.tail(end, from).is_some_and(|t| t.slope(end, from).width() <= SLOPE_OF_FLAT)
+                curve
+                    .tail(end, from)
+                    .is_some_and(|t| t.slope(end, from).width() <= SLOPE_OF_FLAT)
             };
             if from.is_infinite() && flat(End::Left, -1.0) && flat(End::Right, 1.0) {
                 return Mode::Everything;
@@ -245,7 +275,9 @@ fn maximizers(curve: &dyn Curve, found: &Extremum, search: &Search) -> Mode<f64>
             continue;
         }
         let over = curve.enclose(Range::new(lower, upper));
-        let quarter = curve.enclose(Range::point(0.75 * lower + 0.25 * upper)).slope();
+        let quarter = curve
+            .enclose(Range::point(0.75 * lower + 0.25 * upper))
+            .slope();
         let is_peak = lower == upper
             || over.curvature().upper < 0.0
             || quarter.lower > SLOPE_OF_FLAT
@@ -262,33 +294,6 @@ fn maximizers(curve: &dyn Curve, found: &Extremum, search: &Search) -> Mode<f64>
         [] => lone(),
         [point] => Mode::Point(point),
         _ => Mode::Finite(points),
-    }
-}
-
-/// Moves a maximizer to the zero of the slope by Newton's method, staying near the cell it was found in.
-fn polish(curve: &dyn Curve, cell: Range) -> f64 {
-    let Range { lower, upper } = cell;
-    let reach = (upper - lower).max(1e-7 * (1.0 + lower.abs()));
-    let domain = curve.domain();
-    let start = cell.middle();
-    let mut x = start;
-    for _ in 0..50 {
-        let jet = curve.jet(x);
-        let step = jet.slope() / jet.curvature();
-        if !step.is_finite() || jet.curvature() >= 0.0 {
-            break;
-        }
-        let next = domain.clamp((x - step).clamp(lower - reach, upper + reach));
-        if next == x || (next - x).abs() <= f64::EPSILON * x.abs() {
-            x = next;
-            break;
-        }
-        x = next;
-    }
-    if curve.value(x) >= curve.value(start) - 1e-15 * (1.0 + curve.value(start).abs()) {
-        x
-    } else {
-        start
     }
 }
 
@@ -348,8 +353,15 @@ mod tests {
     #[test]
     fn modes_of_every_kind() {
         assert_eq!(gaussian(1.25, 4.0).mode(), &Mode::Point(1.25));
-        assert_eq!(Line::new(Parabola::new(0.0, 0.0).unwrap()).unwrap().mode(), &Mode::Everything);
-        let waves = Line::new(Smooth(Wave { frequency: 1.0, phase: 0.0 })).unwrap();
+        assert_eq!(
+            Line::new(Parabola::new(0.0, 0.0).unwrap()).unwrap().mode(),
+            &Mode::Everything
+        );
+        let waves = Line::new(Smooth(Wave {
+            frequency: 1.0,
+            phase: 0.0,
+        }))
+        .unwrap();
         match waves.mode() {
             Mode::Finite(points) => {
                 let quarter = std::f64::consts::FRAC_PI_2;
@@ -373,7 +385,10 @@ mod tests {
     #[test]
     fn unnormalized_curves_are_refused_by_new() {
         let shifted = Scaled::new(Parabola::new(0.0, 1.0).unwrap(), 1.0, -0.5).unwrap();
-        assert!(matches!(Line::new(shifted), Err(Error::NotNormalized { .. })));
+        assert!(matches!(
+            Line::new(shifted),
+            Err(Error::NotNormalized { .. })
+        ));
         assert!((Line::normalize(shifted).unwrap().log_supremum() + 0.5).abs() < 1e-15);
         assert!(Line::normalize(Scaled::negative(Parabola::new(0.0, 1.0).unwrap())).is_err());
     }
@@ -386,8 +401,15 @@ mod tests {
                 .unwrap();
         assert_eq!(line.mode(), &Mode::Point(1.0));
         assert_eq!(line.possibility(&0.5), 0.0);
-        assert_eq!(line.possibility_of(&Interval::below(1.0).unwrap().into()).unwrap(), 0.0);
-        assert_eq!(gaussian(0.0, 1.0).max_relative_entropy(&line).unwrap(), f64::INFINITY);
+        assert_eq!(
+            line.possibility_of(&Interval::below(1.0).unwrap().into())
+                .unwrap(),
+            0.0
+        );
+        assert_eq!(
+            gaussian(0.0, 1.0).max_relative_entropy(&line).unwrap(),
+            f64::INFINITY
+        );
         // log ratio on [1, ∞) is log sup of the restricted curve, -1/2 below... so D_max is the normalizer
         let back = line.max_relative_entropy(&gaussian(0.0, 1.0)).unwrap();
         assert!((back - 0.5).abs() < 1e-12, "{back}");

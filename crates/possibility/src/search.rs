@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::arithmetic::{Range, Scalar};
-use crate::curve::{Curve, End, Scaled};
+use crate::curve::{Curve, End, SERIES_ORDER, Scaled};
 use crate::error::{Error, Result};
 use crate::set::{Interval, RealSet};
 
@@ -30,6 +30,10 @@ const FARTHEST: f64 = 1_152_921_504_606_846_976.0;
 
 /// A cell whose bound exceeds the best value by this many rounding widths cannot be improved by splitting.
 const ROUNDING_FLOOR: f64 = 4.0;
+
+/// Cells examined before the search turns to high-order Taylor bounds, which cost more but settle a function
+/// that is flat near its supremum.
+const EASY_CELLS: usize = 300;
 
 /// Accuracy and budget of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +49,11 @@ pub struct Search {
 impl Default for Search {
     /// Bracket of width `1e-13 (1 + |value|)` within 400,000 cells.
     fn default() -> Self {
-        Self { absolute: 1e-13, relative: 1e-13, cells: 400_000 }
+        Self {
+            absolute: 1e-13,
+            relative: 1e-13,
+            cells: 400_000,
+        }
     }
 }
 
@@ -173,10 +181,20 @@ impl Search {
     pub fn infimum(&self, curve: &dyn Curve, over: Interval) -> Result<Extremum> {
         let mirrored = Scaled::negative(curve);
         match self.supremum(&mirrored, over) {
-            Ok(found) => Ok(Extremum { value: -found.value, bound: -found.bound, ..found }),
-            Err(Error::NotCertified { reason, lower, upper }) => {
-                Err(Error::NotCertified { reason, lower: -upper, upper: -lower })
-            }
+            Ok(found) => Ok(Extremum {
+                value: -found.value,
+                bound: -found.bound,
+                ..found
+            }),
+            Err(Error::NotCertified {
+                reason,
+                lower,
+                upper,
+            }) => Err(Error::NotCertified {
+                reason,
+                lower: -upper,
+                upper: -lower,
+            }),
             Err(error) => Err(error),
         }
     }
@@ -228,9 +246,10 @@ impl Search {
         for x in [domain.lower, domain.upper] {
             improve(curve, x, &mut best);
         }
-        heap.push(self.examine(curve, domain, &mut best));
+        heap.push(self.examine(curve, domain, false, &mut best));
         let mut examined = 1;
         while let Some(top) = heap.peek() {
+            let stubborn = examined > EASY_CELLS;
             if top.upper <= best.0 + self.tolerance(best.0) {
                 break;
             }
@@ -249,24 +268,45 @@ impl Search {
                 settled.push(top);
                 continue;
             }
-            for half in
-                [Range::new(top.range.lower, middle), Range::new(middle, top.range.upper)]
-            {
-                heap.push(self.examine(curve, half, &mut best));
+            for half in [
+                Range::new(top.range.lower, middle),
+                Range::new(middle, top.range.upper),
+            ] {
+                heap.push(self.examine(curve, half, stubborn, &mut best));
                 examined += 1;
             }
         }
+        if best.1.is_finite() {
+            let peak = polish(curve, Range::point(best.1)).clamp(domain.lower, domain.upper);
+            improve(curve, peak, &mut best);
+        }
         let open = heap.into_iter().chain(settled);
-        let bound = open.map(|cell| cell.upper).fold(far_bound.max(best.0), f64::max);
-        Ok(Extremum { value: best.0, bound, argument: best.1 })
+        let bound = open
+            .map(|cell| cell.upper)
+            .fold(far_bound.max(best.0), f64::max);
+        Ok(Extremum {
+            value: best.0,
+            bound,
+            argument: best.1,
+        })
     }
 
     /// Bounds the curve on a cell; a cell with a slope of one sign shrinks to its higher end.
-    fn examine(&self, curve: &dyn Curve, cell: Range, best: &mut (f64, f64)) -> Cell {
+    fn examine(
+        &self,
+        curve: &dyn Curve,
+        cell: Range,
+        stubborn: bool,
+        best: &mut (f64, f64),
+    ) -> Cell {
         let over = curve.enclose(cell);
         let slope = over.slope();
         if slope.lower >= 0.0 || slope.upper <= 0.0 {
-            let end = if slope.lower >= 0.0 { cell.upper } else { cell.lower };
+            let end = if slope.lower >= 0.0 {
+                cell.upper
+            } else {
+                cell.lower
+            };
             improve(curve, end, best);
             let at = curve.enclose(Range::point(end)).value();
             return Cell {
@@ -281,8 +321,23 @@ impl Search {
         let step = cell - Range::point(middle);
         let first = at.value() + slope * step;
         let second = at.value() + at.slope() * step + over.coefficients[2] * step.square();
-        let upper = over.value().upper.min(first.upper).min(second.upper);
-        Cell { range: cell, upper, rounding: at.value().width() }
+        let mut upper = over.value().upper.min(first.upper).min(second.upper);
+        if stubborn
+            && let (Some(near), Some(far)) =
+                (curve.series(Range::point(middle)), curve.series(cell))
+        {
+            // Taylor polynomial at the middle, remainder from the whole cell, by Horner's rule
+            let mut sum = far.coefficients[SERIES_ORDER - 1];
+            for coefficient in near.coefficients[..SERIES_ORDER - 1].iter().rev() {
+                sum = *coefficient + sum * step;
+            }
+            upper = upper.min(sum.upper);
+        }
+        Cell {
+            range: cell,
+            upper,
+            rounding: at.value().width(),
+        }
     }
 
     /// The set `{x ∈ over : f(x) ≥ level}`.
@@ -420,6 +475,33 @@ fn improve(curve: &dyn Curve, x: f64, best: &mut (f64, f64)) {
     }
 }
 
+/// Moves a maximizer to the zero of the slope by Newton's method, staying near the cell it was found in.
+pub(crate) fn polish(curve: &dyn Curve, cell: Range) -> f64 {
+    let Range { lower, upper } = cell;
+    let reach = (upper - lower).max(1e-7 * (1.0 + lower.abs()));
+    let domain = curve.domain();
+    let start = cell.middle();
+    let mut x = start;
+    for _ in 0..50 {
+        let jet = curve.jet(x);
+        let step = jet.slope() / jet.curvature();
+        if !step.is_finite() || jet.curvature() >= 0.0 {
+            break;
+        }
+        let next = domain.clamp((x - step).clamp(lower - reach, upper + reach));
+        if next == x || (next - x).abs() <= f64::EPSILON * x.abs() {
+            x = next;
+            break;
+        }
+        x = next;
+    }
+    if curve.value(x) >= curve.value(start) - 1e-15 * (1.0 + curve.value(start).abs()) {
+        x
+    } else {
+        start
+    }
+}
+
 /// The last point on the way from `inside` to `outside` at which a monotone curve is at the level or above.
 fn crossing(curve: &dyn Curve, level: f64, inside: f64, outside: f64) -> f64 {
     if curve.value(outside) >= level {
@@ -504,10 +586,24 @@ mod tests {
             Box::new(Scaled::negative(Parabola::new(0.3, 2.0).unwrap())),
         ])
         .unwrap();
-        assert_eq!(search.supremum(&up, Interval::REAL_LINE).unwrap().value, f64::INFINITY);
-        assert!(search.infimum(&up, Interval::REAL_LINE).unwrap().value.is_finite());
+        assert_eq!(
+            search.supremum(&up, Interval::REAL_LINE).unwrap().value,
+            f64::INFINITY
+        );
+        assert!(
+            search
+                .infimum(&up, Interval::REAL_LINE)
+                .unwrap()
+                .value
+                .is_finite()
+        );
         // equal precisions: linear tails, finite only for a range of centers, a limit at the edge
-        for (center, expected) in [(0.0, 0.0), (-1.0, 0.5), (0.5, f64::INFINITY), (-1.5, f64::INFINITY)] {
+        for (center, expected) in [
+            (0.0, 0.0),
+            (-1.0, 0.5),
+            (0.5, f64::INFINITY),
+            (-1.5, f64::INFINITY),
+        ] {
             let curve = Sum::new(vec![
                 Box::new(logistic),
                 Box::new(Parabola::new(0.0, 1.0).unwrap()),
@@ -531,7 +627,9 @@ mod tests {
                 -x.square()
             }
         }
-        let error = Search::default().supremum(&Smooth(Bump), Interval::REAL_LINE).unwrap_err();
+        let error = Search::default()
+            .supremum(&Smooth(Bump), Interval::REAL_LINE)
+            .unwrap_err();
         assert!(matches!(error, Error::NotCertified { .. }), "{error}");
         let bounded = Interval::closed(-3.0, 2.0).unwrap();
         assert!(Search::default().supremum(&Smooth(Bump), bounded).is_ok());
@@ -541,22 +639,33 @@ mod tests {
     fn a_lipschitz_curve_is_searched_to_a_coarser_tolerance() {
         let domain = Interval::closed(-2.0, 2.0).unwrap();
         let tent = Lipschitz::new(|x: f64| -(x - 0.3).abs(), 1.0, domain).unwrap();
-        let search = Search { absolute: 1e-9, relative: 0.0, cells: 100_000 };
+        let search = Search {
+            absolute: 1e-9,
+            relative: 0.0,
+            cells: 100_000,
+        };
         let found = search.supremum(&tent, domain).unwrap();
         assert!(found.value <= 0.0 && found.bound >= 0.0 && found.bound - found.value <= 1e-9);
         // a flat top costs cells in proportion to 1/tolerance: refused, with the bracket
         let flat = Lipschitz::new(|_| 0.0, 1.0, domain).unwrap();
-        assert!(matches!(search.supremum(&flat, domain), Err(Error::NotCertified { .. })));
+        assert!(matches!(
+            search.supremum(&flat, domain),
+            Err(Error::NotCertified { .. })
+        ));
     }
 
     #[test]
     fn empty_and_single_point_domains() {
         let curve = Parabola::new(0.0, 1.0).unwrap();
-        let at = Search::default().supremum(&curve, Interval::point(2.0).unwrap()).unwrap();
+        let at = Search::default()
+            .supremum(&curve, Interval::point(2.0).unwrap())
+            .unwrap();
         assert!((at.value + 2.0).abs() < 1e-14 && at.argument == 2.0);
         let restricted =
             crate::curve::Restricted::new(curve, Interval::at_least(1.0).unwrap()).unwrap();
-        let none = Search::default().supremum(&restricted, Interval::at_most(0.0).unwrap()).unwrap();
+        let none = Search::default()
+            .supremum(&restricted, Interval::at_most(0.0).unwrap())
+            .unwrap();
         assert_eq!(none.value, f64::NEG_INFINITY);
     }
 }
