@@ -1,5 +1,6 @@
 //! Exponential-family likelihoods with one natural parameter and `T(x) = x`, in plain numbers. Paper: Section 4.
 
+use std::fmt;
 use std::sync::Arc;
 
 use faer::Mat;
@@ -21,7 +22,7 @@ use crate::set::Interval;
 /// let divergence = Poisson.divergence(2.0, 0.0);
 /// assert!((divergence - (Poisson.log_partition(0.0) + Poisson.dual(2.0))).abs() < 1e-15);
 /// ```
-pub trait ScalarFamily {
+pub trait ScalarFamily: fmt::Debug {
     /// The family's name, as the command line has it.
     fn name(&self) -> &'static str;
 

@@ -8,7 +8,9 @@ use std::ops::RangeInclusive;
 
 use super::{ExponentialForm, check_alpha};
 use crate::error::{Result, check};
-use crate::family::special::{deviance, log_factorial, stirling_remainder_difference};
+use crate::family::special::{
+    deviance, deviance_from_gap, log_factorial, stirling_remainder_difference,
+};
 use crate::function::{Measure, Mode, Possibility};
 use crate::set::RealSet;
 
@@ -196,9 +198,16 @@ impl Possibility for PoissonStyle {
             return sum.min(0.0);
         }
         // log α^k/k! = -(k log(k/α) - k + α) + α - remainder(k), and the same at the floor
+        // counts beyond 2^53 are no longer f64, their distance to the floor still is
+        let rest = self.rate - self.rate.floor();
+        let gap = if k > floor {
+            (k - floor) as f64 - rest
+        } else {
+            -((floor - k) as f64) - rest
+        };
         let (k, floor) = (k as f64, floor as f64);
         deviance(floor, self.rate)
-            - deviance(k, self.rate)
+            - deviance_from_gap(k, self.rate, gap)
             - stirling_remainder_difference(k, floor)
     }
 }
