@@ -15,6 +15,7 @@ mod numeric;
 pub mod posterior;
 pub mod search;
 pub mod set;
+pub mod tight;
 
 pub use error::{Error, Result};
 pub use function::{Measure, Mode, Possibility, Uninformative};
