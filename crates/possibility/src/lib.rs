@@ -7,8 +7,11 @@
 
 pub mod error;
 pub mod function;
+mod linear;
+pub mod normal;
 mod numeric;
 pub mod set;
 
 pub use error::{Error, Result};
 pub use function::{Measure, Mode, Possibility, Uninformative};
+pub use normal::{Ellipsoid, Normal};

@@ -1,0 +1,730 @@
+//! Normal possibility function `N̄(θ; μ, Σ) = exp(-½(θ-μ)ᵀΣ⁻¹(θ-μ))` on ℝᵈ: mode `μ`, covariance `Σ ≻ 0`,
+//! precision `Σ⁻¹`, supremum 1. Paper: Section 2, appendices "More on Possibility Theory" and "Discussion on
+//! Max-Relative Entropy".
+//!
+//! | operation | result |
+//! |---|---|
+//! | sup over the other coordinates | `N̄(μ_a, Σ_aa)`: [`Normal::marginal`] |
+//! | conditional on `θ_b = x` | `N̄(μ_a + Σ_abΣ_bb⁻¹(x-μ_b), Σ_aa - Σ_abΣ_bb⁻¹Σ_ba)`: [`Normal::conditional`] |
+//! | product over its supremum | `N̄(·, (Σ₁⁻¹+Σ₂⁻¹)⁻¹)`, log sup `-½dᵀ(Σ₁+Σ₂)⁻¹d`: [`Normal::fuse`] |
+//! | image under `θ ↦ Aθ+b` | `N̄(Aμ+b, AΣAᵀ)`: [`Normal::affine_image`] |
+//! | `{θ : f(θ) ≥ α}` | an [`Ellipsoid`]: [`Normal::alpha_cut`] |
+//! | `D_max(g‖f)` | `½dᵀ(Σ_f-Σ_g)⁻¹d` or `+∞`: [`Normal::max_relative_entropy`] |
+//!
+//! A normal keeps the matrix it was given, covariance or precision, together with its Cholesky factor; the
+//! other matrix is computed once, when it is first asked for.
+
+use std::sync::OnceLock;
+
+use faer::{Mat, MatRef};
+
+use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::function::{Mode, Possibility};
+use crate::linear;
+use crate::set::Interval;
+
+/// Which matrix a normal was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Covariance,
+    Precision,
+}
+
+impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Covariance => "covariance",
+            Self::Precision => "precision",
+        }
+    }
+}
+
+/// The normal possibility function in any dimension.
+///
+/// ```
+/// use faer::mat;
+/// use possibility::{Normal, Possibility};
+///
+/// let f = Normal::new([1.0, -1.0], mat![[2.0, 0.5], [0.5, 1.0]])?;
+/// assert_eq!(f.possibility(&[1.0, -1.0]), 1.0);
+/// // the sup-marginal of the first coordinate has the first diagonal entry as its variance
+/// let first = f.marginal(&[0])?;
+/// assert_eq!(first.log_possibility(&[3.0]), -1.0);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Normal {
+    mode: Vec<f64>,
+    form: Form,
+    /// Covariance or precision, as `form` says.
+    matrix: Mat<f64>,
+    /// Lower Cholesky factor of `matrix`.
+    factor: Mat<f64>,
+    /// Inverse of `matrix`, on demand.
+    inverse: OnceLock<Mat<f64>>,
+}
+
+/// Equal when given equal modes and equal matrices in the same form.
+impl PartialEq for Normal {
+    fn eq(&self, other: &Self) -> bool {
+        self.mode == other.mode && self.form == other.form && self.matrix == other.matrix
+    }
+}
+
+impl Normal {
+    /// `N̄(mode, covariance)`.
+    ///
+    /// # Errors
+    /// No coordinate, a number that is not finite, sizes that differ, a covariance that is not symmetric
+    /// (beyond rounding) or not positive definite (in `f64`).
+    pub fn new(mode: impl Into<Vec<f64>>, covariance: Mat<f64>) -> Result<Self> {
+        Self::build(mode.into(), Form::Covariance, covariance)
+    }
+
+    /// `N̄(mode, precision⁻¹)`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    ///
+    /// ```
+    /// use faer::mat;
+    /// use possibility::{Normal, Possibility};
+    /// let f = Normal::from_precision([0.0, 0.0], mat![[2.0, 1.0], [1.0, 3.0]])?;
+    /// assert!((f.log_possibility(&[1.0, -1.0]) + 1.5).abs() < 1e-15);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn from_precision(mode: impl Into<Vec<f64>>, precision: Mat<f64>) -> Result<Self> {
+        Self::build(mode.into(), Form::Precision, precision)
+    }
+
+    /// `exp(-(x - mode)² / (2 variance))` on the line.
+    ///
+    /// # Errors
+    /// A mode that is not finite, or a variance outside `(0, +∞)`.
+    pub fn univariate(mode: f64, variance: f64) -> Result<Self> {
+        check("variance", variance, "(0, inf)", |v| {
+            v > 0.0 && v.is_finite()
+        })?;
+        Self::new([mode], Mat::from_fn(1, 1, |_, _| variance))
+    }
+
+    /// `exp(-½ precision |θ - mode|²)`.
+    ///
+    /// # Errors
+    /// No coordinate, a mode that is not finite, or a precision outside `(0, +∞)`.
+    pub fn isotropic(mode: impl Into<Vec<f64>>, precision: f64) -> Result<Self> {
+        let mode = mode.into();
+        check("precision", precision, "(0, inf)", |p| {
+            p > 0.0 && p.is_finite()
+        })?;
+        let matrix = Mat::from_fn(
+            mode.len(),
+            mode.len(),
+            |i, j| {
+                if i == j { precision } else { 0.0 }
+            },
+        );
+        Self::from_precision(mode, matrix)
+    }
+
+    /// `exp(-½ Σᵢ precisionᵢ (θᵢ - modeᵢ)²)`.
+    ///
+    /// # Errors
+    /// No coordinate, sizes that differ, a mode that is not finite, or a precision outside `(0, +∞)`.
+    pub fn diagonal(mode: impl Into<Vec<f64>>, precisions: &[f64]) -> Result<Self> {
+        let mode = mode.into();
+        check_size("precisions", precisions.len(), mode.len())?;
+        if let Some(index) = precisions.iter().position(|&p| !(p > 0.0 && p.is_finite())) {
+            return Err(Error::EntryOutOfRange {
+                name: "precisions",
+                index,
+                value: precisions[index],
+                allowed: "(0, inf)",
+            });
+        }
+        let matrix = Mat::from_fn(mode.len(), mode.len(), |i, j| {
+            if i == j { precisions[i] } else { 0.0 }
+        });
+        Self::from_precision(mode, matrix)
+    }
+
+    fn build(mode: Vec<f64>, form: Form, matrix: Mat<f64>) -> Result<Self> {
+        if mode.is_empty() {
+            return Err(Error::Empty { name: "mode" });
+        }
+        check_finite("mode", &mode)?;
+        let matrix = linear::symmetric(form.name(), matrix, mode.len())?;
+        let factor = linear::cholesky(form.name(), matrix.as_ref())?;
+        Ok(Self {
+            mode,
+            form,
+            matrix,
+            factor,
+            inverse: OnceLock::new(),
+        })
+    }
+
+    /// Number of coordinates `d`.
+    pub fn dimension(&self) -> usize {
+        self.mode.len()
+    }
+
+    /// `E*[θ] = μ`, the only maximizer.
+    pub fn mode(&self) -> &[f64] {
+        &self.mode
+    }
+
+    /// `E*[θ]` as the set it is in general, so that `E*[T(θ)] = T(E*[θ])` reads
+    /// `f.expected_value().transform(T)`.
+    pub fn expected_value(&self) -> Mode<Vec<f64>> {
+        Mode::Point(self.mode.clone())
+    }
+
+    /// Precision `ℐ_f = -∇² log f(μ) = Σ⁻¹`, `[d, d]`.
+    pub fn precision(&self) -> MatRef<'_, f64> {
+        match self.form {
+            Form::Precision => self.matrix.as_ref(),
+            Form::Covariance => self.inverse(),
+        }
+    }
+
+    /// Covariance `Σ`, `[d, d]`.
+    pub fn covariance(&self) -> MatRef<'_, f64> {
+        match self.form {
+            Form::Covariance => self.matrix.as_ref(),
+            Form::Precision => self.inverse(),
+        }
+    }
+
+    fn inverse(&self) -> MatRef<'_, f64> {
+        self.inverse
+            .get_or_init(|| {
+                if self.is_diagonal() {
+                    let d = self.dimension();
+                    Mat::from_fn(d, d, |i, j| {
+                        if i == j {
+                            1.0 / self.matrix[(i, i)]
+                        } else {
+                            0.0
+                        }
+                    })
+                } else {
+                    linear::inverse(self.factor.as_ref())
+                }
+            })
+            .as_ref()
+    }
+
+    /// Whether the coordinates are independent: the matrix is diagonal.
+    pub fn is_diagonal(&self) -> bool {
+        let d = self.dimension();
+        (0..d).all(|i| (0..i).all(|j| self.matrix[(i, j)] == 0.0))
+    }
+
+    /// `(θ-μ)ᵀΣ⁻¹(θ-μ)`, the squared Mahalanobis distance to the mode.
+    ///
+    /// # Panics
+    /// `point` has another dimension.
+    pub fn squared_distance(&self, point: &[f64]) -> f64 {
+        assert_eq!(point.len(), self.dimension(), "dimension of the point");
+        if point.iter().any(|x| x.is_infinite()) {
+            return f64::INFINITY;
+        }
+        let offset = difference(point, &self.mode);
+        self.squared_norm(&offset)
+    }
+
+    /// `vᵀΣ⁻¹v`.
+    pub(crate) fn squared_norm(&self, v: &[f64]) -> f64 {
+        if let [x] = v {
+            // no detour over the square root on the line
+            return match self.form {
+                Form::Covariance => x * (x / self.matrix[(0, 0)]),
+                Form::Precision => x * (x * self.matrix[(0, 0)]),
+            };
+        }
+        let root = self.whiten(v);
+        linear::dot(&root, &root)
+    }
+
+    /// A vector of length `√(vᵀΣ⁻¹v)`, linear in `v`.
+    pub(crate) fn whiten(&self, v: &[f64]) -> Vec<f64> {
+        match self.form {
+            Form::Covariance => {
+                let mut root = v.to_vec();
+                linear::solve_lower(self.factor.as_ref(), &mut root);
+                root
+            }
+            Form::Precision => linear::multiply_upper(self.factor.as_ref(), v),
+        }
+    }
+
+    /// `aᵀΣa`, the variance of the linear form `aᵀθ`.
+    pub(crate) fn variance_along(&self, a: &[f64]) -> f64 {
+        let root = match self.form {
+            Form::Covariance => linear::multiply_upper(self.factor.as_ref(), a),
+            Form::Precision => {
+                let mut root = a.to_vec();
+                linear::solve_lower(self.factor.as_ref(), &mut root);
+                root
+            }
+        };
+        linear::dot(&root, &root)
+    }
+
+    /// `Σ⁻¹v`.
+    pub(crate) fn precision_times(&self, v: &[f64]) -> Vec<f64> {
+        match self.form {
+            Form::Covariance => linear::solve(self.factor.as_ref(), v),
+            Form::Precision => linear::multiply(self.matrix.as_ref(), v),
+        }
+    }
+
+    /// `∇ log f(θ) = -Σ⁻¹(θ-μ)`.
+    ///
+    /// # Errors
+    /// `point` has another dimension or is not finite.
+    pub fn log_gradient(&self, point: &[f64]) -> Result<Vec<f64>> {
+        self.check_point("point", point)?;
+        check_finite("point", point)?;
+        Ok(self.precision_times(&difference(&self.mode, point)))
+    }
+
+    /// `Ok(())` if the point has the right dimension and no NaN.
+    pub(crate) fn check_point(&self, name: &'static str, point: &[f64]) -> Result<()> {
+        check_size(name, point.len(), self.dimension())?;
+        match point.iter().position(|x| x.is_nan()) {
+            None => Ok(()),
+            Some(index) => Err(Error::EntryOutOfRange {
+                name,
+                index,
+                value: point[index],
+                allowed: "numbers",
+            }),
+        }
+    }
+
+    /// `Ok(())` if the indices are distinct coordinates, at least one.
+    fn check_coordinates(&self, coordinates: &[usize]) -> Result<()> {
+        if coordinates.is_empty() {
+            return Err(Error::Empty {
+                name: "coordinates",
+            });
+        }
+        for (index, &i) in coordinates.iter().enumerate() {
+            if i >= self.dimension() || coordinates[..index].contains(&i) {
+                return Err(Error::EntryOutOfRange {
+                    name: "coordinates",
+                    index,
+                    value: i as f64,
+                    allowed: "distinct integers in 0..dimension",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The coordinates that are not listed, in increasing order.
+    fn others(&self, coordinates: &[usize]) -> Vec<usize> {
+        (0..self.dimension())
+            .filter(|i| !coordinates.contains(i))
+            .collect()
+    }
+
+    /// `M_aa - M_ab M_bb⁻¹ M_ba` and `M_bb`'s factor.
+    fn schur(&self, a: &[usize], b: &[usize]) -> Result<(Mat<f64>, Mat<f64>)> {
+        let m = self.matrix.as_ref();
+        let factor = linear::cholesky(self.form.name(), linear::block(m, b, b).as_ref())?;
+        let root = linear::solve_lower_matrix(factor.as_ref(), linear::block(m, b, a).as_ref());
+        let complement = linear::block(m, a, a) - linear::gram(root.as_ref());
+        Ok((complement, factor))
+    }
+
+    /// Sup-marginal `f_a(θ_a) = sup_{θ_b} f(θ_a, θ_b)` of the listed coordinates, in the listed order.
+    ///
+    /// # Errors
+    /// The list is empty, repeats a coordinate or names one that does not exist.
+    pub fn marginal(&self, coordinates: &[usize]) -> Result<Self> {
+        self.check_coordinates(coordinates)?;
+        let mode: Vec<f64> = coordinates.iter().map(|&i| self.mode[i]).collect();
+        let others = self.others(coordinates);
+        let matrix = if self.form == Form::Covariance || others.is_empty() {
+            linear::block(self.matrix.as_ref(), coordinates, coordinates)
+        } else {
+            self.schur(coordinates, &others)?.0
+        };
+        Self::build(mode, self.form, matrix)
+    }
+
+    /// Conditional `f(θ_a | θ_b = values) = f(θ_a, values) / sup_{θ_a} f(θ_a, values)` given the listed
+    /// coordinates `b`; the result is over the remaining ones, in increasing order.
+    ///
+    /// # Errors
+    /// The list is not one of distinct coordinates, leaves none free, or `values` does not fit or is not finite.
+    ///
+    /// ```
+    /// use faer::mat;
+    /// use possibility::Normal;
+    /// let f = Normal::new([1.0, -1.0], mat![[2.0, 0.5], [0.5, 1.0]])?;
+    /// let given = f.conditional(&[1], &[1.0])?;
+    /// assert_eq!(given.mode(), &[2.0]); // 1 + 0.5 / 1 · 2
+    /// assert_eq!(given.covariance()[(0, 0)], 1.75); // 2 - 0.5² / 1
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn conditional(&self, coordinates: &[usize], values: &[f64]) -> Result<Self> {
+        self.check_coordinates(coordinates)?;
+        check_size("values", values.len(), coordinates.len())?;
+        check_finite("values", values)?;
+        let free = self.others(coordinates);
+        if free.is_empty() {
+            return Err(Error::Empty {
+                name: "free coordinates",
+            });
+        }
+        let shift: Vec<f64> = coordinates
+            .iter()
+            .zip(values)
+            .map(|(&i, x)| x - self.mode[i])
+            .collect();
+        let cross = linear::block(self.matrix.as_ref(), &free, coordinates);
+        let (matrix, move_by) = match self.form {
+            Form::Covariance => {
+                let (matrix, factor) = self.schur(&free, coordinates)?;
+                let weights = linear::solve(factor.as_ref(), &shift);
+                (matrix, linear::multiply(cross.as_ref(), &weights))
+            }
+            Form::Precision => {
+                let matrix = linear::block(self.matrix.as_ref(), &free, &free);
+                let factor = linear::cholesky(self.form.name(), matrix.as_ref())?;
+                let pull: Vec<f64> = linear::multiply(cross.as_ref(), &shift)
+                    .iter()
+                    .map(|v| -v)
+                    .collect();
+                (matrix, linear::solve(factor.as_ref(), &pull))
+            }
+        };
+        let mode: Vec<f64> = free
+            .iter()
+            .zip(&move_by)
+            .map(|(&i, m)| self.mode[i] + m)
+            .collect();
+        Self::build(mode, self.form, matrix)
+    }
+
+    /// The product `f₁f₂` over its supremum, and the log of that supremum: the log consistency
+    /// `log sup f₁f₂ = -½dᵀ(Σ₁+Σ₂)⁻¹d ≤ 0` with `d = μ₁-μ₂`, far below 0 when the two are in conflict.
+    ///
+    /// # Errors
+    /// The dimensions differ, or the sum of the matrices is not positive definite in `f64`.
+    ///
+    /// ```
+    /// use possibility::Normal;
+    /// let f = Normal::univariate(0.0, 1.0)?;
+    /// let g = Normal::univariate(4.0, 3.0)?;
+    /// let (both, log_consistency) = f.fuse(&g)?;
+    /// assert!((both.mode()[0] - 1.0).abs() < 1e-15);
+    /// assert!((both.covariance()[(0, 0)] - 0.75).abs() < 1e-15);
+    /// assert!((log_consistency + 2.0).abs() < 1e-15); // -½ · 16 / 4
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn fuse(&self, other: &Self) -> Result<(Self, f64)> {
+        check_size(
+            "dimension of the other normal",
+            other.dimension(),
+            self.dimension(),
+        )?;
+        let gap = difference(&other.mode, &self.mode);
+        let (form, matrix, move_by) =
+            if (self.form, other.form) == (Form::Covariance, Form::Covariance) {
+                let sum = &self.matrix + &other.matrix;
+                let factor = linear::cholesky("sum of covariances", sum.as_ref())?;
+                // the parallel sum Σ₁(Σ₁+Σ₂)⁻¹Σ₂ has no cancellation
+                let left = linear::solve_lower_matrix(factor.as_ref(), self.matrix.as_ref());
+                let right = linear::solve_lower_matrix(factor.as_ref(), other.matrix.as_ref());
+                let product = left.transpose() * &right;
+                let matrix = Mat::from_fn(gap.len(), gap.len(), |i, j| {
+                    0.5 * product[(i, j)] + 0.5 * product[(j, i)]
+                });
+                let weights = linear::solve(factor.as_ref(), &gap);
+                let move_by = linear::multiply(self.matrix.as_ref(), &weights);
+                (Form::Covariance, matrix, move_by)
+            } else {
+                let matrix = self.precision() + other.precision();
+                let factor = linear::cholesky("sum of precisions", matrix.as_ref())?;
+                let move_by = linear::solve(factor.as_ref(), &other.precision_times(&gap));
+                (Form::Precision, matrix, move_by)
+            };
+        let mode: Vec<f64> = self.mode.iter().zip(&move_by).map(|(m, v)| m + v).collect();
+        // the value of the product at its mode: errors of the mode enter only squared
+        let log_consistency = -0.5 * (self.squared_distance(&mode) + other.squared_distance(&mode));
+        Ok((Self::build(mode, form, matrix)?, log_consistency))
+    }
+
+    /// Image `N̄(Aμ+b, AΣAᵀ)` under `θ ↦ Aθ+b`: `y ↦ sup {f(θ) : Aθ+b = y}`, with
+    /// `E*[Aθ+b] = A E*[θ] + b`. `matrix` is `[rows, d]`, `offset` has `rows` entries.
+    ///
+    /// # Errors
+    /// Sizes that do not fit, numbers that are not finite, or a matrix without full row rank (the image is
+    /// then no normal on the whole space).
+    pub fn affine_image(&self, matrix: MatRef<'_, f64>, offset: &[f64]) -> Result<Self> {
+        check_size("columns of the map", matrix.ncols(), self.dimension())?;
+        check_size("offset", offset.len(), matrix.nrows())?;
+        check_finite("offset", offset)?;
+        for j in 0..matrix.ncols() {
+            for i in 0..matrix.nrows() {
+                check("map", matrix[(i, j)], "finite numbers", f64::is_finite)?;
+            }
+        }
+        let image = linear::multiply(matrix, &self.mode);
+        let mode: Vec<f64> = image.iter().zip(offset).map(|(y, b)| y + b).collect();
+        let root = match self.form {
+            Form::Covariance => self.factor.transpose() * matrix.transpose(),
+            Form::Precision => linear::solve_lower_matrix(self.factor.as_ref(), matrix.transpose()),
+        };
+        Self::build(mode, Form::Covariance, linear::gram(root.as_ref()))
+    }
+
+    /// The joint function `f(θ)g(ψ)` of independent `θ` and `ψ`, on `ℝ^{d+d'}`.
+    ///
+    /// # Errors
+    /// None but those of a matrix that is not positive definite in `f64` once inverted.
+    pub fn independent_product(&self, other: &Self) -> Result<Self> {
+        let mode: Vec<f64> = self.mode.iter().chain(&other.mode).copied().collect();
+        let (form, first, second) = if self.form == other.form {
+            (self.form, self.matrix.as_ref(), other.matrix.as_ref())
+        } else {
+            (Form::Precision, self.precision(), other.precision())
+        };
+        let d = self.dimension();
+        let matrix = Mat::from_fn(mode.len(), mode.len(), |i, j| match (i < d, j < d) {
+            (true, true) => first[(i, j)],
+            (false, false) => second[(i - d, j - d)],
+            _ => 0.0,
+        });
+        Self::build(mode, form, matrix)
+    }
+
+    /// α-cut `{θ : f(θ) ≥ α}`, an ellipsoid around the mode.
+    ///
+    /// # Errors
+    /// `alpha` outside `(0, 1]`.
+    ///
+    /// ```
+    /// use possibility::Normal;
+    /// let f = Normal::diagonal([1.0, 0.0], &[1.0, 4.0])?;
+    /// let cut = f.alpha_cut((-2.0f64).exp())?; // radius √(2 · 2)
+    /// assert!(cut.contains(&[2.9, 0.0]) && !cut.contains(&[3.1, 0.0]));
+    /// let extents = cut.extents();
+    /// assert!((extents[0].upper() - 3.0).abs() < 1e-15);
+    /// assert!((extents[1].upper() - 1.0).abs() < 1e-15);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn alpha_cut(&self, alpha: f64) -> Result<Ellipsoid> {
+        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        self.log_alpha_cut(alpha.ln())
+    }
+
+    /// α-cut `{θ : log f(θ) ≥ log α}`, for levels too small for `α` itself.
+    ///
+    /// # Errors
+    /// `log_alpha` outside `(-∞, 0]`.
+    pub fn log_alpha_cut(&self, log_alpha: f64) -> Result<Ellipsoid> {
+        check("log_alpha", log_alpha, "(-inf, 0]", |a| {
+            a.is_finite() && a <= 0.0
+        })?;
+        Ok(Ellipsoid {
+            normal: self.clone(),
+            // `0.0 +`: the level of α = 1 is 0, not -0
+            log_level: 0.0 + log_alpha,
+        })
+    }
+
+    /// α-cut of a normal on the line, `[μ - σ√(-2 log α), μ + σ√(-2 log α)]`.
+    ///
+    /// # Errors
+    /// `alpha` outside `(0, 1]`, or more than one coordinate.
+    pub fn alpha_interval(&self, alpha: f64) -> Result<Interval> {
+        check_size("dimension", self.dimension(), 1)?;
+        Ok(self.alpha_cut(alpha)?.extent(0))
+    }
+
+    /// Whether `self ⪯ other`, i.e. `self(θ) ≤ other(θ)` everywhere: equal modes and
+    /// `Σ_self ⪯ Σ_other`. Eigenvalues of the difference within rounding of zero count as zero.
+    ///
+    /// # Errors
+    /// The dimensions differ.
+    pub fn precedes(&self, other: &Self) -> Result<bool> {
+        check_size(
+            "dimension of the other normal",
+            other.dimension(),
+            self.dimension(),
+        )?;
+        Ok(self.mode == other.mode && self.max_relative_entropy(other)? == 0.0)
+    }
+
+    /// Max-relative entropy `D_max(g‖f) = sup log(g/f)` with `g = self` and `f = other`, `d = μ_g - μ_f`:
+    ///
+    /// * `½dᵀ(Σ_f-Σ_g)⁻¹d` if `Σ_f - Σ_g ≻ 0`;
+    /// * the same with the pseudo-inverse if `Σ_f - Σ_g ⪰ 0` is singular and `d` lies in its range,
+    ///   in particular 0 if the modes agree;
+    /// * `+∞` otherwise.
+    ///
+    /// It is 0 exactly when `g ⪯ f`. Two precision matrices are compared without an inversion, since
+    /// `(Σ_f-Σ_g)⁻¹ = P_f + P_f(P_g-P_f)⁻¹P_f`. An eigenvalue of the difference, scaled to unit diagonal,
+    /// counts as zero when it is within rounding of it; on the line and for diagonal matrices of the same
+    /// form nothing is rounded.
+    ///
+    /// # Errors
+    /// The dimensions differ.
+    ///
+    /// ```
+    /// use possibility::Normal;
+    /// let g = Normal::univariate(0.0, 1.0)?;
+    /// let f = Normal::univariate(1.0, 4.0)?;
+    /// assert!((g.max_relative_entropy(&f)? - 1.0 / 6.0).abs() < 1e-15);
+    /// assert_eq!(f.max_relative_entropy(&g)?, f64::INFINITY);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn max_relative_entropy(&self, other: &Self) -> Result<f64> {
+        let (g, f) = (self, other);
+        check_size(
+            "dimension of the other normal",
+            f.dimension(),
+            g.dimension(),
+        )?;
+        let n = g.dimension();
+        let d = difference(&g.mode, &f.mode);
+        let exact = |_: usize, _: usize| 0.0;
+        let rounding = 4.0 * n as f64 * f64::EPSILON;
+        // With y = θ - μ_g: log g/f = -½yᵀ(P_g-P_f)y + (P_f d)ᵀy + ½dᵀP_f d.
+        Ok(match (g.form, f.form) {
+            (Form::Covariance, Form::Covariance) => {
+                let gap = &f.matrix - &g.matrix;
+                linear::semidefinite_conjugate(gap.as_ref(), &d, exact, &vec![0.0; n])
+            }
+            (Form::Precision, Form::Precision) => {
+                let gap = &g.matrix - &f.matrix;
+                let w = linear::multiply(f.matrix.as_ref(), &d);
+                let noise: Vec<f64> = (0..n)
+                    .map(|i| {
+                        let terms = (0..n).map(|j| (f.matrix[(i, j)] * d[j]).abs());
+                        let several = terms.clone().filter(|t| *t > 0.0).count() > 1;
+                        if several {
+                            rounding * terms.sum::<f64>()
+                        } else {
+                            0.0
+                        }
+                    })
+                    .collect();
+                let constant = 0.5 * f.squared_norm(&d);
+                constant + linear::semidefinite_conjugate(gap.as_ref(), &w, exact, &noise)
+            }
+            // One of each: whiten with the covariance Σ = LLᵀ at hand, θ = μ_g + Ly.
+            (Form::Covariance, Form::Precision) => {
+                let (whitened, error) = whitened(g.factor.as_ref(), f.matrix.as_ref());
+                let gap = Mat::<f64>::identity(n, n) - &whitened;
+                let w = linear::multiply_upper(g.factor.as_ref(), &f.precision_times(&d));
+                let noise = vec![rounding * largest(&w); n];
+                let constant = 0.5 * f.squared_norm(&d);
+                let entry = |i, j| rounding * error[(i, j)];
+                constant + linear::semidefinite_conjugate(gap.as_ref(), &w, entry, &noise)
+            }
+            (Form::Precision, Form::Covariance) => {
+                let (whitened, error) = whitened(f.factor.as_ref(), g.matrix.as_ref());
+                let gap = &whitened - Mat::<f64>::identity(n, n);
+                let w = f.whiten(&d);
+                let noise = vec![rounding * largest(&w); n];
+                let constant = 0.5 * linear::dot(&w, &w);
+                let entry = |i, j| rounding * error[(i, j)];
+                constant + linear::semidefinite_conjugate(gap.as_ref(), &w, entry, &noise)
+            }
+        })
+    }
+}
+
+impl Possibility for Normal {
+    type Point = [f64];
+
+    /// # Panics
+    /// `point` has another dimension.
+    fn log_possibility(&self, point: &[f64]) -> f64 {
+        // `0.0 -`: the log at the mode is 0, not -0
+        0.0 - 0.5 * self.squared_distance(point)
+    }
+}
+
+/// `a - b`.
+fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(x, y)| x - y).collect()
+}
+
+/// `max |vᵢ|`.
+fn largest(v: &[f64]) -> f64 {
+    v.iter().fold(0.0, |m, x| x.abs().max(m))
+}
+
+/// `LᵀPL`, and `|L|ᵀ|P||L| + I`, to which its rounding error is proportional.
+fn whitened(l: MatRef<'_, f64>, p: MatRef<'_, f64>) -> (Mat<f64>, Mat<f64>) {
+    let n = l.nrows();
+    let absolute = |m: MatRef<'_, f64>| Mat::from_fn(n, n, |i, j| m[(i, j)].abs());
+    let size = {
+        let (l, p) = (absolute(l), absolute(p));
+        l.transpose() * (&p * &l) + Mat::<f64>::identity(n, n)
+    };
+    (linear::mirrored(l.transpose() * (p * l)), size)
+}
+
+/// An α-cut of a normal, `{θ : (θ-μ)ᵀΣ⁻¹(θ-μ) ≤ -2 log α}`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ellipsoid {
+    normal: Normal,
+    log_level: f64,
+}
+
+impl Ellipsoid {
+    /// The normal whose α-cut this is.
+    pub fn normal(&self) -> &Normal {
+        &self.normal
+    }
+
+    /// `log α`.
+    pub fn log_level(&self) -> f64 {
+        self.log_level
+    }
+
+    /// Center `μ`.
+    pub fn center(&self) -> &[f64] {
+        self.normal.mode()
+    }
+
+    /// Squared radius `-2 log α` in the Mahalanobis distance of the normal.
+    pub fn squared_radius(&self) -> f64 {
+        -2.0 * self.log_level
+    }
+
+    /// Whether the point belongs to the ellipsoid.
+    ///
+    /// # Panics
+    /// `point` has another dimension.
+    pub fn contains(&self, point: &[f64]) -> bool {
+        self.normal.squared_distance(point) <= self.squared_radius()
+    }
+
+    /// The range of coordinate `i` over the ellipsoid, `μᵢ ± √(-2 log α · Σᵢᵢ)`.
+    ///
+    /// # Panics
+    /// There is no such coordinate.
+    pub fn extent(&self, i: usize) -> Interval {
+        let half = (self.squared_radius() * self.normal.covariance()[(i, i)]).sqrt();
+        let center = self.center()[i];
+        Interval::closed(center - half, center + half)
+            .expect("a finite center and a nonnegative half width make an interval")
+    }
+
+    /// The range of each coordinate over the ellipsoid: the smallest box around it.
+    pub fn extents(&self) -> Vec<Interval> {
+        (0..self.normal.dimension())
+            .map(|i| self.extent(i))
+            .collect()
+    }
+}
