@@ -5,13 +5,20 @@
 //! Variational Inference"; each module names the section it comes from, and each value that is a
 //! logarithm says so in its name.
 
+pub mod count;
 pub mod error;
+pub mod event;
+pub mod finite;
 pub mod function;
+pub mod joint;
 mod linear;
 pub mod normal;
 mod numeric;
 pub mod set;
 
 pub use error::{Error, Result};
+pub use event::Region;
+pub use finite::Finite;
 pub use function::{Measure, Mode, Possibility, Uninformative};
+pub use joint::Joint;
 pub use normal::{Ellipsoid, Normal};

@@ -259,6 +259,23 @@ impl Normal {
         }
     }
 
+    /// The `v` with `whiten(v) = y`.
+    pub(crate) fn unwhiten(&self, y: &[f64]) -> Vec<f64> {
+        match self.form {
+            Form::Covariance => linear::multiply(self.factor.as_ref(), y),
+            Form::Precision => {
+                let mut v = y.to_vec();
+                linear::solve_upper(self.factor.as_ref(), &mut v);
+                v
+            }
+        }
+    }
+
+    /// Whether the precision, not the covariance, was given.
+    pub(crate) fn is_given_by_precision(&self) -> bool {
+        self.form == Form::Precision
+    }
+
     /// `aᵀΣa`, the variance of the linear form `aᵀθ`.
     pub(crate) fn variance_along(&self, a: &[f64]) -> f64 {
         let root = match self.form {
