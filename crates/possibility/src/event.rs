@@ -586,3 +586,341 @@ fn log_sup_outside_ellipsoid(f: &Normal, ellipsoid: &Ellipsoid) -> Result<f64> {
         from_above,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::normal::testing::{close, in_other_form, maximize, normals, points};
+    use faer::mat;
+    use proptest::prelude::*;
+
+    /// One side is a search over values, or both pass through a certificate of width [`CERTIFIED`].
+    const SEARCHED: f64 = 1e-9;
+
+    fn interval(lower: f64, upper: f64) -> Interval {
+        Interval::closed(lower, upper).unwrap()
+    }
+
+    #[test]
+    fn hand_values_of_each_region() {
+        // Σ = [[4, 2], [2, 3]], P = [[3, -2], [-2, 4]] / 8
+        let f = Normal::new([0.0, 0.0], mat![[4.0, 2.0], [2.0, 3.0]]).unwrap();
+        let log = |region: &Region| f.log_possibility_of(region).unwrap();
+        let log_outside = |region: &Region| f.log_possibility_of_complement(region).unwrap();
+        assert_eq!(log(&Region::Empty), f64::NEG_INFINITY);
+        assert_eq!(log_outside(&Region::Empty), 0.0);
+        assert_eq!(log(&Region::Everything), 0.0);
+        assert_eq!(log_outside(&Region::Everything), f64::NEG_INFINITY);
+        let point = Region::Point(vec![1.0, 2.0]);
+        assert!(close(log(&point), -11.0 / 16.0, 1e-15));
+        assert_eq!(log_outside(&point), 0.0);
+        let points = Region::Finite(vec![vec![1.0, 2.0], vec![0.0, 2.0]]);
+        assert!(close(log(&points), -11.0 / 16.0, 1e-15));
+        assert_eq!(log(&Region::Finite(vec![])), f64::NEG_INFINITY);
+        // aᵀΣa = 4 + 4 + 3 = 11 for a = (1, 1)
+        let half_space = |offset| Region::HalfSpace {
+            normal: vec![1.0, 1.0],
+            offset,
+        };
+        assert!(close(log(&half_space(2.0)), -2.0 / 11.0, 1e-15));
+        assert_eq!(log_outside(&half_space(2.0)), 0.0);
+        assert_eq!(log(&half_space(-2.0)), 0.0);
+        assert!(close(log_outside(&half_space(-2.0)), -2.0 / 11.0, 1e-15));
+        assert_eq!(log(&half_space(f64::INFINITY)), f64::NEG_INFINITY);
+        assert_eq!(
+            log_outside(&half_space(f64::NEG_INFINITY)),
+            f64::NEG_INFINITY
+        );
+        // x₁ ≥ 2 alone moves x₂ to 1, inside: distance² = 4/4
+        let side = Region::Box(vec![interval(2.0, 9.0), interval(0.0, 9.0)]);
+        assert!(close(log(&side), -0.5, 1e-15));
+        // with x₂ ≥ 2 both bounds hold, with x₂ ≤ 0 too: (3·4 - 2·2·4 + 4·4) / 8 and 12 / 8
+        let corner = Region::Box(vec![interval(2.0, 9.0), interval(2.0, 9.0)]);
+        assert!(close(log(&corner), -0.5 * 12.0 / 8.0, 1e-15));
+        let below = Region::Box(vec![interval(2.0, 9.0), interval(-9.0, 0.0)]);
+        assert!(close(log(&below), -0.5 * 12.0 / 8.0, 1e-15));
+        // out of [-2, 3] × [-9, 3]: nearest face x₁ = -2 at 4/4, then 9/3
+        let around = Region::Box(vec![interval(-2.0, 3.0), interval(-9.0, 3.0)]);
+        assert_eq!(log_outside(&around), -0.5);
+        assert!(close(
+            f.necessity_of(&around).unwrap(),
+            1.0 - (-0.5f64).exp(),
+            1e-15
+        ));
+        let cut = Region::from(f.alpha_cut(0.25).unwrap());
+        assert_eq!(log(&cut), 0.0);
+        assert_eq!(log_outside(&cut), 0.25f64.ln());
+        // ¬¬A = A
+        assert_eq!(log(&around.clone().complement()), log_outside(&around));
+        assert_eq!(around.clone().complement().complement(), around);
+    }
+
+    #[test]
+    fn boxes_with_infinite_ends_and_without_finite_points() {
+        for f in [
+            Normal::new([0.0, 1.0], mat![[1.0, 0.5], [0.5, 1.0]]).unwrap(),
+            Normal::diagonal([0.0, 1.0], &[1.0, 4.0]).unwrap(),
+        ] {
+            let log =
+                |sides: [Interval; 2]| f.log_possibility_of(&Region::Box(sides.to_vec())).unwrap();
+            let all = Interval::REAL_LINE;
+            assert_eq!(log([all, all]), 0.0);
+            assert_eq!(log([Interval::at_least(1.0).unwrap(), all]), -0.5);
+            assert_eq!(log([Interval::below(-2.0).unwrap(), all]), -2.0);
+            let nowhere = Interval::point(f64::INFINITY).unwrap();
+            assert_eq!(log([all, nowhere]), f64::NEG_INFINITY);
+            let strip = Region::Box(vec![all, nowhere]);
+            assert_eq!(f.log_possibility_of_complement(&strip).unwrap(), 0.0);
+            let everything = Region::Box(vec![all, all]);
+            let outside = f.log_possibility_of_complement(&everything).unwrap();
+            assert_eq!(outside, f64::NEG_INFINITY);
+            // a side that is a single point is conditioned on, whatever the sign of its multiplier
+            let slice = [Interval::point(0.5).unwrap(), all];
+            let want = f.marginal(&[0]).unwrap().log_possibility(&[0.5]);
+            assert!(close(log(slice), want, 1e-14));
+        }
+    }
+
+    #[test]
+    fn malformed_events_are_typed_errors() {
+        let f = Normal::isotropic([0.0, 0.0], 1.0).unwrap();
+        let line = Normal::univariate(0.0, 1.0).unwrap();
+        let half_space = |normal: &[f64], offset| Region::HalfSpace {
+            normal: normal.to_vec(),
+            offset,
+        };
+        for region in [
+            Region::Point(vec![0.0]),
+            Region::Point(vec![0.0, f64::NAN]),
+            Region::Finite(vec![vec![0.0, 0.0], vec![0.0]]),
+            Region::Box(vec![Interval::REAL_LINE]),
+            half_space(&[1.0], 0.0),
+            half_space(&[0.0, 0.0], 0.0),
+            half_space(&[f64::INFINITY, 0.0], 0.0),
+            half_space(&[1.0, 0.0], f64::NAN),
+            Region::Ellipsoid(line.alpha_cut(0.5).unwrap()),
+            Region::Point(vec![0.0]).complement(),
+        ] {
+            assert!(f.log_possibility_of(&region).is_err(), "{region:?}");
+            assert!(
+                f.log_possibility_of_complement(&region).is_err(),
+                "{region:?}"
+            );
+            assert!(region.contains(&[0.0, 0.0]).is_err(), "{region:?}");
+        }
+        assert!(f.log_possibility_of(&RealSet::everything()).is_err());
+        assert!(
+            f.log_possibility_of_complement(&RealSet::everything())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn outside_a_concentric_ellipsoid_the_way_leads_along_the_flattest_axis() {
+        // the hard case of the secular equation: the multiplier is the smallest eigenvalue
+        let f = Normal::diagonal([1.0, -2.0, 0.5], &[4.0, 1.0, 9.0]).unwrap();
+        let ball = Normal::isotropic([1.0, -2.0, 0.5], 1.0).unwrap();
+        let cut = Region::from(ball.alpha_cut((-2.0f64).exp()).unwrap());
+        // radius 2 along the second axis
+        let outside = f.log_possibility_of_complement(&cut).unwrap();
+        assert!(close(outside, -2.0, 1e-14), "{outside}");
+        // off center along a steep axis only: still hard, y₁ = 4·0.3/(4-1) there
+        let shifted = Normal::diagonal([1.3, -2.0, 0.5], &[4.0, 1.0, 9.0]).unwrap();
+        let outside = shifted.log_possibility_of_complement(&cut).unwrap();
+        // 1·r² - 4·1/(4-1)·0.3²
+        assert!(
+            close(outside, -0.5 * (4.0 - 4.0 / 3.0 * 0.09), 1e-14),
+            "{outside}"
+        );
+        // a cut that is a single point, and a cut around the mode of the same function in other form
+        let point = Region::from(ball.alpha_cut(1.0).unwrap());
+        assert_eq!(f.log_possibility_of_complement(&point).unwrap(), 0.0);
+        let want = shifted.log_possibility(&[1.0, -2.0, 0.5]);
+        assert_eq!(shifted.log_possibility_of(&point).unwrap(), want);
+        let same = Region::from(in_other_form(&f).alpha_cut(0.1).unwrap());
+        let outside = f.log_possibility_of_complement(&same).unwrap();
+        assert!(close(outside, 0.1f64.ln(), 1e-14));
+    }
+
+    #[test]
+    fn nearly_singular_normals_are_certified_or_refused() {
+        for exponent in [10, 20, 30, 40, 45] {
+            let small = 2f64.powi(-exponent);
+            let matrix = mat![[1.0, 1.0 - small], [1.0 - small, 1.0]];
+            let region = Region::Box(vec![interval(1.0, 2.0), interval(-9.0, 9.0)]);
+            // from the covariance, only the first coordinate is held: distance² = 1, at any conditioning
+            let f = Normal::new([0.0, 0.0], matrix.clone()).unwrap();
+            assert!(close(f.log_possibility_of(&region).unwrap(), -0.5, 1e-14));
+            // from the precision, the same event has variance 1 / (1 - (1 - small)²)
+            let f = Normal::from_precision([0.0, 0.0], matrix).unwrap();
+            let want = -0.5 * small * (2.0 - small);
+            match f.log_possibility_of(&region) {
+                Ok(log) => assert!((log - want).abs() <= CERTIFIED, "{log} {want}"),
+                Err(error) => assert!(matches!(error, Error::NotCertified { .. }), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn intervals_on_the_line_are_boxes_of_one_side() {
+        let f = Normal::univariate(1.0, 4.0).unwrap();
+        let set = RealSet::from(interval(3.0, 4.0));
+        assert_eq!(f.log_possibility_of(&set).unwrap(), -0.5);
+        assert_eq!(f.log_possibility_of_complement(&set).unwrap(), 0.0);
+        assert_eq!(
+            f.log_possibility_of(&RealSet::empty()).unwrap(),
+            f64::NEG_INFINITY
+        );
+        let infinite = RealSet::points(&[f64::INFINITY]).unwrap();
+        assert_eq!(f.log_possibility_of(&infinite).unwrap(), f64::NEG_INFINITY);
+        let two = RealSet::points(&[-1.0, 5.0]).unwrap();
+        assert_eq!(f.log_possibility_of(&two).unwrap(), -0.5);
+    }
+
+    /// Sides of every kind: bounded, half-infinite, whole, a single point; open or closed.
+    fn sides(d: usize) -> impl Strategy<Value = Vec<Interval>> {
+        prop::collection::vec((0u8..8, -4.0f64..4.0, 0.0f64..3.0), d).prop_map(|sides| {
+            sides
+                .into_iter()
+                .map(|(kind, lower, width)| match kind {
+                    0 => Interval::REAL_LINE,
+                    1 => Interval::above(lower).unwrap(),
+                    2 => Interval::at_most(lower).unwrap(),
+                    3 => Interval::point(lower).unwrap(),
+                    4 => Interval::open(lower, lower + width + 0.1).unwrap(),
+                    _ => interval(lower, lower + width),
+                })
+                .collect()
+        })
+    }
+
+    fn regions(d: usize) -> impl Strategy<Value = Region> {
+        let region = prop_oneof![
+            points(d).prop_map(Region::Point),
+            prop::collection::vec(points(d), 0..3).prop_map(Region::Finite),
+            sides(d).prop_map(Region::Box),
+            (points(d), -3.0f64..3.0).prop_map(|(mut normal, offset)| {
+                normal[0] += 4.0;
+                Region::HalfSpace { normal, offset }
+            }),
+            (normals(d), 1e-4f64..1.0)
+                .prop_map(|(g, alpha)| Region::from(g.alpha_cut(alpha).unwrap())),
+        ];
+        (region, any::<bool>())
+            .prop_map(|(region, flip)| if flip { region.complement() } else { region })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn possibility_and_necessity_laws(
+            (f, region, x) in (1usize..5).prop_flat_map(|d| (normals(d), regions(d), points(d))),
+        ) {
+            let inside = f.log_possibility_of(&region).unwrap();
+            let outside = f.log_possibility_of_complement(&region).unwrap();
+            prop_assert_eq!(inside.max(outside), 0.0);
+            prop_assert!(f.necessity_of(&region).unwrap() <= f.possibility_of(&region).unwrap());
+            // a supremum is an upper bound of the values on its side
+            let side = if region.contains(&x).unwrap() { inside } else { outside };
+            prop_assert!(f.log_possibility(&x) <= side + 1e-10 * side.abs().max(1.0));
+            let flipped = region.complement();
+            prop_assert_eq!(f.log_possibility_of(&flipped).unwrap(), outside);
+        }
+
+        #[test]
+        fn box_agrees_with_projected_coordinate_search(
+            (f, sides) in (1usize..6).prop_flat_map(|d| (normals(d), sides(d))),
+        ) {
+            let start = f.mode().iter().zip(&sides).map(|(&m, s)| s.clamp(m)).collect();
+            let want = maximize(|x| f.log_possibility(x), start, Some(&sides));
+            let region = Region::Box(sides);
+            for f in [&f, &in_other_form(&f)] {
+                let got = f.log_possibility_of(&region).unwrap();
+                prop_assert!(close(got, want, SEARCHED), "{} {}", got, want);
+            }
+        }
+
+        #[test]
+        fn half_space_agrees_with_the_image_of_its_linear_form(
+            (f, a, b) in (1usize..5).prop_flat_map(|d| (normals(d), points(d), -9.0f64..9.0)),
+        ) {
+            let mut a = a;
+            a[0] += 4.0;
+            let image = f.affine_image(Mat::from_fn(1, a.len(), |_, j| a[j]).as_ref(), &[0.0]).unwrap();
+            let region = Region::HalfSpace { normal: a, offset: b };
+            let set = RealSet::from(Interval::at_least(b).unwrap());
+            let pairs = [
+                (f.log_possibility_of(&region), image.log_possibility_of(&set)),
+                (f.log_possibility_of_complement(&region), image.log_possibility_of_complement(&set)),
+            ];
+            for (got, want) in pairs {
+                prop_assert!(close(got.unwrap(), want.unwrap(), 1e-12));
+            }
+        }
+
+        #[test]
+        fn line_events_agree_between_interval_sets_and_boxes(
+            f in normals(1),
+            side in sides(1),
+            g in normals(1),
+            alpha in 1e-4f64..1.0,
+        ) {
+            let set = RealSet::from(side[0]);
+            let region = Region::Box(side);
+            prop_assert!(close(
+                f.log_possibility_of(&set).unwrap(),
+                f.log_possibility_of(&region).unwrap(),
+                1e-14,
+            ));
+            prop_assert!(close(
+                f.log_possibility_of_complement(&set).unwrap(),
+                f.log_possibility_of_complement(&region).unwrap(),
+                1e-14,
+            ));
+            let set = RealSet::from(g.alpha_interval(alpha).unwrap());
+            let region = Region::from(g.alpha_cut(alpha).unwrap());
+            prop_assert!(close(
+                f.log_possibility_of(&set).unwrap(),
+                f.log_possibility_of(&region).unwrap(),
+                SEARCHED,
+            ));
+            prop_assert!(close(
+                f.log_possibility_of_complement(&set).unwrap(),
+                f.log_possibility_of_complement(&region).unwrap(),
+                SEARCHED,
+            ));
+        }
+
+        #[test]
+        fn ellipses_agree_with_a_walk_along_the_boundary(
+            f in normals(2),
+            g in normals(2),
+            alpha in 1e-4f64..0.99,
+        ) {
+            let cut = g.alpha_cut(alpha).unwrap();
+            let radius = cut.squared_radius().sqrt();
+            let log_at = |angle: f64| {
+                let offset = g.unwhiten(&[radius * angle.cos(), radius * angle.sin()]);
+                f.log_possibility(&[g.mode()[0] + offset[0], g.mode()[1] + offset[1]])
+            };
+            let steps = 2000;
+            let width = std::f64::consts::TAU / f64::from(steps);
+            let start = (0..steps)
+                .map(|k| f64::from(k) * width)
+                .max_by(|a, b| log_at(*a).total_cmp(&log_at(*b)))
+                .unwrap();
+            // golden section around the best of the walk
+            let (mut a, mut b) = (start - width, start + width);
+            for _ in 0..60 {
+                let (c, d) = (b - 0.618_034 * (b - a), a + 0.618_034 * (b - a));
+                if log_at(c) > log_at(d) { b = d } else { a = c }
+            }
+            let boundary = log_at(0.5 * (a + b));
+            let region = Region::from(cut.clone());
+            let (inside, outside) = if cut.contains(f.mode()) { (0.0, boundary) } else { (boundary, 0.0) };
+            prop_assert!(close(f.log_possibility_of(&region).unwrap(), inside, SEARCHED));
+            prop_assert!(close(f.log_possibility_of_complement(&region).unwrap(), outside, SEARCHED));
+        }
+    }
+}

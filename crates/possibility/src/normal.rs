@@ -745,3 +745,442 @@ impl Ellipsoid {
             .collect()
     }
 }
+
+/// Strategies and brute-force maximization shared by the tests of normals and of their events.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `RRᵀ + ridge I` with entries of `R` in `[-1, 1]`.
+    pub(crate) fn matrices(d: usize) -> impl Strategy<Value = Mat<f64>> {
+        (prop::collection::vec(-1.0f64..1.0, d * d), 0.2f64..1.5).prop_map(move |(r, ridge)| {
+            Mat::from_fn(d, d, |i, j| {
+                let product: f64 = (0..d).map(|k| r[i * d + k] * r[j * d + k]).sum();
+                product + if i == j { ridge } else { 0.0 }
+            })
+        })
+    }
+
+    pub(crate) fn points(d: usize) -> impl Strategy<Value = Vec<f64>> {
+        prop::collection::vec(-3.0f64..3.0, d)
+    }
+
+    /// Normals in either form.
+    pub(crate) fn normals(d: usize) -> impl Strategy<Value = Normal> {
+        (points(d), matrices(d), any::<bool>()).prop_map(|(mode, matrix, by_precision)| {
+            if by_precision {
+                Normal::from_precision(mode, matrix).unwrap()
+            } else {
+                Normal::new(mode, matrix).unwrap()
+            }
+        })
+    }
+
+    /// The same function given by its other matrix.
+    pub(crate) fn in_other_form(f: &Normal) -> Normal {
+        if f.is_given_by_precision() {
+            Normal::new(f.mode(), f.covariance().to_owned()).unwrap()
+        } else {
+            Normal::from_precision(f.mode(), f.precision().to_owned()).unwrap()
+        }
+    }
+
+    /// Maximum of a concave quadratic function of which only values are known: parabolas through three
+    /// points, coordinate after coordinate, clamped to the given ranges.
+    pub(crate) fn maximize(
+        f: impl Fn(&[f64]) -> f64,
+        mut x: Vec<f64>,
+        ranges: Option<&[Interval]>,
+    ) -> f64 {
+        let mut best = f(&x);
+        for _ in 0..3000 {
+            let before = x.clone();
+            for i in 0..x.len() {
+                let center = x[i];
+                let mut at = |value: f64| {
+                    x[i] = value;
+                    f(&x)
+                };
+                let (left, middle, right) = (at(center - 1.0), at(center), at(center + 1.0));
+                let curvature = left - 2.0 * middle + right;
+                let moved = center - 0.5 * (right - left) / curvature;
+                x[i] = ranges.map_or(moved, |ranges| ranges[i].clamp(moved));
+            }
+            best = f(&x);
+            let change = difference(&x, &before);
+            if largest(&change) <= 1e-13 * (1.0 + largest(&x)) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// `|a - b| ≤ tolerance · max(1, |a|, |b|)`.
+    pub(crate) fn close(a: f64, b: f64, tolerance: f64) -> bool {
+        a == b || (a - b).abs() <= tolerance * a.abs().max(b.abs()).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{close, in_other_form, matrices, maximize, normals, points};
+    use super::*;
+    use faer::mat;
+    use proptest::prelude::*;
+
+    /// Both sides are closed forms of matrices with condition number below 100.
+    const CLOSED: f64 = 1e-12;
+    /// One side is a maximization over values.
+    const SEARCHED: f64 = 1e-9;
+
+    #[test]
+    fn hand_values_in_two_dimensions() {
+        // precision [[3, -2], [-2, 4]] / 8; at offset (1, 2): (3 - 8 + 16) / 8
+        let f = Normal::new([1.0, -1.0], mat![[4.0, 2.0], [2.0, 3.0]]).unwrap();
+        assert!(close(f.log_possibility(&[2.0, 1.0]), -11.0 / 16.0, 1e-15));
+        assert!(close(f.precision()[(0, 1)], -0.25, 1e-15));
+        assert_eq!(f.mode(), &[1.0, -1.0]);
+        assert_eq!(
+            f.expected_value().transform(|m| m[0] + m[1]),
+            Some(Mode::Point(0.0))
+        );
+        // what was given stays as it was given
+        let g = Normal::from_precision([0.0, 0.0], mat![[0.1, 0.03], [0.03, 0.7]]).unwrap();
+        assert_eq!(g.precision()[(0, 1)], 0.03);
+        assert_eq!(f.log_possibility(&[f64::INFINITY, 0.0]), f64::NEG_INFINITY);
+        assert_eq!(
+            f.log_possibility(&[f64::INFINITY, f64::NEG_INFINITY]),
+            f64::NEG_INFINITY
+        );
+    }
+
+    #[test]
+    fn constructors_agree_and_diagonals_invert_exactly() {
+        let a = Normal::isotropic([1.0, 2.0], 5.0).unwrap();
+        let b = Normal::diagonal([1.0, 2.0], &[5.0, 5.0]).unwrap();
+        assert_eq!(a, b);
+        assert!(a.is_diagonal());
+        assert_eq!(a.covariance()[(0, 0)], 0.2);
+        let line = Normal::univariate(0.3, 0.7).unwrap();
+        assert_eq!(
+            line.log_possibility(&[1.3]),
+            -0.5 * (1.3 - 0.3) * ((1.3 - 0.3) / 0.7)
+        );
+        assert_eq!(line.dimension(), 1);
+    }
+
+    #[test]
+    fn bad_input_is_a_typed_error() {
+        let empty: [f64; 0] = [];
+        assert_eq!(
+            Normal::new(empty, Mat::zeros(0, 0)),
+            Err(Error::Empty { name: "mode" })
+        );
+        assert!(Normal::univariate(f64::NAN, 1.0).is_err());
+        for variance in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(matches!(
+                Normal::univariate(0.0, variance),
+                Err(Error::OutOfRange {
+                    name: "variance",
+                    ..
+                })
+            ));
+            assert!(Normal::isotropic([0.0], variance).is_err());
+            assert!(Normal::diagonal([0.0, 1.0], &[1.0, variance]).is_err());
+        }
+        assert!(matches!(
+            Normal::new([0.0, 0.0], mat![[1.0, 2.0], [2.0, 1.0]]),
+            Err(Error::NotPositiveDefinite { name: "covariance", smallest }) if smallest < -0.9
+        ));
+        assert!(matches!(
+            Normal::from_precision([0.0, 0.0], mat![[1.0, 0.5], [0.0, 1.0]]),
+            Err(Error::NotSymmetric {
+                name: "precision",
+                row: 1,
+                column: 0
+            })
+        ));
+        assert!(Normal::new([0.0], mat![[1.0, 0.0], [0.0, 1.0]]).is_err());
+        let f = Normal::isotropic([0.0, 0.0], 1.0).unwrap();
+        let line = Normal::univariate(0.0, 1.0).unwrap();
+        assert!(f.fuse(&line).is_err());
+        assert!(f.precedes(&line).is_err());
+        assert!(f.max_relative_entropy(&line).is_err());
+        for coordinates in [&[][..], &[2], &[0, 0]] {
+            assert!(f.marginal(coordinates).is_err());
+            assert!(f.conditional(coordinates, &[0.0][..]).is_err());
+        }
+        assert!(f.conditional(&[0, 1], &[0.0, 0.0]).is_err());
+        assert!(f.conditional(&[0], &[f64::NAN]).is_err());
+        assert!(f.conditional(&[0], &[0.0, 1.0]).is_err());
+        for alpha in [0.0, 1.1, f64::NAN] {
+            assert!(f.alpha_cut(alpha).is_err());
+            assert!(line.alpha_interval(alpha).is_err());
+        }
+        assert!(f.alpha_interval(0.5).is_err());
+        assert!(f.log_alpha_cut(f64::NEG_INFINITY).is_err());
+        assert!(f.log_gradient(&[0.0]).is_err());
+        // rank deficient, too many rows, wrong sizes, not finite
+        assert!(matches!(
+            f.affine_image(mat![[1.0, 1.0], [2.0, 2.0]].as_ref(), &[0.0, 0.0]),
+            Err(Error::NotPositiveDefinite { .. })
+        ));
+        let tall = mat![[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]];
+        assert!(f.affine_image(tall.as_ref(), &[0.0; 3]).is_err());
+        assert!(f.affine_image(mat![[1.0]].as_ref(), &[0.0]).is_err());
+        assert!(
+            f.affine_image(mat![[1.0, f64::NAN]].as_ref(), &[0.0])
+                .is_err()
+        );
+        assert!(f.affine_image(mat![[1.0, 0.0]].as_ref(), &[]).is_err());
+    }
+
+    #[test]
+    fn nearly_singular_covariance_keeps_both_directions() {
+        let small = 2f64.powi(-30);
+        let f = Normal::new([0.0, 0.0], mat![[1.0, 1.0 - small], [1.0 - small, 1.0]]).unwrap();
+        // eigenvalues 2 - small along (1, 1) and small along (1, -1)
+        assert!(close(
+            f.squared_distance(&[1.0, 1.0]),
+            2.0 / (2.0 - small),
+            1e-15
+        ));
+        // the smaller eigenvalue is known to 2⁻⁵³ / 2⁻³⁰ of itself
+        let across = f.squared_distance(&[1.0, -1.0]);
+        assert!((across * small / 2.0 - 1.0).abs() < 2f64.powi(-22));
+        // the marginal does not see the singularity at all
+        assert_eq!(f.marginal(&[1]).unwrap().covariance()[(0, 0)], 1.0);
+        // one step further there is no second dimension left in f64
+        let lost = 2f64.powi(-54);
+        assert!(Normal::new([0.0, 0.0], mat![[1.0, 1.0 - lost], [1.0 - lost, 1.0]]).is_err());
+    }
+
+    #[test]
+    fn coordinates_of_very_different_units_do_not_drown_each_other() {
+        let f = Normal::new([0.0, 0.0], mat![[1e-150, 0.0], [0.0, 1e150]]).unwrap();
+        let g = Normal::new([0.0, 0.0], mat![[0.5e-150, 0.0], [0.0, 1e150]]).unwrap();
+        assert!(g.precedes(&f).unwrap() && !f.precedes(&g).unwrap());
+    }
+
+    #[test]
+    fn singular_difference_is_finite_exactly_on_its_range() {
+        let base = mat![[2.0, 0.5], [0.5, 1.0]];
+        // Σ_f = Σ_g + vvᵀ with v = (1, 2): along d = tv the value is t²/2
+        let wide = mat![[3.0, 2.5], [2.5, 5.0]];
+        let g = Normal::new([0.75, 1.5], base.clone()).unwrap();
+        let f = Normal::new([0.0, 0.0], wide.clone()).unwrap();
+        assert!(close(
+            g.max_relative_entropy(&f).unwrap(),
+            0.75 * 0.75 / 2.0,
+            1e-14
+        ));
+        let off = Normal::new([0.75, 1.25], base.clone()).unwrap();
+        assert_eq!(off.max_relative_entropy(&f).unwrap(), f64::INFINITY);
+        let centered = Normal::new([0.0, 0.0], base).unwrap();
+        assert_eq!(centered.max_relative_entropy(&f).unwrap(), 0.0);
+        assert!(centered.precedes(&f).unwrap());
+        assert_eq!(f.max_relative_entropy(&centered).unwrap(), f64::INFINITY);
+        // the same with P_g = P_f + vvᵀ: finite iff P_f d lies along v
+        let base = mat![[2.0, 0.5], [0.5, 1.0]];
+        let f = Normal::from_precision([0.0, 0.0], base.clone()).unwrap();
+        let narrow = Normal::from_precision([0.0, 2.0], wide.clone()).unwrap();
+        // P_f (0, 2) = (1, 2) = v, and ½dᵀP_f d + ½ = 2 + ½
+        assert!(close(narrow.max_relative_entropy(&f).unwrap(), 2.5, 1e-14));
+        let off = Normal::from_precision([0.5, 2.0], wide).unwrap();
+        assert_eq!(off.max_relative_entropy(&f).unwrap(), f64::INFINITY);
+        // equal functions, different places
+        let moved = Normal::from_precision([0.0, 1e-9], base).unwrap();
+        assert_eq!(moved.max_relative_entropy(&f).unwrap(), f64::INFINITY);
+        assert_eq!(f.max_relative_entropy(&f).unwrap(), 0.0);
+    }
+
+    #[test]
+    fn line_is_decided_exactly() {
+        let f = Normal::univariate(0.0, 1.0).unwrap();
+        let barely = Normal::univariate(0.0, 1.0 + f64::EPSILON).unwrap();
+        assert!(f.precedes(&barely).unwrap() && !barely.precedes(&f).unwrap());
+        let cut = Normal::univariate(1.5, 0.0625).unwrap().alpha_interval(1.0);
+        assert_eq!(cut, Interval::point(1.5));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn precision_is_minus_the_hessian_of_the_log(
+            (f, x) in (1usize..5).prop_flat_map(|d| (normals(d), points(d))),
+        ) {
+            let d = f.dimension();
+            // a quadratic has no higher derivatives: a wide step only reduces rounding
+            let at = |base: &[f64], i: usize, a: f64, j: usize, b: f64| {
+                let mut y = base.to_vec();
+                y[i] += a;
+                y[j] += b;
+                f.log_possibility(&y)
+            };
+            for i in 0..d {
+                for j in 0..d {
+                    let m = f.mode();
+                    let hessian = (at(m, i, 1.0, j, 1.0) - at(m, i, 1.0, j, -1.0)
+                        - at(m, i, -1.0, j, 1.0) + at(m, i, -1.0, j, -1.0)) / 4.0;
+                    prop_assert!(close(f.precision()[(i, j)], -hessian, 1e-11));
+                }
+                let slope = (at(&x, i, 1.0, i, 0.0) - at(&x, i, -1.0, i, 0.0)) / 2.0;
+                prop_assert!(close(f.log_gradient(&x).unwrap()[i], slope, 1e-10));
+            }
+            let product = f.precision() * f.covariance();
+            for i in 0..d {
+                for j in 0..d {
+                    let identity = if i == j { 1.0 } else { 0.0 };
+                    prop_assert!((product[(i, j)] - identity).abs() < CLOSED);
+                }
+            }
+            prop_assert!(close(in_other_form(&f).log_possibility(&x), f.log_possibility(&x), CLOSED));
+        }
+
+        #[test]
+        fn marginal_is_the_supremum_and_times_conditional_is_the_joint(
+            (f, x, mask) in (2usize..5).prop_flat_map(|d| (normals(d), points(d), 1..(1u32 << d) - 1)),
+        ) {
+            let d = f.dimension();
+            let kept: Vec<usize> = (0..d).rev().filter(|i| mask >> i & 1 == 1).collect();
+            let rest: Vec<usize> = (0..d).filter(|i| mask >> i & 1 == 0).collect();
+            let marginal = f.marginal(&kept).unwrap();
+            let values: Vec<f64> = kept.iter().map(|&i| x[i]).collect();
+            let free: Vec<f64> = rest.iter().map(|&i| x[i]).collect();
+            let log_marginal = marginal.log_possibility(&values);
+            let best = maximize(|z| {
+                let mut y = x.clone();
+                for (&i, v) in rest.iter().zip(z) {
+                    y[i] = *v;
+                }
+                f.log_possibility(&y)
+            }, free.clone(), None);
+            prop_assert!(close(log_marginal, best, SEARCHED), "{} {}", log_marginal, best);
+            let conditional = f.conditional(&kept, &values).unwrap();
+            let product = conditional.log_possibility(&free) + log_marginal;
+            prop_assert!(close(product, f.log_possibility(&x), CLOSED));
+        }
+
+        #[test]
+        fn fusion_is_the_product_over_its_supremum(
+            (f, g, x) in (1usize..5).prop_flat_map(|d| (normals(d), normals(d), points(d))),
+        ) {
+            let (both, log_consistency) = f.fuse(&g).unwrap();
+            let product = |y: &[f64]| f.log_possibility(y) + g.log_possibility(y);
+            prop_assert!(close(both.log_possibility(&x) + log_consistency, product(&x), CLOSED));
+            prop_assert!(close(log_consistency, maximize(product, x, None), SEARCHED));
+            // -½dᵀ(Σ₁+Σ₂)⁻¹d
+            let sum = Normal::new(f.mode(), f.covariance() + g.covariance()).unwrap();
+            prop_assert!(close(log_consistency, sum.log_possibility(g.mode()), CLOSED));
+            prop_assert!(log_consistency <= 0.0);
+        }
+
+        #[test]
+        fn affine_image_is_the_supremum_over_preimages(
+            (f, rows, entries, offset, y) in (1usize..5).prop_flat_map(|d| (
+                normals(d),
+                1..=d,
+                prop::collection::vec(-1.0f64..1.0, d * d),
+                points(d),
+                points(d),
+            )),
+        ) {
+            let d = f.dimension();
+            // unit upper triangle on the left: full row rank
+            let a = Mat::from_fn(rows, d, |i, j| {
+                if i == j { 1.0 } else if j > i { entries[i * d + j] } else { 0.0 }
+            });
+            let (offset, y) = (&offset[..rows], &y[..rows]);
+            let image = f.affine_image(a.as_ref(), offset).unwrap();
+            let best = maximize(|rest| {
+                let mut x = vec![0.0; d];
+                x[rows..].copy_from_slice(rest);
+                for i in (0..rows).rev() {
+                    x[i] = y[i] - offset[i] - (i + 1..d).map(|j| a[(i, j)] * x[j]).sum::<f64>();
+                }
+                f.log_possibility(&x)
+            }, vec![0.0; d - rows], None);
+            prop_assert!(close(image.log_possibility(y), best, SEARCHED));
+            // E*[Aθ + b] = A E*[θ] + b
+            for i in 0..rows {
+                let want: f64 = (0..d).map(|j| a[(i, j)] * f.mode()[j]).sum::<f64>() + offset[i];
+                prop_assert!(close(image.mode()[i], want, CLOSED));
+            }
+        }
+
+        #[test]
+        fn independent_product_multiplies_and_gives_its_factors_back(
+            (f, x, g, y) in (1usize..4, 1usize..4)
+                .prop_flat_map(|(a, b)| (normals(a), points(a), normals(b), points(b))),
+        ) {
+            let joint = f.independent_product(&g).unwrap();
+            let both: Vec<f64> = x.iter().chain(&y).copied().collect();
+            let want = f.log_possibility(&x) + g.log_possibility(&y);
+            prop_assert!(close(joint.log_possibility(&both), want, CLOSED));
+            let first: Vec<usize> = (0..x.len()).collect();
+            let second: Vec<usize> = (x.len()..both.len()).collect();
+            let marginal = joint.marginal(&first).unwrap();
+            prop_assert!(close(marginal.log_possibility(&x), f.log_possibility(&x), CLOSED));
+            // independent: the condition does not matter
+            let given = joint.conditional(&second, &y).unwrap();
+            prop_assert!(close(given.log_possibility(&x), f.log_possibility(&x), CLOSED));
+        }
+
+        #[test]
+        fn cuts_hold_the_points_above_their_level(
+            (f, x) in (1usize..5).prop_flat_map(|d| (normals(d), points(d))),
+            alpha in 1e-6f64..1.0,
+        ) {
+            let cut = f.alpha_cut(alpha).unwrap();
+            if (f.log_possibility(&x) - alpha.ln()).abs() > 1e-12 {
+                prop_assert_eq!(cut.contains(&x), f.possibility(&x) >= alpha);
+            }
+            for (i, extent) in cut.extents().iter().enumerate() {
+                let marginal = f.marginal(&[i]).unwrap();
+                for end in [extent.lower(), extent.upper()] {
+                    prop_assert!(close(marginal.log_possibility(&[end]), alpha.ln(), 1e-11));
+                }
+                prop_assert!(!cut.contains(&x) || extent.contains(x[i]));
+            }
+            if f.dimension() == 1 {
+                prop_assert_eq!(f.alpha_interval(alpha).unwrap(), cut.extents()[0]);
+            }
+        }
+
+        #[test]
+        fn max_relative_entropy_is_the_maximum_of_the_log_ratio(
+            (g, gap, mode) in (1usize..5).prop_flat_map(|d| (normals(d), matrices(d), points(d))),
+        ) {
+            let wide = Normal::new(mode.clone(), g.covariance() + &gap).unwrap();
+            let want = maximize(|x| g.log_possibility(x) - wide.log_possibility(x), mode, None);
+            for g in [&g, &in_other_form(&g)] {
+                for f in [&wide, &in_other_form(&wide)] {
+                    let value = g.max_relative_entropy(f).unwrap();
+                    prop_assert!(value >= 0.0);
+                    prop_assert!(close(value, want, SEARCHED), "{} {}", value, want);
+                    prop_assert_eq!(f.max_relative_entropy(g).unwrap(), f64::INFINITY);
+                    prop_assert!(!g.precedes(f).unwrap() && !f.precedes(g).unwrap());
+                }
+            }
+        }
+
+        #[test]
+        fn order_is_zero_max_relative_entropy(
+            (g, f, gap) in (1usize..5).prop_flat_map(|d| (normals(d), normals(d), matrices(d))),
+        ) {
+            for (g, f) in [(&g, &f), (&f, &g), (&g, &g)] {
+                let value = g.max_relative_entropy(f).unwrap();
+                prop_assert!(value >= 0.0);
+                prop_assert_eq!(value == 0.0, g.precedes(f).unwrap());
+            }
+            let wide = Normal::new(g.mode(), g.covariance() + &gap).unwrap();
+            for g in [&g, &in_other_form(&g)] {
+                for f in [&wide, &in_other_form(&wide)] {
+                    prop_assert!(g.precedes(f).unwrap() && !f.precedes(g).unwrap());
+                }
+            }
+        }
+    }
+}
