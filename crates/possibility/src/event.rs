@@ -762,6 +762,28 @@ mod tests {
     }
 
     #[test]
+    fn a_box_of_many_sides_is_certified() {
+        // an autoregressive chain: neighbors are correlated, bounds alternate
+        let d = 120;
+        let covariance = Mat::from_fn(d, d, |i, j| 0.8f64.powi(i.abs_diff(j) as i32));
+        let f = Normal::new(vec![0.0; d], covariance).unwrap();
+        let sides: Vec<Interval> = (0..d)
+            .map(|i| match i % 3 {
+                0 => interval(0.5, 1.0),
+                1 => interval(-1.0, -0.25),
+                _ => Interval::REAL_LINE,
+            })
+            .collect();
+        let start = sides.iter().map(|s| s.clamp(0.0)).collect();
+        let want = maximize(|x| f.log_possibility(x), start, Some(&sides));
+        let region = Region::Box(sides);
+        for f in [&f, &in_other_form(&f)] {
+            let got = f.log_possibility_of(&region).unwrap();
+            assert!(close(got, want, SEARCHED), "{got} {want}");
+        }
+    }
+
+    #[test]
     fn intervals_on_the_line_are_boxes_of_one_side() {
         let f = Normal::univariate(1.0, 4.0).unwrap();
         let set = RealSet::from(interval(3.0, 4.0));

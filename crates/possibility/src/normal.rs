@@ -221,6 +221,19 @@ impl Normal {
         (0..d).all(|i| (0..i).all(|j| self.matrix[(i, j)] == 0.0))
     }
 
+    /// Whether the listed coordinates are independent of the others, `f(θ) = f(θ_a)f(θ_b)`: every entry
+    /// between the two groups is zero.
+    ///
+    /// # Errors
+    /// The list is empty, repeats a coordinate or names one that does not exist.
+    pub fn is_independent(&self, coordinates: &[usize]) -> Result<bool> {
+        self.check_coordinates(coordinates)?;
+        let others = self.others(coordinates);
+        Ok(coordinates
+            .iter()
+            .all(|&i| others.iter().all(|&j| self.matrix[(i, j)] == 0.0)))
+    }
+
     /// `(θ-μ)ᵀΣ⁻¹(θ-μ)`, the squared Mahalanobis distance to the mode.
     ///
     /// # Panics
@@ -231,7 +244,12 @@ impl Normal {
             return f64::INFINITY;
         }
         let offset = difference(point, &self.mode);
-        self.squared_norm(&offset)
+        let distance = self.squared_norm(&offset);
+        if distance.is_nan() && !point.iter().any(|x| x.is_nan()) {
+            f64::INFINITY // overflow on the way: farther than f64 can tell
+        } else {
+            distance
+        }
     }
 
     /// `vᵀΣ⁻¹v`.
@@ -732,8 +750,14 @@ impl Ellipsoid {
     /// # Panics
     /// There is no such coordinate.
     pub fn extent(&self, i: usize) -> Interval {
-        let half = (self.squared_radius() * self.normal.covariance()[(i, i)]).sqrt();
         let center = self.center()[i];
+        let half = if self.log_level == 0.0 {
+            0.0
+        } else {
+            let half = self.squared_radius().sqrt() * self.normal.covariance()[(i, i)].sqrt();
+            // a variance beyond the range of f64
+            if half.is_nan() { f64::INFINITY } else { half }
+        };
         Interval::closed(center - half, center + half)
             .expect("a finite center and a nonnegative half width make an interval")
     }
@@ -996,6 +1020,24 @@ mod tests {
     }
 
     #[test]
+    fn variances_and_points_beyond_the_range_of_f64_stay_ordered() {
+        let flat = Normal::diagonal([0.0, 0.0], &[1e-310, 1.0]).unwrap();
+        let extent = flat.alpha_cut(0.5).unwrap().extent(0);
+        assert_eq!(extent, Interval::REAL_LINE);
+        assert_eq!(
+            flat.alpha_cut(1.0).unwrap().extent(0),
+            Interval::point(0.0).unwrap()
+        );
+        let steep = Normal::new([0.0, 0.0], mat![[1e-300, 0.9e-300], [0.9e-300, 1e-300]]).unwrap();
+        assert_eq!(steep.log_possibility(&[1e300, 1e300]), f64::NEG_INFINITY);
+        assert_eq!(steep.log_possibility(&[-1e300, 1e300]), f64::NEG_INFINITY);
+        let tied = Normal::new([0.0, 0.0], mat![[2.0, 1.0], [1.0, 2.0]]).unwrap();
+        assert!(!tied.is_independent(&[0]).unwrap());
+        assert!(tied.is_independent(&[0, 1]).unwrap());
+        assert!(tied.is_independent(&[2]).is_err());
+    }
+
+    #[test]
     fn line_is_decided_exactly() {
         let f = Normal::univariate(0.0, 1.0).unwrap();
         let barely = Normal::univariate(0.0, 1.0 + f64::EPSILON).unwrap();
@@ -1121,6 +1163,7 @@ mod tests {
             prop_assert!(close(joint.log_possibility(&both), want, CLOSED));
             let first: Vec<usize> = (0..x.len()).collect();
             let second: Vec<usize> = (x.len()..both.len()).collect();
+            prop_assert!(joint.is_independent(&second).unwrap());
             let marginal = joint.marginal(&first).unwrap();
             prop_assert!(close(marginal.log_possibility(&x), f.log_possibility(&x), CLOSED));
             // independent: the condition does not matter
