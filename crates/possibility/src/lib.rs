@@ -5,15 +5,21 @@
 //! Variational Inference"; each module names the section it comes from, and each value that is a
 //! logarithm says so in its name.
 
+pub mod arithmetic;
+pub mod bound;
 pub mod count;
+pub mod curve;
 pub mod error;
 pub mod event;
 pub mod finite;
 pub mod function;
 pub mod joint;
+pub mod line;
 mod linear;
 pub mod normal;
 mod numeric;
+pub mod posterior;
+pub mod search;
 pub mod set;
 
 pub use error::{Error, Result};
