@@ -58,6 +58,8 @@ fn duality_holds<F: ConjugateFamily>(
     // A†† = A: the supremum of λᵀθ - A†(λ) is attained at ∇A(θ) and nowhere exceeded
     let at_mean = dot(&mean, theta) - family.dual_at(&mean);
     prop_assert!(close(at_mean, family.log_partition_at(theta), 1e-11));
+    let dual = family.dual_of_natural_at(theta);
+    prop_assert!(close(dual, family.dual_at(&mean), 1e-11), "{dual}");
     let elsewhere = dot(&other, theta) - family.dual_at(&other);
     prop_assert!(elsewhere <= family.log_partition_at(theta) + 1e-11 * (1.0 + at_mean.abs()));
     // ∇A†(∇A(θ)) = θ
@@ -552,6 +554,7 @@ fn tiny_divergences_keep_their_digits() {
         (&Bernoulli, 30.0, 29.5, BERNOULLI_FAR),
         (&Poisson, 1.0000001, 1.0, POISSON_BREGMAN),
         (&gamma, -2.0000001, -2.0, GAMMA_BREGMAN),
+        (&gamma, -1e-6, -5.0, GAMMA_FAR),
     ] {
         let got = family.bregman(theta, eta);
         assert!(
@@ -572,6 +575,7 @@ const GAMMA_NEAR: f64 = 4.999998665104152e-14;
 const BERNOULLI_BREGMAN: f64 = 1.175018550178217e-15;
 const BERNOULLI_FAR: f64 = 1.6435669528802975e-14;
 const POISSON_BREGMAN: f64 = 1.3591409611213365e-14;
+const GAMMA_FAR: f64 = 36.062371675995934;
 const GAMMA_BREGMAN: f64 = 3.12499988560472e-15;
 const CATEGORICAL_BREGMAN: f64 = 1.248199607339652e-15;
 

@@ -329,6 +329,13 @@ mod tests {
         assert_eq!(f.alpha_cut(four_fifths).unwrap(), 3..=4);
         assert_eq!(f.alpha_cut(four_fifths.next_down()).unwrap(), 3..=5);
         assert_eq!(f.alpha_cut(1.0).unwrap(), 3..=4);
+        // f(11) = 10/11 at rate 10, and the f64 next to it is below
+        let f = PoissonStyle::new(10.0).unwrap();
+        assert_eq!(f.alpha_cut(10.0 / 11.0).unwrap(), 9..=11);
+        assert_eq!(f.alpha_cut(f64::next_up(10.0 / 11.0)).unwrap(), 9..=10);
+        // f(3) = 2/3 at rate 2, and the f64 next to it is below
+        let f = PoissonStyle::new(2.0).unwrap();
+        assert_eq!(f.alpha_cut(2.0 / 3.0).unwrap(), 1..=3);
         let below_one = PoissonStyle::new(0.5).unwrap();
         assert_eq!(below_one.alpha_cut(0.5).unwrap(), 0..=1);
         assert_eq!(below_one.alpha_cut(1.0).unwrap(), 0..=0);
