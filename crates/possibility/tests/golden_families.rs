@@ -1,4 +1,5 @@
 //! Golden numbers of the exponential and conjugate families.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 
