@@ -22,6 +22,7 @@ mod numeric;
 pub mod posterior;
 pub mod search;
 pub mod set;
+pub mod smooth;
 pub mod tight;
 
 pub use error::{Error, Result};
