@@ -1,7 +1,8 @@
 //! The exponential family on a finite set: `A(λ) = max_i λᵀT_i - B_i`, exactly. Paper: Section 4.
 
-use super::{ExponentialForm, check_alpha};
+use super::ExponentialForm;
 use crate::error::{Error, Result, check_finite, check_size};
+use crate::finite::{Finite, IndexSet};
 use crate::function::{Measure, Mode, Possibility};
 
 /// Statistics `T_i` and base measure `B_i` of the points `i = 0, …, n - 1`.
@@ -87,17 +88,12 @@ impl FiniteFamily {
     /// # Errors
     /// As [`Self::log_partition`].
     pub fn member(&self, natural: &[f64]) -> Result<FiniteMember> {
-        let log_partition = self.log_partition(natural)?;
-        let log_values = self
-            .exponents(natural)?
-            .into_iter()
-            .map(|e| e - log_partition)
-            .collect();
+        let (function, log_partition) = Finite::normalize_log(&self.exponents(natural)?)?;
         Ok(FiniteMember {
             family: self.clone(),
             natural: natural.to_vec(),
             log_partition,
-            log_values,
+            function,
         })
     }
 
@@ -119,25 +115,18 @@ pub struct FiniteMember {
     family: FiniteFamily,
     natural: Vec<f64>,
     log_partition: f64,
-    log_values: Vec<f64>,
+    function: Finite,
 }
 
 impl FiniteMember {
-    /// `log g_λ` at each point.
-    pub fn log_values(&self) -> &[f64] {
-        &self.log_values
+    /// The values as a function on a finite set, with all that such functions can do.
+    pub fn as_finite(&self) -> &Finite {
+        &self.function
     }
 
     /// The maximizers.
     pub fn mode(&self) -> Mode<usize> {
-        let mut points = self.at_least(0.0);
-        if points.len() == self.log_values.len() && points.len() > 1 {
-            Mode::Everything
-        } else if points.len() == 1 {
-            Mode::Point(points.remove(0))
-        } else {
-            Mode::Finite(points)
-        }
+        self.function.mode()
     }
 
     /// The points of possibility at least `alpha`, in increasing order.
@@ -145,56 +134,35 @@ impl FiniteMember {
     /// # Errors
     /// `alpha` outside `(0, 1]`.
     pub fn alpha_cut(&self, alpha: f64) -> Result<Vec<usize>> {
-        Ok(self.at_least(check_alpha(alpha)?))
-    }
-
-    fn at_least(&self, log_level: f64) -> Vec<usize> {
-        (0..self.log_values.len())
-            .filter(|&i| self.log_values[i] >= log_level)
-            .collect()
-    }
-
-    fn supremum(&self, mut accept: impl FnMut(usize) -> bool) -> f64 {
-        (0..self.log_values.len())
-            .filter(|&i| accept(i))
-            .map(|i| self.log_values[i])
-            .fold(f64::NEG_INFINITY, f64::max)
-    }
-
-    fn check_event(&self, event: &[usize]) -> Result<()> {
-        match event.iter().position(|&i| i >= self.log_values.len()) {
-            None => Ok(()),
-            Some(index) => Err(Error::EntryOutOfRange {
-                name: "event",
-                index,
-                value: event[index] as f64,
-                allowed: "points of the finite set",
-            }),
-        }
+        self.function.alpha_cut(alpha)
     }
 }
 
 impl Possibility for FiniteMember {
     type Point = usize;
 
-    /// `log g_λ(i)`; a point outside the set is impossible.
     fn log_possibility(&self, point: &usize) -> f64 {
-        self.log_values
-            .get(*point)
-            .copied()
-            .unwrap_or(f64::NEG_INFINITY)
+        self.function.log_possibility(point)
+    }
+}
+
+impl Measure<IndexSet> for FiniteMember {
+    fn log_possibility_of(&self, event: &IndexSet) -> Result<f64> {
+        self.function.log_possibility_of(event)
+    }
+
+    fn log_possibility_of_complement(&self, event: &IndexSet) -> Result<f64> {
+        self.function.log_possibility_of_complement(event)
     }
 }
 
 impl Measure<[usize]> for FiniteMember {
     fn log_possibility_of(&self, event: &[usize]) -> Result<f64> {
-        self.check_event(event)?;
-        Ok(self.supremum(|i| event.contains(&i)))
+        self.function.log_possibility_of(event)
     }
 
     fn log_possibility_of_complement(&self, event: &[usize]) -> Result<f64> {
-        self.check_event(event)?;
-        Ok(self.supremum(|i| !event.contains(&i)))
+        self.function.log_possibility_of_complement(event)
     }
 }
 
