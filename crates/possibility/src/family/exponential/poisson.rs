@@ -7,12 +7,12 @@
 use std::ops::RangeInclusive;
 
 use super::{ExponentialForm, check_alpha};
+use crate::count::{CountRange, UnimodalCount};
 use crate::error::{Result, check};
 use crate::family::special::{
     deviance, deviance_from_gap, log_factorial, stirling_remainder_difference,
 };
 use crate::function::{Measure, Mode, Possibility};
-use crate::set::RealSet;
 
 /// Beyond this rate neighboring integers are no longer distinct in `f64`.
 const LARGEST_RATE: f64 = 9_007_199_254_740_992.0;
@@ -61,12 +61,7 @@ impl PoissonStyle {
 
     /// The maximizers: `⌊α⌋`, and `α - 1` as well if `α` is an integer.
     pub fn mode(&self) -> Mode<u64> {
-        let floor = self.floor();
-        if self.lowest_mode() == floor {
-            Mode::Point(floor)
-        } else {
-            Mode::Finite(vec![floor - 1, floor])
-        }
+        self.count_mode()
     }
 
     /// `{θ : f(θ) ≥ alpha}`, a run of counts.
@@ -152,30 +147,6 @@ impl PoissonStyle {
             0.0
         }
     }
-
-    fn supremum(&self, event: &RealSet) -> f64 {
-        event
-            .parts()
-            .iter()
-            .filter(|part| part.upper() >= 0.0)
-            .map(|part| {
-                let mut low = part.lower().max(0.0).ceil();
-                if low == part.lower() && !part.contains_lower() {
-                    low += 1.0;
-                }
-                let mut high = part.upper().floor();
-                if high == part.upper() && !part.contains_upper() && high.is_finite() {
-                    high -= 1.0;
-                }
-                // the infinite end is a limit, of possibility 0
-                if low > high || low.is_infinite() {
-                    f64::NEG_INFINITY
-                } else {
-                    self.supremum_between(low as u64, high as u64)
-                }
-            })
-            .fold(f64::NEG_INFINITY, f64::max)
-    }
 }
 
 impl Possibility for PoissonStyle {
@@ -212,13 +183,20 @@ impl Possibility for PoissonStyle {
     }
 }
 
-impl Measure<RealSet> for PoissonStyle {
-    fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(event))
+impl UnimodalCount for PoissonStyle {
+    fn mode_range(&self) -> CountRange {
+        CountRange {
+            lower: self.lowest_mode(),
+            upper: Some(self.floor()),
+        }
     }
 
-    fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(&event.complement()))
+    fn count_alpha_cut(&self, alpha: f64) -> Result<CountRange> {
+        let cut = self.alpha_cut(alpha)?;
+        Ok(CountRange {
+            lower: *cut.start(),
+            upper: Some(*cut.end()),
+        })
     }
 }
 
@@ -309,7 +287,7 @@ impl Doubled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::set::Interval;
+    use crate::set::{Interval, RealSet};
     use proptest::prelude::*;
 
     #[test]
