@@ -24,6 +24,7 @@ pub mod search;
 pub mod set;
 pub mod smooth;
 pub mod tight;
+pub mod variational;
 
 pub use error::{Error, Result};
 pub use event::Region;

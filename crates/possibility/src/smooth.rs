@@ -70,6 +70,8 @@ pub struct Curvature {
     pub upper: Option<Mat<f64>>,
     /// `G` with `ℓ̂(θ) = ½θᵀGθ + O(‖θ‖)`.
     pub growth: Option<Mat<f64>>,
+    /// `(a, b)` with `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` for the log-partition `A` of the conjugate family the loss belongs to.
+    pub in_family_units: Option<(f64, f64)>,
 }
 
 /// `ℓ̂(θ) = ½(θ-m)ᵀP(θ-m) + offset`: the loss of a normal posterior, where everything is exact.
@@ -114,6 +116,7 @@ impl SmoothLoss for QuadraticLoss {
             lower: Some(precision.clone()),
             upper: Some(precision.clone()),
             growth: Some(precision),
+            in_family_units: None,
         }
     }
 }
@@ -517,6 +520,7 @@ mod tests {
                 lower: Some(prior.clone()),
                 upper: Some(self.sum(|_| 0.25, None)),
                 growth: Some(prior),
+                in_family_units: None,
             }
         }
     }
