@@ -877,7 +877,7 @@ mod tests {
             assert_mirror(&problem, &[-0.1 - eta.abs()], rate, &[nudge]);
             let classes = Categorical::new(3).unwrap();
             let loss = ConjugateLoss::new(
-                &Conjugate::new(classes.clone(), &[x, 0.2], 5.0).unwrap()).unwrap();
+                &Conjugate::new(classes, &[x, 0.2], 5.0).unwrap()).unwrap();
             let problem = Variational::new(
                 loss, FamilyGenerator::new(classes, 2.0).unwrap(), Side::Upper).unwrap();
             assert_mirror(&problem, &[eta, 0.3], rate, &[nudge, -nudge]);
