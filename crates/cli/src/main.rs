@@ -1,0 +1,4 @@
+//! `maxitive`: arguments in, exit code out.
+mod data;
+mod user_error;
+fn main() {}
