@@ -1,4 +1,5 @@
 //! `maxitive`: arguments in, exit code out.
 mod data;
+mod event;
 mod user_error;
 fn main() {}
