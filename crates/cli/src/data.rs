@@ -48,13 +48,11 @@ pub struct Table {
     header: Vec<String>,
     record: ByteRecord,
     rows: usize,
-    size: Option<u64>,
 }
 
 /// One row of a [`Table`].
 pub struct Row<'a> {
     record: &'a ByteRecord,
-    index: usize,
 }
 
 /// A field that breaks a rule; [`Table::locate`] turns it into a message with file, line and column.
@@ -75,11 +73,6 @@ impl FieldError {
 }
 
 impl Row<'_> {
-    /// Number of this row, from 0; the header does not count.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
     /// The trimmed text of a field.
     ///
     /// # Errors
@@ -145,8 +138,8 @@ impl Table {
             input.read_to_end(&mut bytes)?;
             Ok(Source::Memory(Cursor::new(bytes)))
         };
-        let (source, size) = if is_stdin {
-            (read_all(Box::new(io::stdin())).map_err(fail)?, None)
+        let source = if is_stdin {
+            read_all(Box::new(io::stdin())).map_err(fail)?
         } else {
             let file = File::open(path).map_err(fail)?;
             let metadata = file.metadata().map_err(fail)?;
@@ -154,22 +147,22 @@ impl Table {
                 return Err(UserError::new(format!("{name}: is a folder, not a file")));
             }
             if metadata.is_file() {
-                (Source::File(file), Some(metadata.len()))
+                Source::File(file)
             } else {
-                (read_all(Box::new(file)).map_err(fail)?, None)
+                read_all(Box::new(file)).map_err(fail)?
             }
         };
-        Self::read_header(name, source, size)
+        Self::read_header(name, source)
     }
 
     /// A table from text that is already in memory.
     #[cfg(test)]
     pub fn from_text(name: &str, text: &[u8]) -> Result<Self, UserError> {
         let source = Source::Memory(Cursor::new(text.to_vec()));
-        Self::read_header(name.to_owned(), source, None)
+        Self::read_header(name.to_owned(), source)
     }
 
-    fn read_header(name: String, source: Source, size: Option<u64>) -> Result<Self, UserError> {
+    fn read_header(name: String, source: Source) -> Result<Self, UserError> {
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -183,7 +176,6 @@ impl Table {
             header: Vec::new(),
             record: ByteRecord::new(),
             rows: 0,
-            size,
         };
         if !table.advance()? {
             return Err(UserError::new(format!(
@@ -278,18 +270,6 @@ impl Table {
         )))
     }
 
-    /// Rows the file will have, guessed from its size and the rows read so far; for reserving memory.
-    pub fn expected_rows(&self) -> usize {
-        let (Some(size), read) = (self.size, self.reader.position().byte()) else {
-            return self.rows;
-        };
-        if self.rows == 0 || read == 0 {
-            return 0;
-        }
-        // 2 % more than the average row length says, because later rows may be shorter
-        (self.rows as f64 * (size as f64 / read as f64) * 1.02) as usize + 1
-    }
-
     /// Calls `visit` on the next row; `false` at the end of the file.
     ///
     /// # Errors
@@ -315,7 +295,6 @@ impl Table {
         }
         let row = Row {
             record: &self.record,
-            index: self.rows,
         };
         if let Err(error) = visit(&row) {
             return Err(self.locate(&error));

@@ -144,10 +144,11 @@ impl Event {
         }
     }
 
-    /// The event as a conjunction of atoms, if it is one; atoms on the same linear form are joined.
-    pub fn as_conjunction(&self) -> Option<Vec<Atom>> {
+    /// The event, or its opposite if `negated`, as a conjunction of atoms, if it is one; atoms on the same
+    /// linear form are joined.
+    pub fn as_conjunction(&self, negated: bool) -> Option<Vec<Atom>> {
         let mut atoms: Vec<Atom> = Vec::new();
-        for atom in self.conjuncts()? {
+        for atom in self.conjuncts(negated)? {
             match atoms.iter_mut().find(|known| known.linear == atom.linear) {
                 Some(known) => known.set = known.set.intersection(&atom.set),
                 None => atoms.push(atom),
@@ -156,29 +157,26 @@ impl Event {
         Some(atoms)
     }
 
-    fn conjuncts(&self) -> Option<Vec<Atom>> {
-        match self {
-            Self::Atom(atom) => Some(vec![atom.clone()]),
-            Self::And(a, b) => {
-                let mut atoms = a.conjuncts()?;
-                atoms.extend(b.conjuncts()?);
+    fn conjuncts(&self, negated: bool) -> Option<Vec<Atom>> {
+        match (self, negated) {
+            (Self::Not(event), _) => event.conjuncts(!negated),
+            (Self::And(a, b), false) | (Self::Or(a, b), true) => {
+                let mut atoms = a.conjuncts(negated)?;
+                atoms.extend(b.conjuncts(negated)?);
                 Some(atoms)
             }
-            // a union or complement on one linear form is still a single atom
-            Self::Or(..) | Self::Not(_) => {
+            // a union on one linear form is still a single atom
+            _ => {
                 let mut forms: Vec<Vec<(usize, f64)>> = Vec::new();
                 self.visit_atoms(&mut |atom| {
                     if !forms.contains(&atom.linear) {
                         forms.push(atom.linear.clone());
                     }
                 });
-                match <[_; 1]>::try_from(forms) {
-                    Ok([linear]) => Some(vec![Atom {
-                        linear,
-                        set: self.fold(),
-                    }]),
-                    Err(_) => None,
-                }
+                let [linear] = <[_; 1]>::try_from(forms).ok()?;
+                let set = self.fold();
+                let set = if negated { set.complement() } else { set };
+                Some(vec![Atom { linear, set }])
             }
         }
     }
@@ -854,7 +852,7 @@ mod tests {
     #[test]
     fn conjunctions_join_atoms_on_the_same_form() {
         let variables = Variables::vector(&["mean"], &labels(&["a", "b"]));
-        let atoms = |text: &str| Event::parse(text, &variables).unwrap().as_conjunction();
+        let atoms = |text: &str| Event::parse(text, &variables).unwrap().as_conjunction(false);
         let found = atoms("0 < a < 1 and 2*a - b > 1 and not (a > 0.5)").unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].linear, [(0, 1.0)]);
@@ -863,6 +861,10 @@ mod tests {
         assert_eq!(found[1].set.to_string(), "(1, inf]");
         assert_eq!(atoms("a > 0 or b > 0"), None);
         assert_eq!(atoms("a > 0 or a < -1").unwrap().len(), 1);
+        let opposite = Event::parse("a > 0 or not (b > 0)", &variables).unwrap();
+        let found = opposite.as_conjunction(true).unwrap();
+        let sets: Vec<String> = found.iter().map(|atom| atom.set.to_string()).collect();
+        assert_eq!(sets, ["[-inf, 0]", "(0, inf]"]);
     }
 
     /// An event text and the truth of it at a point, made together.

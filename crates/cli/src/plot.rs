@@ -39,6 +39,7 @@ pub mod palette {
     pub const GRID: RGBColor = RGBColor(228, 228, 228);
 }
 
+use crate::user_error::UserError;
 use palette::{GRID, INK};
 
 static FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
@@ -401,13 +402,26 @@ impl Format {
         match extension.to_ascii_lowercase().as_str() {
             "svg" => Ok(Self::Svg),
             "png" => Ok(Self::Png),
-            _ => Err(crate::user_error::UserError::new(format!(
+            _ => Err(UserError::new(format!(
                 "{}: a picture must end in .svg or .png",
                 path.display()
             ))
             .into()),
         }
     }
+}
+
+/// Creates a folder and what leads to it.
+///
+/// # Errors
+/// Something that is no folder has this name, or the folder cannot be created.
+pub fn create_folder(path: &Path) -> anyhow::Result<()> {
+    if path.exists() && !path.is_dir() {
+        return Err(UserError::new(format!("{}: is a file, not a folder", path.display())).into());
+    }
+    fs::create_dir_all(path).map_err(|error| {
+        UserError::new(format!("{}: cannot be created: {error}", path.display())).into()
+    })
 }
 
 /// Writes to a temporary name beside the path, then renames: nobody ever sees half a file.
