@@ -5,9 +5,15 @@
 //! Variational Inference"; each module names the section it comes from, and each value that is a
 //! logarithm says so in its name.
 
+pub mod arithmetic;
+pub mod bound;
+pub mod curve;
 pub mod error;
 pub mod function;
+pub mod line;
 mod numeric;
+pub mod posterior;
+pub mod search;
 pub mod set;
 
 pub use error::{Error, Result};
