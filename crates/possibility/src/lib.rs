@@ -9,6 +9,7 @@ pub mod arithmetic;
 pub mod bound;
 pub mod curve;
 pub mod error;
+pub mod family;
 pub mod function;
 pub mod line;
 mod numeric;
