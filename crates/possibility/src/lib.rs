@@ -7,15 +7,25 @@
 
 pub mod arithmetic;
 pub mod bound;
+pub mod count;
 pub mod curve;
 pub mod error;
+pub mod event;
 pub mod family;
+pub mod finite;
 pub mod function;
+pub mod joint;
 pub mod line;
+mod linear;
+pub mod normal;
 mod numeric;
 pub mod posterior;
 pub mod search;
 pub mod set;
 
 pub use error::{Error, Result};
+pub use event::Region;
+pub use finite::Finite;
 pub use function::{Measure, Mode, Possibility, Uninformative};
+pub use joint::Joint;
+pub use normal::{Ellipsoid, Normal};
