@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod function;
+pub mod logistic;
 mod numeric;
 pub mod set;
 
