@@ -852,7 +852,11 @@ mod tests {
     #[test]
     fn conjunctions_join_atoms_on_the_same_form() {
         let variables = Variables::vector(&["mean"], &labels(&["a", "b"]));
-        let atoms = |text: &str| Event::parse(text, &variables).unwrap().as_conjunction(false);
+        let atoms = |text: &str| {
+            Event::parse(text, &variables)
+                .unwrap()
+                .as_conjunction(false)
+        };
         let found = atoms("0 < a < 1 and 2*a - b > 1 and not (a > 0.5)").unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].linear, [(0, 1.0)]);

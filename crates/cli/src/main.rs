@@ -20,7 +20,12 @@ use crate::user_error::UserError;
 
 /// Possibilistic inference: what the data leave possible, and what they make necessary.
 #[derive(Debug, Parser)]
-#[command(name = "maxitive", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "maxitive",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 #[command(after_long_help = "\
 Examples:
   maxitive infer bernoulli trials.csv --column success --event 'p > 0.5'

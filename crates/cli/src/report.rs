@@ -34,7 +34,11 @@ pub fn optional(value: Option<f64>) -> Value {
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         // no sign on a zero
-        return if value == 0.0 { "0".to_owned() } else { value.to_string() };
+        return if value == 0.0 {
+            "0".to_owned()
+        } else {
+            value.to_string()
+        };
     }
     let scientific = format!("{value:.5e}");
     let (mantissa, exponent) = scientific
@@ -150,6 +154,9 @@ mod tests {
         let mut table = TextTable::new(["event", "possibility"]);
         table.row(["θ > 1", "0.5"]);
         table.row(["x"]);
-        assert_eq!(table.render(), "event  possibility\nθ > 1          0.5\nx\n");
+        assert_eq!(
+            table.render(),
+            "event  possibility\nθ > 1          0.5\nx\n"
+        );
     }
 }

@@ -37,7 +37,11 @@ pub fn execute(args: ManArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_pages(command: &clap::Command, name: &str, outdir: &std::path::Path) -> anyhow::Result<()> {
+fn write_pages(
+    command: &clap::Command,
+    name: &str,
+    outdir: &std::path::Path,
+) -> anyhow::Result<()> {
     let mut page = Vec::new();
     let title: &'static str = Box::leak(name.to_owned().into_boxed_str());
     clap_mangen::Man::new(command.clone().name(title)).render(&mut page)?;

@@ -6,7 +6,9 @@ use possibility::family::conjugate::{Categorical, Conjugate, Parameter};
 
 use super::posterior::{Labels, Report, cuts};
 use super::scalar::parse_events;
-use super::{Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed};
+use super::{
+    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
+};
 use crate::data::{FieldError, Table};
 use crate::event::Variables;
 use crate::user_error::{UserError, list, unknown};
@@ -78,7 +80,7 @@ pub fn infer(
     let mut answers = Vec::with_capacity(events.len());
     for (event, parsed) in events {
         let coordinates = parsed.coordinates();
-        let (Some(set), [index]) = (parsed.as_set(), coordinates[..]) else {
+        let (Some(set), &[index]) = (parsed.as_set(), &coordinates[..]) else {
             let named = coordinates.iter().map(|&i| shown[i].as_str());
             return Err(UserError::new(format!(
                 "event \"{event}\": an event of the categorical family is about one class, this one \
@@ -156,7 +158,9 @@ fn read(
     for class in fixed.unwrap_or_default() {
         let next = known.len();
         if known.insert(class.clone(), next).is_some() {
-            return Err(UserError::new(format!("--classes: \"{class}\" is named twice")));
+            return Err(UserError::new(format!(
+                "--classes: \"{class}\" is named twice"
+            )));
         }
     }
     let mut data = Vec::new();
@@ -188,7 +192,9 @@ fn read(
     if found.iter().all(|(class, _)| as_number(class).is_some()) {
         found.sort_by(|a, b| {
             let order = as_number(&a.0).partial_cmp(&as_number(&b.0));
-            order.unwrap_or(std::cmp::Ordering::Equal).then(a.0.cmp(&b.0))
+            order
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then(a.0.cmp(&b.0))
         });
     } else {
         found.sort();

@@ -2,7 +2,9 @@
 
 use std::num::NonZero;
 
-use possibility::logistic::{Design, LogisticConfig, LogisticPosterior, MarginalBounds, PriorPrecision};
+use possibility::logistic::{
+    Design, LogisticConfig, LogisticPosterior, MarginalBounds, PriorPrecision,
+};
 use possibility::set::{Interval, RealSet};
 use serde_json::{Value, json};
 
@@ -112,8 +114,8 @@ pub fn infer(table: &mut Table, model: &Model, questions: &Questions) -> Result<
     let (posterior, fitting) = timed(|| logistic.fit(&design));
     let fail = |error: possibility::Error| UserError::new(format!("{}: {error}", table.name()));
     let posterior = posterior.map_err(fail)?;
-    let coefficients = report_coefficients(&posterior, names, asked, &questions.alphas)
-        .map_err(fail)?;
+    let coefficients =
+        report_coefficients(&posterior, names, asked, &questions.alphas).map_err(fail)?;
     Ok(Report {
         origin: table.name().to_owned(),
         target: model.target.clone(),
@@ -127,7 +129,9 @@ pub fn infer(table: &mut Table, model: &Model, questions: &Questions) -> Result<
 }
 
 fn coefficient_names(table: &Table, covariates: &[usize], intercept: bool) -> Vec<String> {
-    let columns = covariates.iter().map(|&column| table.header()[column].clone());
+    let columns = covariates
+        .iter()
+        .map(|&column| table.header()[column].clone());
     let mut names: Vec<String> = Vec::with_capacity(covariates.len() + 1);
     if intercept {
         let mut name = "intercept".to_owned();
@@ -279,7 +283,11 @@ impl Report {
         );
         let mut header = vec!["coefficient".to_owned(), "mode".to_owned()];
         header.extend(["under", "precision"].map(str::to_owned));
-        header.extend(self.alphas.iter().map(|alpha| format!("{}-cut", significant(*alpha))));
+        header.extend(
+            self.alphas
+                .iter()
+                .map(|alpha| format!("{}-cut", significant(*alpha))),
+        );
         let mut table = TextTable::new(header);
         for coefficient in &self.coefficients {
             for (i, view) in coefficient.views.iter().enumerate() {
@@ -289,8 +297,16 @@ impl Report {
                     vec![String::new(), String::new()]
                 };
                 row.push(view.name.to_owned());
-                row.push(view.profile.precision().map_or_else(String::new, significant));
-                row.extend(view.cuts.iter().map(|&(lower, upper)| interval(lower, upper)));
+                row.push(
+                    view.profile
+                        .precision()
+                        .map_or_else(String::new, significant),
+                );
+                row.extend(
+                    view.cuts
+                        .iter()
+                        .map(|&(lower, upper)| interval(lower, upper)),
+                );
                 table.row(row);
             }
         }
@@ -298,7 +314,13 @@ impl Report {
         text.push_str(
             "(laplace: same curvature at the mode; the posterior lies between lower and upper, for certain)\n\n",
         );
-        let mut table = TextTable::new(["event", "possibility", "certainly in", "necessity", "certainly in"]);
+        let mut table = TextTable::new([
+            "event",
+            "possibility",
+            "certainly in",
+            "necessity",
+            "certainly in",
+        ]);
         for coefficient in &self.coefficients {
             let [laplace, upper, lower] = &coefficient.views;
             for (i, answer) in laplace.answers.iter().enumerate() {

@@ -13,7 +13,9 @@ use possibility::{Measure, Mode, Normal};
 
 use super::posterior::{Labels, Report, cuts};
 use super::scalar::parse_events;
-use super::{Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed};
+use super::{
+    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
+};
 use crate::data::Table;
 use crate::event::{Atom, Event, Variables};
 use crate::user_error::UserError;
@@ -146,9 +148,8 @@ pub fn infer(
     ) {
         let normal = Normal::from_precision(mode, precision.clone()).map_err(fail)?;
         for (event, parsed) in events {
-            let (possibility, necessity) = measure(&normal, &parsed).map_err(|problem| {
-                UserError::new(format!("event \"{event}\": {problem}"))
-            })?;
+            let (possibility, necessity) = measure(&normal, &parsed)
+                .map_err(|problem| UserError::new(format!("event \"{event}\": {problem}")))?;
             answers.push(Answer {
                 event,
                 possibility,
@@ -211,20 +212,27 @@ fn log_suprema(normal: &Normal, atoms: &[Atom]) -> Result<(f64, f64), String> {
     let mut outside = f64::NEG_INFINITY;
     for atom in atoms {
         let single = image(std::slice::from_ref(atom)).map_err(text)?;
-        let log = single.log_possibility_of_complement(&atom.set).map_err(text)?;
+        let log = single
+            .log_possibility_of_complement(&atom.set)
+            .map_err(text)?;
         outside = outside.max(log);
     }
     let sets: Vec<&RealSet> = atoms.iter().map(|atom| &atom.set).collect();
     let boxes: usize = sets.iter().map(|set| set.parts().len()).product();
     if boxes > MAX_BOXES {
-        return Err(format!("the event has {boxes} parts, at most {MAX_BOXES} are allowed"));
+        return Err(format!(
+            "the event has {boxes} parts, at most {MAX_BOXES} are allowed"
+        ));
     }
     let joint = image(atoms).map_err(|_| {
-        "the linear combinations depend on each other; only independent ones may be joined".to_owned()
+        "the linear combinations depend on each other; only independent ones may be joined"
+            .to_owned()
     })?;
     let mut inside = f64::NEG_INFINITY;
     for sides in products(&sets) {
-        let log = joint.log_possibility_of(&Region::Box(sides)).map_err(text)?;
+        let log = joint
+            .log_possibility_of(&Region::Box(sides))
+            .map_err(text)?;
         inside = inside.max(log);
     }
     Ok((inside, outside))
@@ -282,14 +290,24 @@ mod tests {
         ];
         for (text, possibility, necessity) in cases {
             let (found, sure) = ask(text).unwrap();
-            assert!((found - possibility).abs() < 1e-12, "{text}: {found} {possibility}");
-            assert!((sure - necessity).abs() < 1e-12, "{text}: {sure} {necessity}");
+            assert!(
+                (found - possibility).abs() < 1e-12,
+                "{text}: {found} {possibility}"
+            );
+            assert!(
+                (sure - necessity).abs() < 1e-12,
+                "{text}: {sure} {necessity}"
+            );
         }
     }
 
     #[test]
     fn events_beyond_the_rules_are_refused() {
         assert!(ask("a > 0 and (b > 0 or a + b > 1)").is_err());
-        assert!(ask("a > 0 and b > 0 and a + b > 1").unwrap_err().contains("independent"));
+        assert!(
+            ask("a > 0 and b > 0 and a + b > 1")
+                .unwrap_err()
+                .contains("independent")
+        );
     }
 }

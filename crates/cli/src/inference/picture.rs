@@ -66,7 +66,11 @@ fn shown_range(profile: &dyn Profile) -> possibility::Result<std::ops::Range<f64
         lower = inner.upper() - 0.3 * (upper - inner.upper()).max(1e-9);
     }
     let air = 0.04 * (upper - lower);
-    let air = if air > 0.0 { air } else { 0.5 * lower.abs().max(1.0) };
+    let air = if air > 0.0 {
+        air
+    } else {
+        0.5 * lower.abs().max(1.0)
+    };
     Ok(lower - air..upper + air)
 }
 
@@ -114,7 +118,9 @@ fn profile_panel(
         if range.start <= mode && mode <= range.end {
             let drop = vec![(mode, 0.0), (mode, 1.0)];
             panel.line(drop, Stroke::dashed(palette::VERMILION).width(1.4));
-            panel.dots(vec![(mode, 1.0)], palette::VERMILION).labeled(label);
+            panel
+                .dots(vec![(mode, 1.0)], palette::VERMILION)
+                .labeled(label);
         } else {
             // an infinite mode has no place on the axis, only a name
             panel.dots(vec![], palette::VERMILION).labeled(label);
@@ -145,8 +151,12 @@ pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
         panel
             .band(band.collect(), palette::SKY, 0.25)
             .labeled("holds the posterior");
-        panel.line(above, Stroke::dashed(palette::ORANGE)).labeled("upper");
-        panel.line(below, Stroke::dotted(palette::GREEN).width(2.4)).labeled("lower");
+        panel
+            .line(above, Stroke::dashed(palette::ORANGE))
+            .labeled("upper");
+        panel
+            .line(below, Stroke::dotted(palette::GREEN).width(2.4))
+            .labeled("lower");
         panel
             .line(draw(laplace.profile.as_ref()), Stroke::solid(palette::BLUE))
             .labeled("Laplace");

@@ -64,7 +64,12 @@ pub fn cuts(
     };
     alphas
         .iter()
-        .map(|&alpha| profiles.iter().map(|profile| ends(profile, alpha)).collect())
+        .map(|&alpha| {
+            profiles
+                .iter()
+                .map(|profile| ends(profile, alpha))
+                .collect()
+        })
         .collect()
 }
 
@@ -118,7 +123,10 @@ impl Report {
             })
         });
         report.insert("alpha_cuts".into(), cuts.collect());
-        report.insert("events".into(), self.answers.iter().map(Answer::json).collect());
+        report.insert(
+            "events".into(),
+            self.answers.iter().map(Answer::json).collect(),
+        );
         report.insert("log_consistency".into(), number(self.log_consistency));
         report.into()
     }
@@ -135,7 +143,10 @@ impl Report {
             self.family, self.n, self.origin
         );
         let mut table = TextTable::default();
-        table.row(["parameter".to_owned(), format!("{} ({kind})", self.parameter_name)]);
+        table.row([
+            "parameter".to_owned(),
+            format!("{} ({kind})", self.parameter_name),
+        ]);
         if self.labels.is_none() {
             let profile = &self.profiles[0];
             table.row(["mode", &or_everything(profile.mode())]);
@@ -181,8 +192,16 @@ impl Report {
     }
 
     fn vector_cuts(&self, labels: &Labels) -> String {
-        let mut header = vec![labels.one.to_owned(), "mode".to_owned(), "precision".to_owned()];
-        header.extend(self.alphas.iter().map(|alpha| format!("{}-cut", significant(*alpha))));
+        let mut header = vec![
+            labels.one.to_owned(),
+            "mode".to_owned(),
+            "precision".to_owned(),
+        ];
+        header.extend(
+            self.alphas
+                .iter()
+                .map(|alpha| format!("{}-cut", significant(*alpha))),
+        );
         let mut table = TextTable::new(header);
         for (i, profile) in self.profiles.iter().enumerate() {
             let mut row = vec![

@@ -3,7 +3,9 @@
 use possibility::family::conjugate::{Conjugate, ScalarFamily};
 
 use super::posterior::{Report, cuts};
-use super::{Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed};
+use super::{
+    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
+};
 use crate::data::{FieldError, Row, Table};
 use crate::event::{Event, Variables};
 use crate::report::significant;
