@@ -871,9 +871,11 @@ mod tests {
         assert_eq!(sets, ["[-inf, 0]", "(0, inf]"]);
     }
 
+    type Comparison = fn(f64, f64) -> bool;
+
     /// An event text and the truth of it at a point, made together.
-    fn events() -> impl Strategy<Value = (String, fn(f64, f64) -> bool, f64)> {
-        let operators: [(&str, fn(f64, f64) -> bool); 6] = [
+    fn events() -> impl Strategy<Value = (String, Comparison, f64)> {
+        let operators: [(&str, Comparison); 6] = [
             ("<", |x, c| x < c),
             ("<=", |x, c| x <= c),
             (">", |x, c| x > c),

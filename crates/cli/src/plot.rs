@@ -25,16 +25,12 @@ pub mod palette {
     pub const VERMILION: RGBColor = RGBColor(213, 94, 0);
     /// Bluish green.
     pub const GREEN: RGBColor = RGBColor(0, 158, 115);
-    /// Reddish purple.
-    pub const PURPLE: RGBColor = RGBColor(204, 121, 167);
     /// Orange.
     pub const ORANGE: RGBColor = RGBColor(230, 159, 0);
     /// Sky blue.
     pub const SKY: RGBColor = RGBColor(86, 180, 233);
     /// Nearly black, for text and axes.
     pub const INK: RGBColor = RGBColor(34, 34, 34);
-    /// Gray, for what stands behind.
-    pub const GRAY: RGBColor = RGBColor(120, 120, 120);
     /// Light gray, for grid lines.
     pub const GRID: RGBColor = RGBColor(228, 228, 228);
 }
@@ -151,12 +147,6 @@ impl Panel {
     /// Adds a curve through the points.
     pub fn line(&mut self, points: Vec<(f64, f64)>, stroke: Stroke) -> &mut Self {
         self.push(Mark::Line(points, stroke))
-    }
-
-    /// Adds a line at one abscissa from bottom to top.
-    pub fn vertical(&mut self, x: f64, stroke: Stroke) -> &mut Self {
-        let Range { start, end } = self.y_range;
-        self.line(vec![(x, start), (x, end)], stroke)
     }
 
     /// Shades the area between two curves, given as `(x, lower, upper)`.
@@ -824,7 +814,9 @@ impl Panel {
         inner: &Frame,
     ) -> anyhow::Result<f64> {
         const GAP: f64 = 16.0;
-        let mut rows: Vec<(f64, Vec<(&Mark, String, f64)>)> = Vec::new();
+        /// A mark, its text and the width of both.
+        type Entry<'a> = (&'a Mark, String, f64);
+        let mut rows: Vec<(f64, Vec<Entry<'_>>)> = Vec::new();
         for (mark, label) in self.legend() {
             let label = canvas.fitted(label, TICK, inner.width() - SWATCH - 6.0)?;
             let width = SWATCH + 6.0 + canvas.text_width(&label, TICK)?;
@@ -959,7 +951,7 @@ fn ticks(range: &Range<f64>, wanted: usize) -> Vec<(f64, String)> {
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]
         .into_iter()
         .map(|factor| factor * power)
-        .find(|step| *step >= rough * 0.999)
+        .find(|step| span / step <= 1.35 * wanted as f64)
         .unwrap_or(10.0 * power);
     let slack = 1e-9 * span;
     let (first, last) = (
@@ -1066,8 +1058,8 @@ mod tests {
             ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
         );
         assert_eq!(texts(-1.0..1.0, 4), ["−1.0", "−0.5", "0.0", "0.5", "1.0"]);
-        assert_eq!(texts(0.0..1.0, 4), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
-        assert_eq!(texts(3.0..47.0, 4), ["20", "40"]);
+        assert_eq!(texts(0.0..1.0, 3), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
+        assert_eq!(texts(3.0..47.0, 4), ["10", "20", "30", "40"]);
         assert_eq!(texts(0.0..2e7, 2), ["0", "1e7", "2e7"]);
         assert_eq!(texts(1.0..1.0, 4), [""; 0]);
     }

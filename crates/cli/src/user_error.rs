@@ -23,11 +23,15 @@ impl std::error::Error for UserError {}
 
 /// The entry of `known` that differs from `word` in the fewest letters, if it is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let length = word.chars().count();
+    let limit = length.div_ceil(2).min(3);
     known
         .into_iter()
         .map(|candidate| (edit_distance(word, candidate), candidate))
-        .filter(|&(distance, _)| distance <= limit)
+        // a word with every letter replaced is another word
+        .filter(|&(distance, candidate)| {
+            distance <= limit && distance < length.max(candidate.chars().count())
+        })
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
 }
@@ -94,6 +98,8 @@ mod tests {
         let known = ["height", "weight", "age"];
         assert_eq!(nearest("heigth", known), Some("height"));
         assert_eq!(nearest("zzz", known), None);
+        assert_eq!(nearest("p", ["x", "rate"]), None);
+        assert_eq!(nearest("x", ["xx", "y"]), Some("xx"));
         assert_eq!(
             unknown("column", "agee", known),
             "unknown column \"agee\", did you mean \"age\"? (there is \"height\", \"weight\", \"age\")"

@@ -77,8 +77,10 @@ fn bernoulli() -> anyhow::Result<Panel> {
 }
 
 fn poisson() -> anyhow::Result<Panel> {
-    let mut panel =
-        Panel::new("Poisson style on ℕ₀", -0.6..12.6, 0.0..TOP).labels("θ", "possibility");
+    let ticks = (0..=12).step_by(2).map(|k| (f64::from(k), k.to_string()));
+    let mut panel = Panel::new("Poisson style on ℕ₀", -0.6..12.6, 0.0..TOP)
+        .labels("θ", "possibility")
+        .x_ticks(ticks.collect());
     for (i, (rate, color)) in [0.5, 3.7, 4.0].into_iter().zip(COLORS).enumerate() {
         let member = PoissonStyle::new(rate)?;
         let shift = (i as f64 - 1.0) * 0.2;
@@ -119,7 +121,7 @@ fn point_mass() -> anyhow::Result<Panel> {
     let mut panel = Panel::new("Indicator statistic on [0, 1]", -0.05..1.05, 0.0..TOP)
         .labels("θ", "possibility");
     let strokes = [Stroke::solid, Stroke::dashed, Stroke::dotted];
-    for ((natural, color), stroke) in [[-1.0, 0.8], [1.5, 0.6], [-2.0, -0.7]]
+    for ((natural, color), stroke) in [[-1.0, 0.8], [1.5, 0.6], [0.8, -1.2]]
         .into_iter()
         .zip(COLORS)
         .zip(strokes)

@@ -139,7 +139,7 @@ fn build_prior(
         )));
     }
     // the last share is what the others leave; the check of it is ours, since the library does not see it
-    if let Some(share) = prior.mean.iter().find(|share| !(**share >= 0.0)) {
+    if let Some(share) = prior.mean.iter().find(|share| **share < 0.0) {
         return Err(UserError::new(format!(
             "--prior-mean: the share {share} is not in [0, 1]"
         )));

@@ -40,6 +40,15 @@ pub struct View {
     answers: Vec<Answer>,
 }
 
+impl View {
+    /// Level and ends of each α-cut.
+    pub fn cuts(&self, alphas: &[f64]) -> Vec<(f64, f64, f64)> {
+        let cuts = alphas.iter().zip(&self.cuts);
+        cuts.map(|(&alpha, &(lower, upper))| (alpha, lower, upper))
+            .collect()
+    }
+}
+
 /// One coefficient.
 pub struct Coefficient {
     /// Name of its column.
@@ -54,7 +63,8 @@ pub struct Report {
     origin: String,
     target: String,
     n: usize,
-    alphas: Vec<f64>,
+    /// The levels asked for.
+    pub alphas: Vec<f64>,
     /// The coefficients, the intercept first.
     pub coefficients: Vec<Coefficient>,
     log_consistency: f64,

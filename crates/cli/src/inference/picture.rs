@@ -1,5 +1,7 @@
 //! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode marked.
 
+use plotters::style::RGBColor;
+
 use super::posterior::Report;
 use super::{Profile, logistic};
 use crate::plot::{Figure, Panel, Stroke, palette};
@@ -7,7 +9,7 @@ use crate::report::significant;
 use crate::user_error::UserError;
 
 /// Where a possibility function is too small to be seen.
-const INVISIBLE: f64 = 0.002;
+const INVISIBLE: f64 = 0.01;
 /// Where it is nearly 1.
 const NEARLY_ONE: f64 = 0.98;
 /// Points of a curve.
@@ -55,8 +57,11 @@ fn arrange(mut panels: Vec<Panel>, title: String) -> Figure {
 }
 
 /// The part of the line worth looking at, with a little air around it.
-fn shown_range(profile: &dyn Profile) -> possibility::Result<std::ops::Range<f64>> {
-    let (outer, inner) = (profile.cut(INVISIBLE)?, profile.cut(NEARLY_ONE)?);
+fn shown_range(profile: &dyn Profile, smallest: f64) -> possibility::Result<std::ops::Range<f64>> {
+    let (outer, inner) = (
+        profile.cut(INVISIBLE.min(0.5 * smallest))?,
+        profile.cut(NEARLY_ONE)?,
+    );
     let (mut lower, mut upper) = (outer.lower(), outer.upper());
     // toward an infinite end the function rises to 1: go a bit beyond the place where it nearly is
     if upper.is_infinite() {
@@ -93,28 +98,44 @@ fn curve(
     places.into_iter().map(|x| (x, profile.value(x))).collect()
 }
 
+fn mode_label(mode: f64) -> String {
+    format!("mode {}", significant(mode))
+        .replace('-', "−")
+        .replace("inf", "∞")
+}
+
+/// A color mixed with white.
+fn tint(color: RGBColor, share: f64) -> RGBColor {
+    let mix = |channel: u8| (255.0 - share * (255.0 - f64::from(channel))).round() as u8;
+    RGBColor(mix(color.0), mix(color.1), mix(color.2))
+}
+
 fn profile_panel(
     profile: &dyn Profile,
     name: &str,
     cuts: &[(f64, f64, f64)],
 ) -> possibility::Result<Panel> {
-    let range = shown_range(profile)?;
+    let smallest = cuts.iter().map(|cut| cut.0).fold(1.0, f64::min);
+    let range = shown_range(profile, smallest)?;
     let mut panel = Panel::new("", range.clone(), 0.0..TOP).labels(name, "possibility");
     let mode = profile.mode();
     let ends = cuts.iter().flat_map(|&(_, lower, upper)| [lower, upper]);
     let points = curve(profile, &range, ends.chain(mode));
     let mut ordered = cuts.to_vec();
     ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for &(alpha, lower, upper) in &ordered {
+    for (i, &(alpha, lower, upper)) in ordered.iter().enumerate() {
+        // tints instead of transparency: the legend then shows the color of the picture
+        let share = (i + 1) as f64 / (ordered.len() + 1) as f64;
+        let color = tint(palette::BLUE, 0.1 + 0.5 * share);
         let inside = points.iter().filter(|p| lower <= p.0 && p.0 <= upper);
         let band = inside.map(|&(x, y)| (x, 0.0, y)).collect();
         panel
-            .band(band, palette::BLUE, 0.17)
+            .band(band, color, 1.0)
             .labeled(format!("{}-cut", significant(alpha)));
     }
     panel.line(points, Stroke::solid(palette::BLUE));
     if let Some(mode) = mode {
-        let label = format!("mode {}", significant(mode));
+        let label = mode_label(mode);
         if range.start <= mode && mode <= range.end {
             let drop = vec![(mode, 0.0), (mode, 1.0)];
             panel.line(drop, Stroke::dashed(palette::VERMILION).width(1.4));
@@ -136,9 +157,10 @@ fn profile_panel(
 pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
     check_count(report.coefficients.len(), "coefficients")?;
     let mut panels = Vec::with_capacity(report.coefficients.len());
+    let smallest = report.alphas.iter().copied().fold(1.0, f64::min);
     for coefficient in &report.coefficients {
         let [laplace, upper, lower] = &coefficient.views;
-        let tight = shown_range(laplace.profile.as_ref())?;
+        let tight = shown_range(laplace.profile.as_ref(), smallest)?;
         let reach = 0.6 * (tight.end - tight.start);
         let middle = 0.5 * (tight.end + tight.start);
         let range = middle - reach..middle + reach;
@@ -160,10 +182,14 @@ pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
         panel
             .line(draw(laplace.profile.as_ref()), Stroke::solid(palette::BLUE))
             .labeled("Laplace");
+        for &(alpha, lower, upper) in &laplace.cuts(&report.alphas) {
+            let ends = vec![(lower, alpha), (upper, alpha)];
+            panel.line(ends, Stroke::solid(palette::BLUE).width(1.0));
+        }
         if let Some(mode) = mode {
             panel
                 .dots(vec![(mode, 1.0)], palette::VERMILION)
-                .labeled(format!("mode {}", significant(mode)));
+                .labeled(mode_label(mode));
         }
         panels.push(panel);
     }

@@ -59,16 +59,14 @@ pub fn cuts(
     profiles: &[Box<dyn Profile>],
     alphas: &[f64],
 ) -> possibility::Result<Vec<Vec<(f64, f64)>>> {
-    let ends = |profile: &Box<dyn Profile>, alpha: f64| {
+    let ends = |profile: &dyn Profile, alpha: f64| {
         profile.cut(alpha).map(|cut| (cut.lower(), cut.upper()))
     };
     alphas
         .iter()
         .map(|&alpha| {
-            profiles
-                .iter()
-                .map(|profile| ends(profile, alpha))
-                .collect()
+            let cuts = profiles.iter().map(|profile| ends(profile.as_ref(), alpha));
+            cuts.collect()
         })
         .collect()
 }
@@ -133,9 +131,9 @@ impl Report {
 
     /// The report for people.
     pub fn text(&self) -> String {
-        let kind = match self.parameter {
-            Parameter::Natural => "natural",
-            Parameter::Mean => "mean",
+        let parameter = match self.parameter {
+            Parameter::Natural => format!("{} (natural)", self.parameter_name),
+            Parameter::Mean => self.parameter_name.to_owned(),
         };
         let plural = if self.n == 1 { "" } else { "s" };
         let mut text = format!(
@@ -143,10 +141,7 @@ impl Report {
             self.family, self.n, self.origin
         );
         let mut table = TextTable::default();
-        table.row([
-            "parameter".to_owned(),
-            format!("{} ({kind})", self.parameter_name),
-        ]);
+        table.row(["parameter", &parameter]);
         if self.labels.is_none() {
             let profile = &self.profiles[0];
             table.row(["mode", &or_everything(profile.mode())]);
