@@ -6,6 +6,7 @@
 mod commands;
 mod data;
 mod event;
+mod figures;
 mod inference;
 mod plot;
 mod report;

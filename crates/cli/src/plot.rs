@@ -299,6 +299,8 @@ impl Figure {
         let mut encoder = png::Encoder::new(&mut bytes, width, height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
+        encoder.set_compression(png::Compression::Best);
+        encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
         encoder.set_pixel_dims(Some(png::PixelDimensions {
             xppu: PIXELS * 3780, // 96 points per inch
             yppu: PIXELS * 3780,

@@ -1,7 +1,7 @@
 //! `maxitive man [OUTDIR]`: manual pages in roff.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
@@ -33,21 +33,17 @@ pub fn execute(args: ManArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     create_folder(&outdir)?;
-    write_pages(&command, "maxitive", &outdir)?;
+    write_pages(command, &outdir)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_pages(
-    command: &clap::Command,
-    name: &str,
-    outdir: &std::path::Path,
-) -> anyhow::Result<()> {
-    let mut page = Vec::new();
-    let title: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    clap_mangen::Man::new(command.clone().name(title)).render(&mut page)?;
-    write_atomically(&outdir.join(format!("{name}.1")), &page)?;
+/// Writes the page of a built command and those of its subcommands.
+fn write_pages(command: clap::Command, outdir: &Path) -> anyhow::Result<()> {
     for inner in command.get_subcommands().filter(|c| c.get_name() != "help") {
-        write_pages(inner, &format!("{name}-{}", inner.get_name()), outdir)?;
+        write_pages(inner.clone(), outdir)?;
     }
-    Ok(())
+    let man = clap_mangen::Man::new(command);
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    write_atomically(&outdir.join(man.get_filename()), &page)
 }

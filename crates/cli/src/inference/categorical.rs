@@ -156,6 +156,9 @@ fn read(
 ) -> Result<Observations, UserError> {
     let mut known: HashMap<String, usize> = HashMap::new();
     for class in fixed.unwrap_or_default() {
+        if class.is_empty() {
+            return Err(UserError::new("--classes: a class has no name"));
+        }
         let next = known.len();
         if known.insert(class.clone(), next).is_some() {
             return Err(UserError::new(format!(
