@@ -23,6 +23,8 @@ mod numeric;
 pub mod posterior;
 pub mod search;
 pub mod set;
+pub mod smooth;
+pub mod tight;
 
 pub use error::{Error, Result};
 pub use event::Region;

@@ -85,6 +85,19 @@ impl ScalarFamily for Bernoulli {
         x_log_x(mean) + failure
     }
 
+    fn dual_of_natural(&self, natural: f64) -> f64 {
+        // p log p + q log q; a limit of 0 at both ends
+        let term = |x: f64| {
+            let share = sigmoid(x);
+            if share == 0.0 {
+                0.0
+            } else {
+                0.0 - share * softplus(-x)
+            }
+        };
+        term(natural) + term(-natural)
+    }
+
     fn natural_of(&self, mean: f64) -> f64 {
         logit(mean)
     }
@@ -255,6 +268,10 @@ impl ScalarFamily for Binomial {
 
     fn dual(&self, mean: f64) -> f64 {
         self.trials * Bernoulli.dual(mean / self.trials)
+    }
+
+    fn dual_of_natural(&self, natural: f64) -> f64 {
+        self.trials * Bernoulli.dual_of_natural(natural)
     }
 
     fn natural_of(&self, mean: f64) -> f64 {

@@ -215,6 +215,24 @@ impl Simplex {
         self.trials * entropy
     }
 
+    /// `m Σ p_k log p_k` at `θ`.
+    fn dual_of_natural(&self, natural: &[f64]) -> f64 {
+        let p = Self::softmax(natural);
+        // log p of the likeliest class through the others, which do not cancel
+        let likeliest = (0..p.len()).fold(0, |best, k| if p[k] > p[best] { k } else { best });
+        let sum: f64 = (0..p.len())
+            .map(|k| {
+                if k == likeliest {
+                    let others: f64 = (0..p.len()).filter(|&j| j != k).map(|j| p[j]).sum();
+                    p[k] * (-others).ln_1p()
+                } else {
+                    x_log_x(p[k])
+                }
+            })
+            .sum();
+        self.trials * sum
+    }
+
     fn natural(&self, mean: &[f64]) -> Vec<f64> {
         let mut p = self.probabilities(mean);
         let reference = p.pop().expect("the reference class");
@@ -369,6 +387,9 @@ macro_rules! simplex_family {
         }
         fn dual_at(&self, mean: &[f64]) -> f64 {
             self.simplex.dual(mean)
+        }
+        fn dual_of_natural_at(&self, natural: &[f64]) -> f64 {
+            self.simplex.dual_of_natural(natural)
         }
         fn natural_at(&self, mean: &[f64]) -> Vec<f64> {
             self.simplex.natural(mean)

@@ -39,13 +39,9 @@ impl Gamma {
         self.shape
     }
 
-    /// `k(y - 1 - log y)` for `y = 1 + excess`.
-    fn divergence_of_excess(&self, excess: f64) -> f64 {
-        if excess == f64::INFINITY || excess <= -1.0 {
-            f64::INFINITY
-        } else {
-            self.shape * deviance_from_gap(1.0, 1.0 + excess, -excess)
-        }
+    /// `k(y - 1 - log y)` for the ratio `y` and its `excess = y - 1`, each as exact as it can be had.
+    fn divergence_of_ratio(&self, ratio: f64, excess: f64) -> f64 {
+        self.shape * deviance_from_gap(1.0, ratio, -excess)
     }
 }
 
@@ -82,6 +78,10 @@ impl ScalarFamily for Gamma {
         -self.shape - self.shape * (mean / self.shape).ln()
     }
 
+    fn dual_of_natural(&self, natural: f64) -> f64 {
+        self.shape * ((-natural).ln() - 1.0)
+    }
+
     fn natural_of(&self, mean: f64) -> f64 {
         -self.shape / mean
     }
@@ -91,29 +91,23 @@ impl ScalarFamily for Gamma {
     }
 
     fn bregman(&self, natural: f64, reference: f64) -> f64 {
-        self.divergence_of_excess((natural - reference) / reference)
+        self.divergence_of_ratio(natural / reference, (natural - reference) / reference)
     }
 
     fn divergence(&self, mean: f64, natural: f64) -> f64 {
         if natural == 0.0 || natural.is_infinite() {
             return f64::INFINITY;
         }
+        let ratio = -mean * natural / self.shape;
         let excess = (-mean).mul_add(natural, -self.shape) / self.shape;
-        if excess > -0.999 {
-            self.divergence_of_excess(excess)
-        } else {
-            // 1 + excess would round
-            let ratio = mean * (-natural / self.shape);
-            self.shape * (ratio - 1.0 - ratio.ln())
-        }
+        self.divergence_of_ratio(ratio, excess)
     }
 
     fn divergence_between_means(&self, mean: f64, other: f64) -> f64 {
         if other == 0.0 || other.is_infinite() {
             return f64::INFINITY;
         }
-        // KL = (k/μ)(μ log(μ/λ) - μ + λ)
-        self.shape * deviance_from_gap(1.0, mean / other, (other - mean) / other)
+        self.divergence_of_ratio(mean / other, (mean - other) / other)
     }
 
     fn ball(&self, mean: f64, radius: f64, parameter: Parameter) -> (f64, f64) {

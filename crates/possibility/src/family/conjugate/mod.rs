@@ -105,6 +105,11 @@ pub trait ConjugateFamily {
     /// `A†(λ) = sup_θ λᵀθ - A(θ)`.
     fn dual_at(&self, mean: &[f64]) -> f64;
 
+    /// `A†(∇A(θ)) = θᵀ∇A(θ) - A(θ)`, which the rounding of `∇A(θ)` does not touch.
+    fn dual_of_natural_at(&self, natural: &[f64]) -> f64 {
+        self.dual_at(&self.mean_at(natural))
+    }
+
     /// `∇A†(λ)`, the natural parameter; infinite on the boundary.
     fn natural_at(&self, mean: &[f64]) -> Vec<f64>;
 

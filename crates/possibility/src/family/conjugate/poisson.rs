@@ -69,6 +69,15 @@ impl ScalarFamily for Poisson {
         x_log_x(mean) - mean
     }
 
+    fn dual_of_natural(&self, natural: f64) -> f64 {
+        let rate = natural.exp();
+        if rate == 0.0 {
+            0.0
+        } else {
+            rate * (natural - 1.0)
+        }
+    }
+
     fn natural_of(&self, mean: f64) -> f64 {
         mean.ln()
     }

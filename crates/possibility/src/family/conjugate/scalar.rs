@@ -1,5 +1,6 @@
 //! Exponential-family likelihoods with one natural parameter and `T(x) = x`, in plain numbers. Paper: Section 4.
 
+use std::fmt;
 use std::sync::Arc;
 
 use faer::Mat;
@@ -21,7 +22,7 @@ use crate::set::Interval;
 /// let divergence = Poisson.divergence(2.0, 0.0);
 /// assert!((divergence - (Poisson.log_partition(0.0) + Poisson.dual(2.0))).abs() < 1e-15);
 /// ```
-pub trait ScalarFamily {
+pub trait ScalarFamily: fmt::Debug {
     /// The family's name, as the command line has it.
     fn name(&self) -> &'static str;
 
@@ -45,6 +46,11 @@ pub trait ScalarFamily {
 
     /// `A†(λ) = sup_θ λθ - A(θ)`.
     fn dual(&self, mean: f64) -> f64;
+
+    /// `A†(A'(θ)) = θA'(θ) - A(θ)`, which the rounding of `A'(θ)` does not touch.
+    fn dual_of_natural(&self, natural: f64) -> f64 {
+        self.dual(self.mean_of(natural))
+    }
 
     /// `A†'(λ)`, the natural parameter; infinite on the boundary.
     fn natural_of(&self, mean: f64) -> f64;
@@ -93,6 +99,9 @@ macro_rules! forward_scalar_family {
         fn mean_of(&$self, natural: f64) -> f64 { $inner.mean_of(natural) }
         fn curvature(&$self, natural: f64) -> f64 { $inner.curvature(natural) }
         fn dual(&$self, mean: f64) -> f64 { $inner.dual(mean) }
+        fn dual_of_natural(&$self, natural: f64) -> f64 {
+            $inner.dual_of_natural(natural)
+        }
         fn natural_of(&$self, mean: f64) -> f64 { $inner.natural_of(mean) }
         fn variance(&$self, mean: f64) -> f64 { $inner.variance(mean) }
         fn dual_curvature(&$self, mean: f64) -> f64 { $inner.dual_curvature(mean) }
@@ -207,6 +216,10 @@ impl<F: ScalarFamily> ConjugateFamily for F {
 
     fn dual_at(&self, mean: &[f64]) -> f64 {
         self.dual(mean[0])
+    }
+
+    fn dual_of_natural_at(&self, natural: &[f64]) -> f64 {
+        self.dual_of_natural(natural[0])
     }
 
     fn natural_at(&self, mean: &[f64]) -> Vec<f64> {

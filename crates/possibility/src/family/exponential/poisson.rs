@@ -8,7 +8,9 @@ use std::ops::RangeInclusive;
 
 use super::{ExponentialForm, check_alpha};
 use crate::error::{Result, check};
-use crate::family::special::{deviance, log_factorial, stirling_remainder_difference};
+use crate::family::special::{
+    deviance, deviance_from_gap, log_factorial, stirling_remainder_difference,
+};
 use crate::function::{Measure, Mode, Possibility};
 use crate::set::RealSet;
 
@@ -196,9 +198,16 @@ impl Possibility for PoissonStyle {
             return sum.min(0.0);
         }
         // log α^k/k! = -(k log(k/α) - k + α) + α - remainder(k), and the same at the floor
+        // counts beyond 2^53 are no longer f64, their distance to the floor still is
+        let rest = self.rate - self.rate.floor();
+        let gap = if k > floor {
+            (k - floor) as f64 - rest
+        } else {
+            -((floor - k) as f64) - rest
+        };
         let (k, floor) = (k as f64, floor as f64);
         deviance(floor, self.rate)
-            - deviance(k, self.rate)
+            - deviance_from_gap(k, self.rate, gap)
             - stirling_remainder_difference(k, floor)
     }
 }
@@ -320,6 +329,13 @@ mod tests {
         assert_eq!(f.alpha_cut(four_fifths).unwrap(), 3..=4);
         assert_eq!(f.alpha_cut(four_fifths.next_down()).unwrap(), 3..=5);
         assert_eq!(f.alpha_cut(1.0).unwrap(), 3..=4);
+        // f(11) = 10/11 at rate 10, and the f64 next to it is below
+        let f = PoissonStyle::new(10.0).unwrap();
+        assert_eq!(f.alpha_cut(10.0 / 11.0).unwrap(), 9..=11);
+        assert_eq!(f.alpha_cut(f64::next_up(10.0 / 11.0)).unwrap(), 9..=10);
+        // f(3) = 2/3 at rate 2, and the f64 next to it is below
+        let f = PoissonStyle::new(2.0).unwrap();
+        assert_eq!(f.alpha_cut(2.0 / 3.0).unwrap(), 1..=3);
         let below_one = PoissonStyle::new(0.5).unwrap();
         assert_eq!(below_one.alpha_cut(0.5).unwrap(), 0..=1);
         assert_eq!(below_one.alpha_cut(1.0).unwrap(), 0..=0);
