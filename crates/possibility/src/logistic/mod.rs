@@ -61,6 +61,8 @@ mod design;
 mod kernel;
 mod marginal;
 mod posterior;
+#[cfg(test)]
+mod tests;
 mod widest;
 
 use std::num::NonZero;
@@ -301,9 +303,21 @@ impl Logistic {
         check_size("design", design.columns(), self.columns())?;
         check_size("coefficients", coefficients.len(), self.columns())?;
         check_finite("coefficients", coefficients)?;
-        Ok(self
-            .regularize(design, coefficients, Demand::Loss)
-            .loss)
+        Ok(self.regularize(design, coefficients, Demand::Loss).loss)
+    }
+
+    /// `log` of the posterior itself at `w`: `-(ℓ̂(w) - ℓ̂(m))`.
+    ///
+    /// # Errors
+    /// As [`Self::regularized_loss`].
+    pub fn log_possibility(
+        &self,
+        design: &Design,
+        posterior: &LogisticPosterior,
+        coefficients: &[f64],
+    ) -> Result<f64> {
+        let loss = self.regularized_loss(design, coefficients)?;
+        Ok(-(loss + posterior.log_consistency()))
     }
 
     /// One pass over the data.
@@ -326,7 +340,12 @@ impl Logistic {
         };
         Regularized {
             loss: data.loss + 0.5 * dot(&gap, &pull),
-            gradient: data.gradient.iter().zip(&pull).map(|(g, p)| g + p).collect(),
+            gradient: data
+                .gradient
+                .iter()
+                .zip(&pull)
+                .map(|(g, p)| g + p)
+                .collect(),
             hessian: matrix(&data.curvature),
             lower: matrix(&data.majorizer),
         }
@@ -422,7 +441,10 @@ const SUFFICIENT_DECREASE: f64 = 1e-4;
 fn check_overflow(at: &Regularized) -> Result<()> {
     let finite = at.loss.is_finite()
         && at.gradient.iter().all(|g| g.is_finite())
-        && at.hessian.col_iter().all(|column| column.iter().all(|h| h.is_finite()));
+        && at
+            .hessian
+            .col_iter()
+            .all(|column| column.iter().all(|h| h.is_finite()));
     if finite {
         Ok(())
     } else {

@@ -72,7 +72,11 @@ impl Possibility for Gaussian {
         assert_eq!(point.len(), self.mode.len(), "a point of the same space");
         let gap: Vec<f64> = point.iter().zip(&self.mode).map(|(w, m)| w - m).collect();
         let pull: Vec<f64> = (0..gap.len())
-            .map(|i| (0..gap.len()).map(|j| self.precision[(i, j)] * gap[j]).sum())
+            .map(|i| {
+                (0..gap.len())
+                    .map(|j| self.precision[(i, j)] * gap[j])
+                    .sum()
+            })
             .collect();
         -0.5 * dot(&gap, &pull)
     }
