@@ -5,11 +5,28 @@
 //! Variational Inference"; each module names the section it comes from, and each value that is a
 //! logarithm says so in its name.
 
+pub mod arithmetic;
+pub mod bound;
+pub mod count;
+pub mod curve;
 pub mod error;
+pub mod event;
+pub mod finite;
 pub mod function;
+pub mod joint;
+pub mod line;
+mod linear;
 pub mod logistic;
+pub mod normal;
 mod numeric;
+pub mod posterior;
+pub mod search;
 pub mod set;
+pub mod tight;
 
 pub use error::{Error, Result};
+pub use event::Region;
+pub use finite::Finite;
 pub use function::{Measure, Mode, Possibility, Uninformative};
+pub use joint::Joint;
+pub use normal::{Ellipsoid, Normal};

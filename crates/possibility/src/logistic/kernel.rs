@@ -127,14 +127,15 @@ fn evaluate_on(
     } else {
         threads.clamp(1, groups.max(1))
     };
-    let queue = Mutex::new(partials.iter_mut().enumerate());
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(|| work(&queue));
-        }
-        work(&queue);
-    });
-    drop(queue);
+    {
+        let queue = Mutex::new(partials.iter_mut().enumerate());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| work(&queue));
+            }
+            work(&queue);
+        });
+    }
     let mut total = Evaluation::zero(columns, demand);
     for partial in &partials {
         total.add(partial);
@@ -319,8 +320,8 @@ fn columns_from<'a, S: Simd, const C: usize>(
     padded: usize,
 ) -> [&'a [S::f64s]; C] {
     let mut columns = [column(simd, block, j, padded); C];
-    for c in 1..C {
-        columns[c] = column(simd, block, j + c, padded);
+    for (c, slot) in columns.iter_mut().enumerate() {
+        *slot = column(simd, block, j + c, padded);
     }
     columns
 }
