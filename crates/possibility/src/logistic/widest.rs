@@ -14,12 +14,13 @@
 //!   `1/u`, whose maximum over the cell is known exactly;
 //! * beyond `u = U`, softplus grows no faster than linearly: `ψ ≤ 2Σcᵢ abs(sᵢ)/U`.
 
+use super::Logistic;
 use super::design::Design;
 use super::kernel::{Demand, majorizer_curvature};
 use super::marginal::Bounds;
 use super::posterior::LogisticPosterior;
-use super::{Logistic, dot, solve};
 use crate::error::{Error, Result, check_size};
+use crate::linear::{cholesky, dot, multiply, solve};
 use crate::numeric::{sigmoid, softplus};
 
 /// Bracket of the widest lower precision, relative to its size.
@@ -90,7 +91,7 @@ impl Logistic {
         check_size("columns of the design", design.columns(), self.columns())?;
         let mode = posterior.mode();
         let base = -posterior.log_consistency();
-        let factor = posterior.laplace().factor();
+        let factor = cholesky("Laplace precision", posterior.laplace().precision())?;
         // the limit at the mode itself
         let mut best: f64 = 1.0;
         for start in 0..2 * mode.len() {
@@ -103,14 +104,14 @@ impl Logistic {
             for _ in 0..steps {
                 let at = self.regularize(design, &point, Demand::Gradient);
                 let gap: Vec<f64> = point.iter().zip(mode).map(|(w, m)| w - m).collect();
-                let pull = apply(posterior.laplace().precision(), &gap);
+                let pull = multiply(posterior.laplace().precision(), &gap);
                 let ratio = 2.0 * (at.loss - base) / dot(&gap, &pull);
                 let gained = ratio - reached;
                 if gained.is_nan() || gained <= f64::EPSILON * reached {
                     break;
                 }
                 reached = ratio;
-                let direction = solve(factor, &at.gradient);
+                let direction = solve(factor.as_ref(), &at.gradient);
                 for (w, (m, p)) in point.iter_mut().zip(mode.iter().zip(&direction)) {
                     *w = m + p / ratio;
                 }
@@ -119,13 +120,6 @@ impl Logistic {
         }
         Ok(best.min(posterior.certified_scaling()))
     }
-}
-
-/// `Mv`.
-fn apply(matrix: faer::MatRef<'_, f64>, v: &[f64]) -> Vec<f64> {
-    (0..v.len())
-        .map(|i| (0..v.len()).map(|j| matrix[(i, j)] * v[j]).sum())
-        .collect()
 }
 
 /// `Φ` with its derivatives.
