@@ -35,7 +35,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut cuts = Vec::with_capacity(posterior.columns());
         for j in 0..posterior.columns() {
             let coefficient = posterior.coefficient(j)?;
-            cuts.push((coefficient.laplace.alpha_cut(0.05)?, coefficient.alpha_cut(0.05)?));
+            cuts.push((
+                coefficient.laplace.alpha_cut(0.05)?,
+                coefficient.alpha_cut(0.05)?,
+            ));
         }
         let seconds = start.elapsed().as_secs_f64();
         println!(

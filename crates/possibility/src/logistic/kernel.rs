@@ -127,14 +127,15 @@ fn evaluate_on(
     } else {
         threads.clamp(1, groups.max(1))
     };
-    let queue = Mutex::new(partials.iter_mut().enumerate());
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(|| work(&queue));
-        }
-        work(&queue);
-    });
-    drop(queue);
+    {
+        let queue = Mutex::new(partials.iter_mut().enumerate());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| work(&queue));
+            }
+            work(&queue);
+        });
+    }
     let mut total = Evaluation::zero(columns, demand);
     for partial in &partials {
         total.add(partial);
@@ -319,8 +320,8 @@ fn columns_from<'a, S: Simd, const C: usize>(
     padded: usize,
 ) -> [&'a [S::f64s]; C] {
     let mut columns = [column(simd, block, j, padded); C];
-    for c in 1..C {
-        columns[c] = column(simd, block, j + c, padded);
+    for (c, slot) in columns.iter_mut().enumerate() {
+        *slot = column(simd, block, j + c, padded);
     }
     columns
 }
@@ -523,11 +524,7 @@ fn exp_negative<const FUSED: bool>(a: f64) -> (f64, f64) {
     let x = -(if a < LARGEST { a } else { LARGEST });
     let rounded = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND);
     let k = rounded - ROUND;
-    let r = multiply_add::<FUSED>(
-        k,
-        -LN_2_LOW,
-        multiply_add::<FUSED>(k, -LN_2_HIGH, x),
-    );
+    let r = multiply_add::<FUSED>(k, -LN_2_LOW, multiply_add::<FUSED>(k, -LN_2_HIGH, x));
     let mut p = TAYLOR[0];
     for &c in &TAYLOR[1..] {
         p = multiply_add::<FUSED>(p, r, c);
@@ -590,8 +587,7 @@ pub(super) fn scalar_twin(design: &Design, coefficients: &[f64]) -> Evaluation {
             total.gradient[j] += weight * residual * x[j];
             for k in 0..=j {
                 total.curvature[j * columns + k] += weight * curvature * x[j] * x[k];
-                total.majorizer[j * columns + k] +=
-                    weight * majorizer_curvature(z) * x[j] * x[k];
+                total.majorizer[j * columns + k] += weight * majorizer_curvature(z) * x[j] * x[k];
             }
         }
     }
@@ -606,5 +602,192 @@ pub(super) fn majorizer_curvature(z: f64) -> f64 {
         0.25 - a * a / 48.0
     } else {
         (0.5 * a).tanh() / (2.0 * a)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numeric::{sigmoid, softplus};
+    use proptest::prelude::*;
+
+    /// Relative difference of two vectors, by their largest entries.
+    fn difference(got: &[f64], want: &[f64]) -> f64 {
+        assert_eq!(got.len(), want.len());
+        let scale = want.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        let gap = got
+            .iter()
+            .zip(want)
+            .fold(0.0f64, |m, (g, w)| m.max((g - w).abs()));
+        if scale == 0.0 { gap } else { gap / scale }
+    }
+
+    /// Every instruction set this machine has, by name.
+    fn instruction_sets() -> Vec<(&'static str, Arch)> {
+        let mut sets = vec![("scalar", Arch::Scalar), ("widest", Arch::new())];
+        #[cfg(target_arch = "x86_64")]
+        sets.extend(pulp::x86::V3::try_new().map(|v3| ("v3", Arch::V3(v3))));
+        sets
+    }
+
+    #[test]
+    fn exp_and_log_agree_with_the_library() {
+        let mut a = 0.0f64;
+        while a < 745.0 {
+            let (fused, fused_rest) = exp_negative::<true>(a);
+            let (plain, plain_rest) = exp_negative::<false>(a);
+            let (exact, rest) = ((-a).exp(), -(-a).exp_m1());
+            // beyond 708 the result is 0 for a number below 1e-307
+            for u in [fused, plain] {
+                assert!(
+                    (u - exact).abs() <= 4e-16 * exact || a >= 708.0,
+                    "exp(-{a}) as {u}"
+                );
+                assert!((u - exact).abs() < 1e-307 || a < 708.0);
+                let got = log_1p_unit::<true>(u);
+                assert!(
+                    (got - u.ln_1p()).abs() <= 5e-16 * u.ln_1p(),
+                    "log(1 + {u}) as {got}"
+                );
+                let got = log_1p_unit::<false>(u);
+                assert!(
+                    (got - u.ln_1p()).abs() <= 5e-16 * u.ln_1p(),
+                    "log(1 + {u}) as {got}"
+                );
+            }
+            for r in [fused_rest, plain_rest] {
+                assert!(
+                    (r - rest).abs() <= 5e-16 * rest,
+                    "1 - exp(-{a}) as {r} for {rest}"
+                );
+            }
+            a = if a < 2.0 {
+                a + 1.1e-3
+            } else {
+                a * 1.001 + 0.01
+            };
+        }
+        assert_eq!(exp_negative::<true>(f64::INFINITY), (0.0, 1.0));
+        assert_eq!(exp_negative::<false>(1e9), (0.0, 1.0));
+        assert_eq!(exp_negative::<true>(0.0), (1.0, 0.0));
+    }
+
+    #[test]
+    fn the_majorizer_touches_softplus_twice_and_lies_above() {
+        for z0 in [-7.0, -1.3, -2e-4, -5e-5, 0.0, 5e-5, 0.4, 2.5, 30.0] {
+            let k = majorizer_curvature(z0);
+            let parabola =
+                |z: f64| softplus(z0) + sigmoid(z0) * (z - z0) + 0.5 * k * (z - z0) * (z - z0);
+            let touch = parabola(-z0) - softplus(-z0);
+            // a few roundings of terms that are at most twice as large as z0
+            let rounding = 8.0 * f64::EPSILON * (1.0 + z0.abs());
+            assert!(touch.abs() < rounding, "touches at {}: {touch}", -z0);
+            for i in -400..=400 {
+                let z = 0.1 * f64::from(i);
+                assert!(parabola(z) >= softplus(z) - 1e-13, "above at {z} from {z0}");
+            }
+            assert!(k <= 0.25 && k >= sigmoid(z0) * sigmoid(-z0));
+        }
+        // both forms meet where they change over
+        let (below, above) = (SMALL_PREDICTOR * (1.0 - 1e-9), SMALL_PREDICTOR);
+        assert!((majorizer_curvature(below) - majorizer_curvature(above)).abs() < 1e-15);
+    }
+
+    /// A design with numbers from a small linear congruence, and coefficients to go with it.
+    fn example(rows: usize, columns: usize, weighted: bool) -> (Design, Vec<f64>) {
+        let mut state = (rows * 31 + columns * 7 + 1) as u64;
+        let mut draw = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64 * 4.0 - 2.0
+        };
+        let mut design = Design::new(columns).unwrap();
+        for _ in 0..rows {
+            let row: Vec<f64> = (0..columns).map(|_| draw()).collect();
+            let weight = if weighted { draw().abs() } else { 1.0 };
+            design.push_weighted(&row, draw() > 0.0, weight).unwrap();
+        }
+        let coefficients = (0..columns).map(|_| draw()).collect();
+        (design, coefficients)
+    }
+
+    /// Rounding of a sum over a few hundred rows; entries that cancel are compared by the largest.
+    const TWIN: f64 = 1e-13;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn the_fast_pass_is_its_scalar_twin(
+            rows in 1usize..600,
+            columns in 1usize..20,
+            weighted in any::<bool>(),
+            scale in prop::sample::select(vec![1e-6, 0.1, 1.0, 30.0]),
+        ) {
+            let (design, mut w) = example(rows, columns, weighted);
+            for w in &mut w {
+                *w *= scale;
+            }
+            let twin = scalar_twin(&design, &w);
+            // the gradient's entries cancel: compare them with the sum of sizes
+            let size = (rows as f64).sqrt();
+            for (name, arch) in instruction_sets() {
+                let fast = evaluate_on(arch, &design, &w, Demand::Majorizer, 1);
+                prop_assert!((fast.loss - twin.loss).abs() <= TWIN * twin.loss, "{} loss", name);
+                prop_assert!(
+                    difference(&fast.gradient, &twin.gradient) <= TWIN * size, "{} gradient", name
+                );
+                // a huge linear predictor carries its rounding into the exponential
+                let curvature = difference(&fast.curvature, &twin.curvature);
+                prop_assert!(curvature <= TWIN * scale.max(1.0), "{} {}", name, curvature);
+                let majorizer = difference(&fast.majorizer, &twin.majorizer);
+                prop_assert!(majorizer <= TWIN * scale.max(1.0), "{} {}", name, majorizer);
+                for demand in [Demand::Loss, Demand::Gradient, Demand::Curvature] {
+                    let part = evaluate_on(arch, &design, &w, demand, 1);
+                    prop_assert_eq!(part.loss, fast.loss);
+                    prop_assert!(part.gradient.is_empty() || part.gradient == fast.gradient);
+                    prop_assert!(part.curvature.is_empty() || part.curvature == fast.curvature);
+                    prop_assert!(part.majorizer.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        for (rows, columns) in [(70_001, 3), (9_973, 19), (513, 41), (1, 1)] {
+            let (design, w) = example(rows, columns, false);
+            let one = evaluate(&design, &w, Demand::Majorizer, 1);
+            for threads in [2, 3, 4, 7] {
+                assert_eq!(evaluate(&design, &w, Demand::Majorizer, threads), one);
+            }
+        }
+    }
+
+    #[test]
+    fn huge_predictors_do_not_overflow() {
+        let mut design = Design::new(1).unwrap();
+        for x in [1e150, -1e150, 1e5, -1e5] {
+            design.push(&[x], true).unwrap();
+        }
+        let at = evaluate(&design, &[1.0], Demand::Majorizer, 1);
+        assert_eq!(at.loss, 1e150 + 1e5);
+        assert_eq!(at.gradient, vec![1e150 + 1e5]);
+        assert_eq!(at.curvature, vec![0.0]);
+        // tanh is 1: Σ x²/(2|x|)
+        assert!((at.majorizer[0] / 1e150 - 1.0).abs() < 1e-15);
+        // a predictor that is itself too large shows in the loss
+        let mut design = Design::new(2).unwrap();
+        design.push(&[1e300, -1e300], true).unwrap();
+        let at = evaluate(&design, &[1e300, 1e300], Demand::Loss, 1);
+        assert!(at.loss.is_nan());
+    }
+
+    #[test]
+    fn no_rows_give_zero() {
+        let design = Design::with_intercept(2);
+        let at = evaluate(&design, &[1.0, 2.0, 3.0], Demand::Majorizer, 4);
+        assert_eq!(at, Evaluation::zero(3, Demand::Majorizer));
     }
 }

@@ -61,18 +61,20 @@ mod design;
 mod kernel;
 mod marginal;
 mod posterior;
+#[cfg(test)]
+mod tests;
 mod widest;
 
 use std::num::NonZero;
 
-use faer::linalg::solvers::{Llt, SelfAdjointEigen, Solve};
-use faer::{Mat, MatRef, Side};
+use faer::{Mat, MatRef};
 
 pub use design::Design;
 pub use marginal::{Bounds, Credence, Marginal, MarginalBounds};
-pub use posterior::{Gaussian, LogisticPosterior, Prediction};
+pub use posterior::{LogisticPosterior, Prediction};
 
 use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::linear::{cholesky, dot, eigen, multiply, solve, solve_lower_matrix, symmetric};
 use kernel::{Demand, evaluate};
 
 /// Precision `Δ` of the Gaussian prior.
@@ -192,81 +194,26 @@ impl PriorPrecision {
                 }))
             }
             Self::Full(matrix) => {
-                check_symmetric("prior precision", matrix.as_ref(), columns)?;
-                factorize("prior precision", matrix.as_ref())?;
-                Ok(matrix.clone())
+                let matrix = symmetric("prior precision", matrix.clone(), columns)?;
+                cholesky("prior precision", matrix.as_ref())?;
+                Ok(matrix)
             }
         }
     }
-}
-
-/// `Ok(())` for a finite symmetric matrix of the given size.
-fn check_symmetric(name: &'static str, matrix: MatRef<'_, f64>, size: usize) -> Result<()> {
-    check_size(name, matrix.nrows(), size)?;
-    check_size(name, matrix.ncols(), size)?;
-    for row in 0..size {
-        for column in 0..size {
-            let value = matrix[(row, column)];
-            if !value.is_finite() {
-                return Err(Error::EntryOutOfRange {
-                    name,
-                    index: row * size + column,
-                    value,
-                    allowed: "finite numbers (entries counted row by row)",
-                });
-            }
-            if column < row && value != matrix[(column, row)] {
-                return Err(Error::NotSymmetric { name, row, column });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Cholesky factorization; a pivot lost in rounding is refused as not positive definite.
-fn factorize(name: &'static str, matrix: MatRef<'_, f64>) -> Result<Llt<f64>> {
-    let size = matrix.nrows();
-    let lost = size as f64 * f64::EPSILON;
-    if let Ok(factor) = Llt::new(matrix, Side::Lower) {
-        let l = factor.L();
-        // a comparison with NaN is false
-        if (0..size).all(|i| l[(i, i)] * l[(i, i)] > lost * matrix[(i, i)]) {
-            return Ok(factor);
-        }
-    }
-    Err(Error::NotPositiveDefinite {
-        name,
-        smallest: SelfAdjointEigen::new(matrix, Side::Lower)
-            .map_or(f64::NAN, |eigen| eigen.S().column_vector()[0]),
-    })
 }
 
 /// Largest eigenvalue of `H^{-½}PH^{-½}`, the least `c` with `P ⪯ cH`.
-fn largest_ratio(p: MatRef<'_, f64>, h: &Llt<f64>) -> Result<f64> {
-    let l = h.L();
-    let mut half = p.to_owned();
-    l.solve_lower_triangular_in_place(half.as_mut());
-    let mut whole = half.transpose().to_owned();
-    l.solve_lower_triangular_in_place(whole.as_mut());
-    SelfAdjointEigen::new(whole.as_ref(), Side::Lower)
-        .ok()
-        .and_then(|eigen| eigen.S().column_vector().iter().copied().last())
+fn largest_ratio(p: MatRef<'_, f64>, h: MatRef<'_, f64>) -> Result<f64> {
+    let l = cholesky("Laplace precision", h)?;
+    let half = solve_lower_matrix(l.as_ref(), p);
+    let ratio = solve_lower_matrix(l.as_ref(), half.transpose());
+    eigen(ratio.as_ref())
+        .and_then(|(values, _)| values.last().copied())
         .ok_or(Error::NotConverged {
             what: "eigenvalues of the lower precision",
             steps: 0,
             residual: f64::NAN,
         })
-}
-
-/// Sum of products.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// `M⁻¹v`.
-fn solve(factor: &Llt<f64>, v: &[f64]) -> Vec<f64> {
-    let solution = factor.solve(Mat::from_fn(v.len(), 1, |i, _| v[i]));
-    (0..v.len()).map(|i| solution[(i, 0)]).collect()
 }
 
 /// `ℓ̂`, its gradient and, where demanded, `H` and `P` at one point.
@@ -301,9 +248,21 @@ impl Logistic {
         check_size("design", design.columns(), self.columns())?;
         check_size("coefficients", coefficients.len(), self.columns())?;
         check_finite("coefficients", coefficients)?;
-        Ok(self
-            .regularize(design, coefficients, Demand::Loss)
-            .loss)
+        Ok(self.regularize(design, coefficients, Demand::Loss).loss)
+    }
+
+    /// `log` of the posterior itself at `w`: `-(ℓ̂(w) - ℓ̂(m))`.
+    ///
+    /// # Errors
+    /// As [`Self::regularized_loss`].
+    pub fn log_possibility(
+        &self,
+        design: &Design,
+        posterior: &LogisticPosterior,
+        coefficients: &[f64],
+    ) -> Result<f64> {
+        let loss = self.regularized_loss(design, coefficients)?;
+        Ok(-(loss + posterior.log_consistency()))
     }
 
     /// One pass over the data.
@@ -313,9 +272,7 @@ impl Logistic {
         let gap: Vec<f64> = (0..d)
             .map(|j| coefficients[j] - self.prior_mode[j])
             .collect();
-        let pull: Vec<f64> = (0..d)
-            .map(|i| (0..d).map(|j| self.prior_precision[(i, j)] * gap[j]).sum())
-            .collect();
+        let pull = multiply(self.prior_precision.as_ref(), &gap);
         let matrix = |lower_triangle: &[f64]| {
             if lower_triangle.is_empty() {
                 return Mat::new();
@@ -326,7 +283,12 @@ impl Logistic {
         };
         Regularized {
             loss: data.loss + 0.5 * dot(&gap, &pull),
-            gradient: data.gradient.iter().zip(&pull).map(|(g, p)| g + p).collect(),
+            gradient: data
+                .gradient
+                .iter()
+                .zip(&pull)
+                .map(|(g, p)| g + p)
+                .collect(),
             hessian: matrix(&data.curvature),
             lower: matrix(&data.majorizer),
         }
@@ -346,8 +308,8 @@ impl Logistic {
         let mut previous = f64::INFINITY;
         for step in 1..=self.max_steps {
             check_overflow(&at)?;
-            let factor = factorize("Hessian of the regularized loss", at.hessian.as_ref())?;
-            let direction = solve(&factor, &at.gradient);
+            let factor = cholesky("Hessian of the regularized loss", at.hessian.as_ref())?;
+            let direction = solve(factor.as_ref(), &at.gradient);
             let decrement = dot(&at.gradient, &direction);
             let noise = LOSS_NOISE * at.loss.abs();
             let stalled = decrement <= noise && decrement >= 0.25 * previous;
@@ -422,7 +384,10 @@ const SUFFICIENT_DECREASE: f64 = 1e-4;
 fn check_overflow(at: &Regularized) -> Result<()> {
     let finite = at.loss.is_finite()
         && at.gradient.iter().all(|g| g.is_finite())
-        && at.hessian.col_iter().all(|column| column.iter().all(|h| h.is_finite()));
+        && at
+            .hessian
+            .col_iter()
+            .all(|column| column.iter().all(|h| h.is_finite()));
     if finite {
         Ok(())
     } else {

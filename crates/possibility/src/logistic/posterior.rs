@@ -1,81 +1,24 @@
 //! What a possibilistic logistic regression knows after the data: mode, log consistency, and the Laplace,
 //! upper and lower Gaussians `exp(-½(w-m)ᵀQ(w-m))` at the mode, with their marginals and predictions.
 
-use faer::linalg::solvers::{DenseSolveCore, Llt};
-use faer::{Mat, MatRef};
-
 use super::design::Design;
 use super::marginal::{Bounds, Marginal, MarginalBounds};
-use super::{Logistic, Regularized, dot, factorize, largest_ratio, solve};
+use super::{Logistic, Regularized, largest_ratio};
 use crate::error::{Error, Result, check_finite, check_size};
-use crate::function::Possibility;
+use crate::linear::{dot, multiply};
+use crate::normal::Normal;
 use crate::numeric::sigmoid;
 use crate::set::{Interval, RealSet};
 
-/// Gaussian possibility function `exp(-½(w-m)ᵀQ(w-m))` with positive definite precision `Q`.
-#[derive(Debug, Clone)]
-pub struct Gaussian {
-    mode: Vec<f64>,
-    precision: Mat<f64>,
-    factor: Llt<f64>,
-    covariance: Mat<f64>,
+/// Supremum-marginal of coefficient `j`.
+fn coefficient(normal: &Normal, j: usize) -> Result<Marginal> {
+    Marginal::new(normal.mode()[j], normal.covariance()[(j, j)].sqrt())
 }
 
-impl Gaussian {
-    fn new(name: &'static str, mode: Vec<f64>, precision: Mat<f64>) -> Result<Self> {
-        let factor = factorize(name, precision.as_ref())?;
-        let covariance = factor.inverse();
-        Ok(Self {
-            mode,
-            precision,
-            factor,
-            covariance,
-        })
-    }
-
-    /// `m`.
-    pub fn mode(&self) -> &[f64] {
-        &self.mode
-    }
-
-    /// `Q`.
-    pub fn precision(&self) -> MatRef<'_, f64> {
-        self.precision.as_ref()
-    }
-
-    /// `Q⁻¹`.
-    pub fn covariance(&self) -> MatRef<'_, f64> {
-        self.covariance.as_ref()
-    }
-
-    /// The Cholesky factorization of the precision.
-    pub(super) fn factor(&self) -> &Llt<f64> {
-        &self.factor
-    }
-
-    /// Supremum-marginal of coefficient `j`.
-    fn coefficient(&self, j: usize) -> Result<Marginal> {
-        Marginal::new(self.mode[j], self.covariance[(j, j)].sqrt())
-    }
-
-    /// Supremum-marginal of `xᵀw`.
-    fn linear(&self, row: &[f64]) -> Result<Marginal> {
-        let variance = dot(row, &solve(&self.factor, row));
-        Marginal::new(dot(row, &self.mode), variance.max(0.0).sqrt())
-    }
-}
-
-impl Possibility for Gaussian {
-    type Point = [f64];
-
-    fn log_possibility(&self, point: &[f64]) -> f64 {
-        assert_eq!(point.len(), self.mode.len(), "a point of the same space");
-        let gap: Vec<f64> = point.iter().zip(&self.mode).map(|(w, m)| w - m).collect();
-        let pull: Vec<f64> = (0..gap.len())
-            .map(|i| (0..gap.len()).map(|j| self.precision[(i, j)] * gap[j]).sum())
-            .collect();
-        -0.5 * dot(&gap, &pull)
-    }
+/// Supremum-marginal of `xᵀw`, with the variance `xᵀQ⁻¹x`; a row of zeros is known to give 0.
+fn linear_function(normal: &Normal, row: &[f64]) -> Result<Marginal> {
+    let variance = dot(row, &multiply(normal.covariance(), row));
+    Marginal::new(dot(row, normal.mode()), variance.max(0.0).sqrt())
 }
 
 /// The posterior of a possibilistic logistic regression, bounded by Gaussians at its mode.
@@ -87,9 +30,9 @@ pub struct LogisticPosterior {
     steps: usize,
     log_consistency: f64,
     gradient_norm: f64,
-    laplace: Gaussian,
-    upper: Gaussian,
-    lower: Gaussian,
+    laplace: Normal,
+    upper: Normal,
+    lower: Normal,
     certified_scaling: f64,
 }
 
@@ -101,8 +44,7 @@ impl LogisticPosterior {
         steps: usize,
         at: Regularized,
     ) -> Result<Self> {
-        let laplace = Gaussian::new("Laplace precision", mode.clone(), at.hessian)?;
-        let certified_scaling = largest_ratio(at.lower.as_ref(), laplace.factor())?;
+        let certified_scaling = largest_ratio(at.lower.as_ref(), at.hessian.as_ref())?;
         Ok(Self {
             rows: design.rows(),
             covariates: design.covariates(),
@@ -110,13 +52,9 @@ impl LogisticPosterior {
             steps,
             log_consistency: -at.loss,
             gradient_norm: dot(&at.gradient, &at.gradient).sqrt(),
-            upper: Gaussian::new(
-                "prior precision",
-                mode.clone(),
-                model.prior_precision().to_owned(),
-            )?,
-            lower: Gaussian::new("lower precision", mode, at.lower)?,
-            laplace,
+            laplace: Normal::from_precision(mode.clone(), at.hessian)?,
+            upper: Normal::from_precision(mode.clone(), model.prior_precision().to_owned())?,
+            lower: Normal::from_precision(mode, at.lower)?,
             certified_scaling,
         })
     }
@@ -152,17 +90,17 @@ impl LogisticPosterior {
     }
 
     /// Same curvature as the posterior at the mode; in general neither above nor below it.
-    pub fn laplace(&self) -> &Gaussian {
+    pub fn laplace(&self) -> &Normal {
         &self.laplace
     }
 
     /// The least Gaussian at the mode that lies above the posterior: its precision is the prior's.
-    pub fn upper(&self) -> &Gaussian {
+    pub fn upper(&self) -> &Normal {
         &self.upper
     }
 
     /// A Gaussian at the mode that lies below the posterior.
-    pub fn lower(&self) -> &Gaussian {
+    pub fn lower(&self) -> &Normal {
         &self.lower
     }
 
@@ -184,9 +122,9 @@ impl LogisticPosterior {
             });
         }
         Ok(MarginalBounds {
-            laplace: self.laplace.coefficient(j)?,
-            upper: self.upper.coefficient(j)?,
-            lower: self.lower.coefficient(j)?,
+            laplace: coefficient(&self.laplace, j)?,
+            upper: coefficient(&self.upper, j)?,
+            lower: coefficient(&self.lower, j)?,
         })
     }
 
@@ -198,9 +136,9 @@ impl LogisticPosterior {
         check_size("row", row.len(), self.columns())?;
         check_finite("row", row)?;
         Ok(MarginalBounds {
-            laplace: self.laplace.linear(row)?,
-            upper: self.upper.linear(row)?,
-            lower: self.lower.linear(row)?,
+            laplace: linear_function(&self.laplace, row)?,
+            upper: linear_function(&self.upper, row)?,
+            lower: linear_function(&self.lower, row)?,
         })
     }
 
