@@ -227,8 +227,17 @@ impl Table {
             .position(|column| column == name)
             .ok_or_else(|| {
                 let known = self.header.iter().map(String::as_str);
-                UserError::new(format!("{}: {}", self.name, unknown("column", name, known)))
+                let message = unknown("column", name, known);
+                UserError::new(format!("{}: {message}{}", self.name, self.separator_hint()))
             })
+    }
+
+    /// Advice for a file whose fields are not separated by commas.
+    fn separator_hint(&self) -> &'static str {
+        match &self.header[..] {
+            [only] if only.contains([';', '\t']) => "; fields must be separated by commas",
+            _ => "",
+        }
     }
 
     /// Positions of several named columns, none of them twice.
@@ -445,7 +454,11 @@ mod tests {
 
     #[test]
     fn malformed_files_say_what_is_wrong() {
-        let cases: [(&str, &str); 7] = [
+        let cases: [(&str, &str); 8] = [
+            (
+                "x;y\n1;2\n",
+                "data.csv: unknown column \"x\" (there is \"x;y\"); fields must be separated by commas",
+            ),
             (
                 "",
                 "data.csv: the file is empty; a header line with the column names is needed",

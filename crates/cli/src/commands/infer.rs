@@ -328,9 +328,14 @@ fn level(text: &str) -> Result<f64, String> {
 
 fn picture_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    match Format::of(&path) {
-        Ok(_) => Ok(path),
-        Err(_) => Err("a picture must end in .svg or .png".to_owned()),
+    if Format::of(&path).is_err() {
+        return Err("a picture must end in .svg or .png".to_owned());
+    }
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(format!("there is no folder {}", folder.display()))
+        }
+        _ => Ok(path),
     }
 }
 

@@ -149,3 +149,90 @@ pub fn parse_events(
         .map(|text| Ok((text.clone(), Event::parse(text, variables)?)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use possibility::family::conjugate::{
+        Bernoulli, Exponential, Gamma, Normal, Parameter, Poisson,
+    };
+    use proptest::prelude::*;
+
+    /// Two parameters are related by a few operations, and cuts by a search to full precision.
+    const TOLERANCE: f64 = 1e-9;
+
+    fn report<F: ScalarFamily + Clone + 'static>(
+        family: F,
+        data: &[f64],
+        parameter: Parameter,
+        ends: (f64, f64),
+    ) -> Report {
+        let rows: String = data.iter().map(|x| format!("{x}\n")).collect();
+        let mut table = Table::from_text("data.csv", format!("x\n{rows}").as_bytes()).unwrap();
+        let (a, b) = ends;
+        let questions = Questions {
+            alphas: vec![0.03, 0.4, 1.0],
+            events: vec![
+                format!("x > {a:e}"),
+                format!("{a:e} <= x < {b:e}"),
+                format!("x < {a:e} or not x <= {b:e}"),
+                format!("x in {{{a:e}, {b:e}}}"),
+            ],
+            parameter,
+        };
+        let prior = Prior {
+            mean: vec![0.45],
+            weight: 1.5,
+        };
+        infer(family, &mut table, 0, read_number, Some(&prior), &questions).unwrap()
+    }
+
+    /// A possibility function needs no Jacobian.
+    fn parameters_agree<F: ScalarFamily + Clone + 'static>(
+        family: F,
+        data: &[f64],
+        (a, b): (f64, f64),
+    ) -> Result<(), TestCaseError> {
+        let link = |x: f64| family.natural_of(x);
+        let mean = report(family.clone(), data, Parameter::Mean, (a, b));
+        let natural = report(family.clone(), data, Parameter::Natural, (link(a), link(b)));
+        let close = |x: f64, y: f64| x == y || (x - y).abs() <= TOLERANCE * x.abs().max(1.0);
+        for (one, other) in mean.answers.iter().zip(&natural.answers) {
+            prop_assert!(
+                close(one.possibility, other.possibility),
+                "{one:?} {other:?}"
+            );
+            prop_assert!(close(one.necessity, other.necessity), "{one:?} {other:?}");
+            prop_assert!(one.necessity == 0.0 || one.possibility == 1.0, "{one:?}");
+        }
+        for (one, other) in mean.cuts.iter().zip(&natural.cuts) {
+            prop_assert!(close(link(one[0].0), other[0].0), "{one:?} {other:?}");
+            prop_assert!(close(link(one[0].1), other[0].1), "{one:?} {other:?}");
+        }
+        prop_assert_eq!(mean.log_consistency, natural.log_consistency);
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn events_and_cuts_agree_in_both_parameters(
+            truths in prop::collection::vec(0..2u8, 1..12),
+            counts in prop::collection::vec(0..9u8, 1..12),
+            times in prop::collection::vec(0.01..5.0f64, 1..12),
+            shape in 0.3..6.0f64,
+            variance in 0.1..9.0f64,
+            a in 0.05..0.6f64,
+            gap in 0.01..0.3f64,
+        ) {
+            let ends = (a, a + gap);
+            let numbers = |list: &[u8]| list.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+            parameters_agree(Bernoulli, &numbers(&truths), ends)?;
+            parameters_agree(Poisson, &numbers(&counts), ends)?;
+            parameters_agree(Exponential, &times, ends)?;
+            parameters_agree(Gamma::new(shape).unwrap(), &times, ends)?;
+            parameters_agree(Normal::new(variance).unwrap(), &times, ends)?;
+        }
+    }
+}

@@ -350,9 +350,9 @@ fn a_plot_needs_a_known_format_and_a_folder() {
         outcome.stderr
     );
     let outcome = place.run(&["infer", "poisson", "data.csv", "--plot", "none/out.svg"]);
-    assert_ne!(outcome.code, Some(0));
+    assert_eq!(outcome.code, Some(2));
     assert!(
-        outcome.stderr.contains("none/out.svg"),
+        outcome.stderr.contains("there is no folder none"),
         "{}",
         outcome.stderr
     );
