@@ -17,6 +17,7 @@ pub mod function;
 pub mod joint;
 pub mod line;
 mod linear;
+pub mod logistic;
 pub mod normal;
 mod numeric;
 pub mod posterior;
