@@ -11,8 +11,9 @@ use crate::plot::{Figure, create_folder};
 
 /// Draw the pictures of the theory.
 ///
-/// Writes `families.svg` and `families.png`, the examples of possibilistic exponential families. Prints the
-/// names of the files.
+/// Writes `intuition.svg` and `intuition.png`, four panels on consistency bounds and how they enclose a
+/// posterior, and `families.svg` and `families.png`, the examples of possibilistic exponential families.
+/// Prints the names of the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -28,7 +29,10 @@ pub struct FiguresArgs {
 /// The folder or a picture cannot be written.
 pub fn execute(args: FiguresArgs) -> anyhow::Result<ExitCode> {
     // every picture is drawn before the first is written; a new picture is a new row
-    let pictures: [(&str, Figure); 1] = [("families", figures::families::draw()?)];
+    let pictures: [(&str, Figure); 2] = [
+        ("intuition", figures::intuition::draw()?),
+        ("families", figures::families::draw()?),
+    ];
     create_folder(&args.outdir)?;
     for (name, figure) in &pictures {
         for extension in ["svg", "png"] {

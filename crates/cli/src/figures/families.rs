@@ -5,6 +5,7 @@ use plotters::style::RGBColor;
 use possibility::Possibility;
 use possibility::family::exponential::{BernoulliStyle, NormalStyle, PointMassStyle, PoissonStyle};
 
+use super::grid;
 use crate::plot::{Figure, Panel, Stroke, palette};
 
 const COLORS: [RGBColor; 3] = [palette::BLUE, palette::VERMILION, palette::GREEN];
@@ -108,9 +109,4 @@ fn point_mass() -> anyhow::Result<Panel> {
         panel.dots(vec![(0.0, member.possibility(&0.0))], color);
     }
     Ok(panel)
-}
-
-fn grid(lower: f64, upper: f64) -> impl Iterator<Item = f64> {
-    const STEPS: u32 = 500;
-    (0..=STEPS).map(move |i| lower + (upper - lower) * f64::from(i) / f64::from(STEPS))
 }
