@@ -255,10 +255,18 @@ fn tokenize(text: &str) -> Result<Vec<Placed>, Problem> {
     Ok(tokens)
 }
 
+/// Whether a name can be written without quotes.
+fn is_plain(name: &str) -> bool {
+    matches!(&tokenize(name).as_deref(), Ok([(Token::Name(word), _, _), (Token::End, _, _)])
+        if !KEYWORDS.contains(&word.as_str()))
+}
+
+const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
+
 fn word(word: &str) -> Token {
     match word.to_ascii_lowercase().as_str() {
         "inf" | "infinity" => Token::Number(f64::INFINITY),
-        keyword @ ("and" | "or" | "not" | "in") => Token::Name(keyword.to_owned()),
+        keyword if KEYWORDS.contains(&keyword) => Token::Name(keyword.to_owned()),
         _ => Token::Name(word.to_owned()),
     }
 }
@@ -628,7 +636,7 @@ impl Parser<'_> {
     fn starts_variable(&self) -> bool {
         match self.peek() {
             Token::Quoted(_) => true,
-            Token::Name(name) => !matches!(name.as_str(), "and" | "or" | "not" | "in"),
+            Token::Name(name) => !KEYWORDS.contains(&name.as_str()),
             _ => false,
         }
     }
@@ -637,7 +645,6 @@ impl Parser<'_> {
         if !self.starts_variable() {
             return Err(self.expected("a variable"));
         }
-        let start = self.position;
         let (Token::Name(name) | Token::Quoted(name)) = self.peek().clone() else {
             return Err(self.expected("a variable"));
         };
@@ -675,12 +682,12 @@ impl Parser<'_> {
         match names.iter().find(|(known, _)| *known == name) {
             Some(&(_, coordinate)) => Ok(coordinate),
             None => {
-                debug_assert!(self.position > start, "a variable takes at least one token");
                 let known = names.iter().map(|(known, _)| known.as_str());
-                Err(Problem {
-                    at,
-                    message: unknown("variable", &name, known),
-                })
+                let mut message = unknown("variable", &name, known.clone());
+                if known.into_iter().any(|name| !is_plain(name)) {
+                    message.push_str("; put a name that is not a plain word in quotes");
+                }
+                Err(Problem { at, message })
             }
         }
     }
@@ -842,6 +849,11 @@ mod tests {
         assert_eq!(coordinates("p[red] > 0.1"), [0]);
         assert_eq!(coordinates("p[\"dark blue\"] > 0.1"), [1]);
         assert_eq!(coordinates("'dark blue' > 0.1 or p[1] = 0"), [1, 2]);
+        let message = error("dark > 0", &variables);
+        assert!(
+            message.contains("put a name that is not a plain word in quotes"),
+            "{message}"
+        );
         let message = error("p[rad] > 0", &variables);
         assert!(
             message.contains("unknown label \"rad\", did you mean \"red\"?"),

@@ -299,8 +299,7 @@ impl Figure {
         let mut encoder = png::Encoder::new(&mut bytes, width, height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
-        encoder.set_compression(png::Compression::Best);
-        encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
+        encoder.set_compression(png::Compression::High);
         encoder.set_pixel_dims(Some(png::PixelDimensions {
             xppu: PIXELS * 3780, // 96 points per inch
             yppu: PIXELS * 3780,
@@ -763,7 +762,13 @@ impl Panel {
         }
         if !self.x_label.is_empty() {
             let at = ((inner.left + inner.right) / 2.0, frame.bottom - PADDING);
-            let label = canvas.fitted(&self.x_label, LABEL, inner.width())?;
+            let base = tick_base(&self.x_range);
+            let label = match self.x_ticks {
+                None if base > 0.0 => format!("{} − {base}", self.x_label),
+                None if base < 0.0 => format!("{} + {}", self.x_label, -base),
+                _ => self.x_label.clone(),
+            };
+            let label = canvas.fitted(&label, LABEL, inner.width())?;
             canvas.text(&label, at, LABEL, HPos::Center, false)?;
         }
         for (mark, _) in &self.marks {
@@ -790,7 +795,12 @@ impl Panel {
         let wanted = (frame.width() / 75.0).floor().clamp(2.0, 8.0) as usize;
         let x_ticks = match &self.x_ticks {
             Some(ticks) => ticks.clone(),
-            None => ticks(&self.x_range, wanted),
+            None => {
+                let base = tick_base(&self.x_range);
+                let shifted = self.x_range.start - base..self.x_range.end - base;
+                let ticks = ticks(&shifted, wanted).into_iter();
+                ticks.map(|(value, text)| (value + base, text)).collect()
+            }
         };
         for (value, text) in &x_ticks {
             let (x, _) = axes.point((*value, axes.y.start));
@@ -942,6 +952,18 @@ impl Mark {
     }
 }
 
+/// What to subtract from tick values that differ only far behind their first digit: a round number near the
+/// range, or 0 where the values can be told apart.
+fn tick_base(range: &Range<f64>) -> f64 {
+    let span = range.end - range.start;
+    let middle = 0.5 * range.start + 0.5 * range.end;
+    if span <= 0.0 || span > 1e-4 * middle.abs() {
+        return 0.0;
+    }
+    let unit = 10_f64.powf(span.log10().ceil());
+    (middle / unit).round() * unit
+}
+
 /// Round values in a range, about `wanted` of them, with their texts.
 fn ticks(range: &Range<f64>, wanted: usize) -> Vec<(f64, String)> {
     let span = range.end - range.start;
@@ -1039,7 +1061,7 @@ mod tests {
         let mut reader = png::Decoder::new(io::Cursor::new(bytes))
             .read_info()
             .unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size()];
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         assert_eq!((info.width, info.height), (1920, 1448));
         let colors: std::collections::HashSet<&[u8]> = pixels.chunks(3).collect();
@@ -1064,6 +1086,9 @@ mod tests {
         assert_eq!(texts(3.0..47.0, 4), ["10", "20", "30", "40"]);
         assert_eq!(texts(0.0..2e7, 2), ["0", "1e7", "2e7"]);
         assert_eq!(texts(1.0..1.0, 4), [""; 0]);
+        assert_eq!(tick_base(&(-1.0..5.0)), 0.0);
+        assert_eq!(tick_base(&(123_456_787.0..123_456_793.0)), 123_456_790.0);
+        assert_eq!(tick_base(&(-123_456_793.0..-123_456_787.0)), -123_456_790.0);
     }
 
     #[test]

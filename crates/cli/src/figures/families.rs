@@ -91,7 +91,7 @@ fn point_mass() -> anyhow::Result<Panel> {
     let mut panel = Panel::new("Indicator statistic on [0, 1]", -0.05..1.05, 0.0..TOP)
         .labels("θ", "possibility");
     let strokes = [Stroke::solid, Stroke::dashed, Stroke::dotted];
-    for ((natural, color), stroke) in [[-1.0, 0.8], [1.5, 0.6], [0.8, -1.2]]
+    for ((natural, color), stroke) in [[-1.0, 0.8], [1.5, 0.6], [0.4, -2.0]]
         .into_iter()
         .zip(COLORS)
         .zip(strokes)
