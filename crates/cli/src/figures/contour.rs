@@ -11,7 +11,7 @@ pub struct Contour {
 
 impl Contour {
     /// Intervals of the grid in each direction.
-    const CELLS: u32 = 72;
+    const CELLS: u32 = 96;
 
     /// Samples `function` on a regular grid over the rectangle.
     ///

@@ -78,17 +78,13 @@ fn active_region() -> Result<Panel> {
     let active = g.active_region(&f)?;
     let inactive = active.complement();
     let divergence = g.max_relative_entropy(&f)?;
-    let title = format!("Active region of D_max(g‖f) = {divergence:.3}");
+    let title = format!("Active region of Dₘₐₓ(g ∥ f) = {divergence:.3}");
     let mut panel =
         Panel::new(title, 0.0..std::f64::consts::TAU, 0.0..1.05).labels("θ", "possibility");
-    let shade = pieces(&active)
-        .flat_map(|part| {
-            let gap = [(f64::NAN, 0.0, 0.0)];
-            let inside = grid(part.0, part.1).map(|x| (x, 0.0, g.possibility(&x)));
-            inside.chain(gap)
-        })
-        .collect();
-    panel.band(shade, palette::BLUE, 0.12);
+    for (a, b) in pieces(&active) {
+        let shade = grid(a, b).map(|x| (x, f.possibility(&x), g.possibility(&x)));
+        panel.band(shade.collect(), palette::BLUE, 0.15);
+    }
     for (line, name, color) in [(&g, "g", palette::BLUE), (&f, "f", palette::VERMILION)] {
         panel.line(curve_over(line, &active), Stroke::solid(color).width(2.6));
         panel.labeled(format!("{name}, where g ≥ f"));
