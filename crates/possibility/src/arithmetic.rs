@@ -326,7 +326,8 @@ fn sine(x: Range) -> Range {
         lower: -1.0,
         upper: 1.0,
     };
-    if !(x.width() < TAU) || x.lower.abs() > LARGEST_ARGUMENT || x.upper.abs() > LARGEST_ARGUMENT {
+    let reach = x.lower.abs().max(x.upper.abs());
+    if x.width() >= TAU || reach > LARGEST_ARGUMENT {
         return full;
     }
     // widen, so that an extremum at the very end is counted

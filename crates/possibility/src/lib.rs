@@ -11,6 +11,7 @@ pub mod count;
 pub mod curve;
 pub mod error;
 pub mod event;
+pub mod family;
 pub mod finite;
 pub mod function;
 pub mod joint;
@@ -22,7 +23,9 @@ mod numeric;
 pub mod posterior;
 pub mod search;
 pub mod set;
+pub mod smooth;
 pub mod tight;
+pub mod variational;
 
 pub use error::{Error, Result};
 pub use event::Region;

@@ -130,6 +130,7 @@ impl<C: Curve> Line<C> {
                 Mode::Finite(points) => RealSet::points(points),
                 Mode::Interval(a, b) => Ok(Interval::closed(*a, *b)?.into()),
                 Mode::Everything => Ok(self.support().into()),
+                Mode::Approached(_) => Ok(RealSet::empty()),
             };
         }
         let level = alpha.ln() + self.log_supremum;

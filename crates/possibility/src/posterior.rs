@@ -6,10 +6,155 @@
 
 use crate::bound::ConsistencyBounds;
 use crate::curve::{Curve, Parabola, Plus, Scaled, Sum};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_size};
+use crate::finite::Finite;
 use crate::line::Line;
 use crate::search::Search;
 use crate::set::Interval;
+
+/// The posterior on a finite set, exact.
+///
+/// ```
+/// use possibility::Finite;
+/// use possibility::bound::ConsistencyBounds;
+/// use possibility::posterior::FinitePosterior;
+/// let prior = Finite::from_values(&[1.0, 0.5, 0.25])?;
+/// let posterior = FinitePosterior::new(&[2.0, 0.0, 0.0], &prior)?;
+/// assert_eq!(posterior.log_consistency(), 0.5f64.ln());
+/// assert_eq!(posterior.function().values(), [(-2.0f64).exp() / 0.5, 1.0, 0.5]);
+/// let candidate = Finite::from_values(&[1.0, 1.0, 1.0])?;
+/// assert_eq!(posterior.upper_cbo(&candidate)?, posterior.log_consistency());
+/// assert!(posterior.lower_cbo(&candidate)? < posterior.log_consistency());
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinitePosterior {
+    /// `-ℓ`.
+    log_likelihood: Vec<f64>,
+    log_prior: Vec<f64>,
+    function: Finite,
+    log_consistency: f64,
+}
+
+impl FinitePosterior {
+    /// The posterior for a loss (`+∞` excludes a point) and a prior, which may vanish somewhere.
+    ///
+    /// # Errors
+    /// The sizes differ, a loss is NaN or `-∞`, or no point has both finite loss and positive prior.
+    pub fn new(loss: &[f64], prior: &Finite) -> Result<Self> {
+        check_size("loss", loss.len(), prior.size())?;
+        if let Some(index) = loss
+            .iter()
+            .position(|l| l.is_nan() || *l == f64::NEG_INFINITY)
+        {
+            return Err(Error::EntryOutOfRange {
+                name: "loss",
+                index,
+                value: loss[index],
+                allowed: "finite numbers or +inf",
+            });
+        }
+        let log_prior = prior.log_values().to_vec();
+        // on the support of the prior alone: outside, the loss does not matter
+        let logs: Vec<f64> = loss
+            .iter()
+            .zip(&log_prior)
+            .map(|(l, p)| if *p == f64::NEG_INFINITY { *p } else { p - l })
+            .collect();
+        if logs.iter().all(|l| *l == f64::NEG_INFINITY) {
+            return Err(Error::Impossible {
+                what: "the likelihood under the prior",
+            });
+        }
+        let (function, log_consistency) = Finite::normalize_log(&logs)?;
+        let log_likelihood = loss.iter().map(|l| 0.0 - l).collect();
+        Ok(Self {
+            log_likelihood,
+            log_prior,
+            function,
+            log_consistency,
+        })
+    }
+
+    /// The posterior for a regularizer `R`: the prior is `exp(-(R - min R))`.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and if `R` is NaN, `-∞`, or `+∞` everywhere.
+    pub fn from_regularizer(loss: &[f64], regularizer: &[f64]) -> Result<Self> {
+        let logs: Vec<f64> = regularizer.iter().map(|r| 0.0 - r).collect();
+        Self::new(loss, &Finite::normalize_log(&logs)?.0)
+    }
+
+    /// `g*`.
+    pub fn function(&self) -> &Finite {
+        &self.function
+    }
+
+    /// `log Z_max`.
+    pub fn log_consistency(&self) -> f64 {
+        self.log_consistency
+    }
+
+    /// The regularized loss `ℓ̂ = ℓ - log π`, `+∞` outside the support of the prior.
+    pub fn regularized_loss(&self, index: usize) -> f64 {
+        if self.log_prior[index] == f64::NEG_INFINITY {
+            return f64::INFINITY;
+        }
+        0.0 - (self.log_likelihood[index] + self.log_prior[index])
+    }
+
+    /// `log Z_max - max(-ℓ) ≤ 0`, see [`LinePosterior::log_conflict`].
+    pub fn log_conflict(&self) -> f64 {
+        let best = self
+            .log_likelihood
+            .iter()
+            .copied()
+            .fold(f64::NEG_INFINITY, f64::max);
+        (self.log_consistency - best).min(0.0)
+    }
+
+    /// `-ℓ - log(g/π)` on the support of the prior, without the points that loss and candidate both exclude.
+    fn integrand<'a>(&'a self, candidate: &'a Finite) -> impl Iterator<Item = f64> + 'a {
+        let impossible = f64::NEG_INFINITY;
+        let points = self
+            .log_likelihood
+            .iter()
+            .zip(&self.log_prior)
+            .zip(candidate.log_values());
+        points.filter_map(move |((likelihood, prior), g)| {
+            let skipped = *prior == impossible || (*likelihood == impossible && *g == impossible);
+            (!skipped).then(|| likelihood + prior - g)
+        })
+    }
+}
+
+impl ConsistencyBounds<Finite> for FinitePosterior {
+    fn lower_cbo(&self, candidate: &Finite) -> Result<f64> {
+        check_size("candidate", candidate.size(), self.log_prior.len())?;
+        let outside = self
+            .log_prior
+            .iter()
+            .zip(candidate.log_values())
+            .any(|(prior, g)| *prior == f64::NEG_INFINITY && *g > f64::NEG_INFINITY);
+        if outside {
+            return Ok(f64::NEG_INFINITY);
+        }
+        Ok(self.integrand(candidate).fold(f64::INFINITY, f64::min))
+    }
+
+    fn upper_cbo(&self, candidate: &Finite) -> Result<f64> {
+        check_size("candidate", candidate.size(), self.log_prior.len())?;
+        Ok(self.integrand(candidate).fold(f64::NEG_INFINITY, f64::max))
+    }
+
+    fn divergence_from(&self, candidate: &Finite) -> Result<f64> {
+        candidate.max_relative_entropy(&self.function)
+    }
+
+    fn divergence_to(&self, candidate: &Finite) -> Result<f64> {
+        self.function.max_relative_entropy(candidate)
+    }
+}
 
 /// Largest `|sup log π|` of a prior.
 const NORMALIZED: f64 = 1e-9;
@@ -241,7 +386,83 @@ mod tests {
         assert_eq!(posterior.function().possibility(&-0.1), 0.0);
     }
 
+    fn finite(values: &[f64]) -> Finite {
+        Finite::normalize(values).unwrap()
+    }
+
+    #[test]
+    fn finite_posteriors_refuse_what_makes_no_sense() {
+        let prior = Finite::from_values(&[1.0, 0.0]).unwrap();
+        assert!(matches!(
+            FinitePosterior::new(&[0.0], &prior),
+            Err(Error::Dimension { .. })
+        ));
+        assert!(FinitePosterior::new(&[f64::NAN, 0.0], &prior).is_err());
+        let excluded = FinitePosterior::new(&[f64::INFINITY, 0.0], &prior);
+        assert_eq!(
+            excluded,
+            Err(Error::Impossible {
+                what: "the likelihood under the prior"
+            })
+        );
+    }
+
+    #[test]
+    fn a_point_excluded_by_the_loss_costs_a_candidate_only_if_it_is_possible_there() {
+        let prior = Finite::uninformative(3).unwrap();
+        let posterior = FinitePosterior::new(&[f64::INFINITY, 0.0, 1.0], &prior).unwrap();
+        let avoids = Finite::from_values(&[0.0, 1.0, 0.5]).unwrap();
+        assert_eq!(posterior.lower_cbo(&avoids).unwrap(), -1.0 - 0.5f64.ln());
+        assert_eq!(posterior.upper_cbo(&avoids).unwrap(), 0.0);
+        let includes = Finite::from_values(&[0.1, 1.0, 0.5]).unwrap();
+        assert_eq!(posterior.lower_cbo(&includes).unwrap(), f64::NEG_INFINITY);
+        assert_eq!(posterior.upper_cbo(&includes).unwrap(), 0.0);
+    }
+
+    fn weights(n: usize) -> impl Strategy<Value = Vec<f64>> {
+        // zeros included, so that supports differ
+        let weight = prop_oneof![4 => 0.01..1.0f64, 1 => Just(0.0)];
+        prop::collection::vec(weight, n).prop_map(|mut v| {
+            v[0] = 1.0;
+            v.rotate_left(1);
+            v
+        })
+    }
+
     proptest! {
+        #[test]
+        fn finite_bounds_decompose_and_characterize_the_posterior(
+            (loss, prior, g) in (2usize..9).prop_flat_map(|n| (
+                prop::collection::vec(-3.0..3.0f64, n), weights(n), weights(n))),
+        ) {
+            let posterior = FinitePosterior::new(&loss, &finite(&prior)).unwrap();
+            let g = finite(&g);
+            let log_z = posterior.log_consistency();
+            let (lower, upper) = (posterior.lower_cbo(&g).unwrap(), posterior.upper_cbo(&g).unwrap());
+            prop_assert!(lower <= log_z + 1e-14 && log_z <= upper + 1e-14);
+            let (from, to) =
+                (posterior.divergence_from(&g).unwrap(), posterior.divergence_to(&g).unwrap());
+            prop_assert!(
+                (lower == f64::NEG_INFINITY && from == f64::INFINITY)
+                    || (lower + from - log_z).abs() < 1e-10
+            );
+            prop_assert!(
+                (upper == f64::INFINITY && to == f64::INFINITY)
+                    || (upper - to - log_z).abs() < 1e-10
+            );
+            // the bounds are attained exactly by the functions below and above the posterior
+            let star = posterior.function();
+            prop_assert_eq!(g.precedes(star).unwrap(), from <= 0.0);
+            prop_assert_eq!(star.precedes(&g).unwrap(), to <= 0.0);
+            prop_assert!((posterior.lower_cbo(star).unwrap() - log_z).abs() < 1e-14);
+            prop_assert!((posterior.upper_cbo(star).unwrap() - log_z).abs() < 1e-14);
+            // a function squeezed below the posterior is a maximizer, one raised above it a minimizer
+            let squeezed = finite(&star.values().iter().map(|v| v.powi(3)).collect::<Vec<_>>());
+            prop_assert!((posterior.lower_cbo(&squeezed).unwrap() - log_z).abs() < 1e-12);
+            let raised = finite(&star.values().iter().map(|v| v.cbrt()).collect::<Vec<_>>());
+            prop_assert!((posterior.upper_cbo(&raised).unwrap() - log_z).abs() < 1e-12);
+        }
+
         #[test]
         fn the_posterior_lies_between_its_bounds_and_the_decompositions_hold(
             factor in -3.0..3.0f64, delta in 0.2..4.0f64, center in -2.0..2.0f64,

@@ -98,8 +98,12 @@ impl Ord for Cell {
 enum Beyond {
     /// Nothing above the value at the cut.
     Nothing(f64),
-    /// Values up to the limit, which lies in the range.
-    Limit(f64, Range),
+    /// Values inside `values`, tending to a limit inside `limit`.
+    Limit {
+        cut: f64,
+        values: Range,
+        limit: Range,
+    },
     /// The function grows without bound.
     Unbounded,
 }
@@ -151,8 +155,8 @@ impl Search {
             }
             let cut = match self.beyond(curve, end, other)? {
                 Beyond::Nothing(cut) => cut,
-                Beyond::Limit(cut, limit) => {
-                    far_bound = far_bound.max(limit.upper);
+                Beyond::Limit { cut, values, limit } => {
+                    far_bound = far_bound.max(values.upper);
                     if limit.lower > best.0 {
                         best = (limit.lower, edge);
                     }
@@ -222,7 +226,11 @@ impl Search {
                 if let Some(limit) = tail.limit()
                     && limit.width() <= self.tolerance(limit.upper)
                 {
-                    return Ok(Beyond::Limit(from, limit));
+                    return Ok(Beyond::Limit {
+                        cut: from,
+                        values: limit,
+                        limit: sharpen_limit(curve, end, from, limit),
+                    });
                 }
             }
             from *= 2.0;
@@ -465,6 +473,17 @@ impl Search {
             upper: f64::INFINITY,
         })
     }
+}
+
+/// A narrower enclosure of the limit from points farther out.
+fn sharpen_limit(curve: &dyn Curve, end: End, mut from: f64, mut limit: Range) -> Range {
+    while from.abs() <= FARTHEST {
+        if let Some(further) = curve.tail(end, from).and_then(|tail| tail.limit()) {
+            limit = limit.meet(&further);
+        }
+        from *= 2.0;
+    }
+    limit
 }
 
 /// Takes `x` as the best point if the certified value there is higher.

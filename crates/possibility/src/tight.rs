@@ -191,6 +191,42 @@ impl<'a, C: Curve> Quotient<'a, C> {
         Some(sum.scale(-2.0))
     }
 
+    /// From the tail of the curve beyond `from`, for the given values of `1/d = 1/(x - m)`: a constant, and
+    /// ranges of what is left of `q` and of its slope.
+    fn far(&self, end: End, from: f64, inverse: Range) -> Option<(f64, Range, Range)> {
+        let tail = self.curve.tail(end, from)?;
+        let m = Range::point(self.mode);
+        let (a, b) = (Range::point(tail.quadratic), Range::point(tail.linear));
+        let [level, slope] = [self.series.coefficients[0], self.series.coefficients[1]];
+        // u - u(m) - u'(m) d = a d² + first d + rest
+        let first = (a * m).scale(2.0) + b - slope;
+        let rest = a * m.square() + b * m + Range::point(tail.constant) + tail.remainder - level;
+        let square = inverse.square();
+        let remainder = -(first * inverse + rest * square).scale(2.0);
+        let remainder_slope = first.scale(2.0) * square + (rest * (inverse * square)).scale(4.0)
+            - (tail.remainder_slope * square).scale(2.0);
+        Some((-2.0 * tail.quadratic, remainder, remainder_slope))
+    }
+
+    /// The same on a cell that lies on one side of the mode.
+    fn far_on(&self, cell: Range) -> Option<Jet<Range, 3>> {
+        let end = if cell.lower > self.mode {
+            End::Right
+        } else {
+            End::Left
+        };
+        let from = if cell.lower > self.mode {
+            cell.lower
+        } else {
+            cell.upper
+        };
+        let inverse = Range::point(1.0) / (cell - Range::point(self.mode));
+        let (constant, value, slope) = self.far(end, from, inverse)?;
+        Some(Jet {
+            coefficients: [value + Range::point(constant), slope, Range::ALL],
+        })
+    }
+
     /// The quotient as it stands, away from the mode.
     fn direct(&self, cell: Range) -> Jet<Range, 3> {
         let distance = Jet::<Range, 3>::variable(cell) - Jet::constant(self.mode);
@@ -223,41 +259,33 @@ impl<C: Curve> Curve for Quotient<'_, C> {
                 coefficients: [Range::ALL; 3],
             });
         }
-        let direct = self.direct(cell);
-        match near {
-            None => direct,
-            Some(near) => Jet {
+        // three enclosures of the same numbers: keep what is common to them
+        let forms = [near, self.far_on(cell)];
+        forms
+            .into_iter()
+            .flatten()
+            .fold(self.direct(cell), |best, form| Jet {
                 coefficients: std::array::from_fn(|k| {
-                    near.coefficients[k].meet(&direct.coefficients[k])
+                    best.coefficients[k].meet(&form.coefficients[k])
                 }),
-            },
-        }
+            })
     }
 
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
-        let start = (from - self.mode) * end.sign();
-        if start <= 0.0 {
+        let distance = (from - self.mode) * end.sign();
+        if distance <= 0.0 {
             return None;
         }
-        let tail = self.curve.tail(end, from)?;
-        let m = Range::point(self.mode);
-        let (a, b) = (Range::point(tail.quadratic), Range::point(tail.linear));
-        let [level, slope] = [self.series.coefficients[0], self.series.coefficients[1]];
-        // u - u(m) - u'(m) d = a d² + first d + rest, with d = x - m
-        let first = (a * m).scale(2.0) + b - slope;
-        let rest = a * m.square() + b * m + Range::point(tail.constant) + tail.remainder - level;
-        // 1/d with its sign
-        let t = match end {
-            End::Right => Range::new(0.0, (1.0 / start).next_up()),
-            End::Left => Range::new(-(1.0 / start).next_up(), 0.0),
+        // every 1/d beyond `from`, with its sign
+        let inverse = match end {
+            End::Right => Range::new(0.0, (1.0 / distance).next_up()),
+            End::Left => Range::new(-(1.0 / distance).next_up(), 0.0),
         };
-        let remainder = -(first * t + rest * t.square()).scale(2.0);
-        let remainder_slope = first.scale(2.0) * t.square() + (rest * (t * t.square())).scale(4.0)
-            - (tail.remainder_slope * t.square()).scale(2.0);
+        let (constant, remainder, remainder_slope) = self.far(end, from, inverse)?;
         Some(Tail {
             quadratic: 0.0,
             linear: 0.0,
-            constant: -2.0 * tail.quadratic,
+            constant,
             remainder,
             remainder_slope,
         })

@@ -7,6 +7,7 @@ use possibility::bound::ConsistencyBounds;
 use possibility::curve::{LogSigmoid, Parabola};
 use possibility::line::Line;
 use possibility::posterior::LinePosterior;
+use possibility::tight::TightGaussians;
 use possibility::{Mode, Possibility};
 
 #[test]
@@ -69,6 +70,27 @@ fn golden_logistic_1d() {
                 NUMERICAL,
             );
         }
+        let tight = TightGaussians::around(function).unwrap();
+        for (what, got, want) in [
+            (
+                "upper precision",
+                tight.upper_precision(),
+                &case["tightest_upper_at_mode"]["precision"],
+            ),
+            (
+                "lower precision",
+                tight.lower_precision(),
+                &case["widest_lower_at_mode"]["precision"],
+            ),
+        ] {
+            assert_number(&format!("{name}: {what}"), got, want, 1e-10);
+        }
+        assert_number(
+            &format!("{name}: laplace"),
+            precision.sqrt().recip(),
+            &case["laplace"]["sigma"],
+            1e-11,
+        );
         for candidate in case["candidates"].as_array().unwrap() {
             let (mu, sigma) = (number(&candidate["mu"]), number(&candidate["sigma"]));
             let g = Line::new(Parabola::new(mu, 1.0 / (sigma * sigma)).unwrap()).unwrap();

@@ -1,0 +1,3 @@
+//! The pictures of the theory, one file each.
+
+pub mod families;
