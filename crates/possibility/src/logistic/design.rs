@@ -6,8 +6,9 @@
 
 use crate::error::{Error, Result, check, check_finite, check_size};
 
-/// Rows of a block: small enough for two groups of columns to stay in the first-level cache.
-pub(super) const BLOCK_ROWS: usize = 256;
+/// Rows of a block: a few columns fit the first-level cache, a whole block the second-level one, and the sums
+/// at the end of a block are rare beside the products inside it.
+pub(super) const BLOCK_ROWS: usize = 512;
 
 /// Numbers in a cache line; columns start on a line.
 const LINE: usize = 8;

@@ -720,7 +720,7 @@ mod tests {
 
         #[test]
         fn the_fast_pass_is_its_scalar_twin(
-            rows in 1usize..600,
+            rows in 1usize..1100,
             columns in 1usize..20,
             weighted in any::<bool>(),
             scale in prop::sample::select(vec![1e-6, 0.1, 1.0, 30.0]),

@@ -236,10 +236,17 @@ impl Remainder {
         }
         let reach = 2.0 * self.sum(|_, s| s.abs()) / best.max(f64::MIN_POSITIVE);
         let accuracy = |best: f64| ACCURACY * (prior + best);
-        if !reach.is_finite() || parabolas - best <= accuracy(best) {
+        if parabolas - best <= accuracy(best) {
             return Ok(Bounds {
                 lower: best,
                 upper: parabolas * (1.0 + ROUNDING),
+            });
+        }
+        if !reach.is_finite() {
+            return Err(Error::NotCertified {
+                reason: "no curvature within reach of f64",
+                lower: prior + best,
+                upper: prior + parabolas,
             });
         }
         let mut cells = std::collections::BinaryHeap::new();
@@ -453,6 +460,10 @@ mod tests {
                 }
             }
             prop_assert!(largest <= widest.upper * (1.0 + 1e-10), "{} above {}", largest, widest.upper);
+            // the ascent works from below
+            let found = model.least_scaling_found(&design, &posterior, 200).unwrap()
+                * posterior.laplace().precision()[(0, 0)];
+            prop_assert!(found <= widest.upper * (1.0 + 1e-10), "{} above {}", found, widest.upper);
         }
 
         #[test]
