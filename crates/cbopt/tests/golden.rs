@@ -2,6 +2,8 @@
 //!
 //! The files of another set with the same schema are read when `MAXITIVE_GOLDEN` names its folder.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 
 use cbopt::schedule::{Shape, Unit};
@@ -202,8 +204,11 @@ fn cancelled(kind: &str, hyper: &Value, after: &[Value]) -> bool {
         .any(|h| h + (decay - vartheta) < CANCELLED * (h + decay))
 }
 
+/// One number of a coordinate.
+type Part = fn(&Coordinate) -> f64;
+
 fn check_coordinates(name: &str, got: &[Coordinate], want: &Value, tolerance: f64) {
-    let parts: [(&str, fn(&Coordinate) -> f64); 4] = [
+    let parts: [(&str, Part); 4] = [
         ("theta", |x| x.theta),
         ("m", |x| x.momentum),
         ("h", |x| x.curvature),

@@ -892,7 +892,7 @@ impl Constants {
         let momentum = self.momentum.next(x.momentum, gradient);
         // With t = (1-β₂)(h - f): h ← h - t + ½ t²/(h + δ).
         let t = self.rate * (x.curvature - scale * second);
-        let curvature = (x.curvature - t) + 0.5 * (t * t) / total;
+        let curvature = (x.curvature - t) + 0.5 * t * (t / total);
         let gap = curvature + self.decay;
         let direction = (momentum * self.correction + self.decay * x.theta) / gap;
         let (direction, clipped) = clip(direction, self.radius);
