@@ -10,7 +10,7 @@ use crate::kernel::{self, Isa, Kernel, Span, Tally, Workers};
 ///
 /// Waking a thread costs about as much as the update of this many parameters by one thread
 /// (see `benches/optimizer_step`).
-pub const PARALLEL_FROM: usize = 1 << 16;
+pub const PARALLEL_FROM: usize = 1 << 18;
 
 /// Threads a step can be shared between.
 pub const MAX_THREADS: usize = 64;
