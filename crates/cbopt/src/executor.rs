@@ -8,14 +8,18 @@ use crate::kernel::{self, Isa, Kernel, Span, Tally, Workers};
 
 /// From this many parameters on, a step is shared between threads.
 ///
-/// Waking a thread costs about as much as the update of this many parameters by one thread
-/// (see `benches/optimizer_step`).
-pub const PARALLEL_FROM: usize = 1 << 18;
+/// Measured: calling the threads costs the caller 2 to 3 µs, also when they have no time to help, and one thread updates this
+/// many parameters in 5 (`sgd`) to 17 µs (`ucbopt`) from the cache.
+pub const PARALLEL_FROM: usize = 1 << 15;
 
 /// Threads a step can be shared between.
 pub const MAX_THREADS: usize = 64;
 
-/// Cuts between threads fall on multiples of this many parameters: one cache line.
+/// Threads take pieces of the parameters in turn; a piece has at least this many parameters.
+const SMALLEST_PIECE: usize = 1 << 13;
+/// And at most this many.
+const LARGEST_PIECE: usize = 1 << 18;
+/// Cuts fall on multiples of one cache line.
 const LINE: usize = 16;
 
 /// What happens when a gradient is NaN, infinite, or (for rules that square it) too large to be squared in `f32`.
@@ -165,58 +169,65 @@ impl Executor {
         self.non_finite
     }
 
-    /// Calls `work` with the number of each part and its range of parameters, one part per thread.
-    pub(crate) fn split(&self, len: usize, work: &(impl Fn(usize, std::ops::Range<usize>) + Sync)) {
-        match &self.workers {
-            Some(workers) if len >= self.parallel_from.max(LINE) => {
-                let threads = self.threads();
-                let share = len.div_ceil(threads).next_multiple_of(LINE);
-                workers.run(&|index: usize| {
-                    let start = (index * share).min(len);
-                    work(index, start..(start + share).min(len));
-                });
-            }
-            _ => work(0, 0..len),
-        }
+    /// The waiting threads, if `len` parameters are worth waking them.
+    fn helpers(&self, len: usize) -> Option<&Workers> {
+        self.workers.as_ref().filter(|_| len >= self.parallel_from)
+    }
+
+    /// Parameters per piece: about sixteen pieces per thread, so that a thread that was held up leaves the rest to others.
+    fn piece(&self, len: usize) -> usize {
+        let smallest = SMALLEST_PIECE.min(self.parallel_from);
+        let even = len / (16 * self.threads());
+        even.clamp(smallest, LARGEST_PIECE)
+            .max(1)
+            .next_multiple_of(LINE)
     }
 
     /// Runs `kernel` over `span`.
     pub(crate) fn sweep<K: Kernel>(&self, kernel: &K, span: Span<'_>) -> Tally {
         let len = span.theta.len();
-        let threads = self.threads();
-        if threads == 1 || len < self.parallel_from.max(LINE) {
+        let Some(workers) = self.helpers(len) else {
             return kernel::sweep(self.isa, kernel, span);
-        }
-        let share = len.div_ceil(threads).next_multiple_of(LINE);
-        let parts: [Mutex<Option<Span<'_>>>; MAX_THREADS] =
-            [const { Mutex::new(None) }; MAX_THREADS];
-        let mut rest = span;
-        for part in &parts[..threads] {
-            let (own, after) = rest.split_at(share);
-            rest = after;
-            *part.lock().expect("nobody else holds a part yet") = Some(own);
-        }
+        };
+        let piece = self.piece(len);
+        let rest = Mutex::new(Some(span));
         let total = Mutex::new(Tally::default());
-        self.split(len, &|index, _| {
-            let part = parts[index]
-                .lock()
-                .expect("a part is locked only here")
-                .take();
-            if let Some(own) = part {
-                let tally = kernel::sweep(self.isa, kernel, own);
-                total.lock().expect("adding does not panic").add(tally);
+        workers.run(&|| {
+            let mut tally = Tally::default();
+            loop {
+                let own = {
+                    let mut rest = rest.lock().expect("cutting does not panic");
+                    let Some(span) = rest.take() else { break };
+                    let (own, after) = span.split_at(piece);
+                    *rest = Some(after).filter(|after| !after.theta.is_empty());
+                    own
+                };
+                tally.add(kernel::sweep(self.isa, kernel, own));
             }
+            total.lock().expect("adding does not panic").add(tally);
         });
         total.into_inner().expect("adding does not panic")
     }
 
     /// Position of the first unusable gradient.
     pub(crate) fn first_unusable(&self, gradient: &[f32], limit: f32) -> Option<usize> {
-        let first = AtomicUsize::new(usize::MAX);
-        self.split(gradient.len(), &|_, range| {
-            let start = range.start;
-            if let Some(found) = kernel::first_unusable(self.isa, &gradient[range], limit) {
-                first.fetch_min(start + found, Ordering::Relaxed);
+        let len = gradient.len();
+        let Some(workers) = self.helpers(len) else {
+            return kernel::first_unusable(self.isa, gradient, limit);
+        };
+        let piece = self.piece(len);
+        let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        workers.run(&|| {
+            loop {
+                let start = next.fetch_add(piece, Ordering::Relaxed);
+                // Pieces are taken in order, so what comes after a find is of no interest.
+                if start >= len.min(first.load(Ordering::Relaxed)) {
+                    break;
+                }
+                let own = &gradient[start..(start + piece).min(len)];
+                if let Some(found) = kernel::first_unusable(self.isa, own, limit) {
+                    first.fetch_min(start + found, Ordering::Relaxed);
+                }
             }
         });
         Some(first.into_inner()).filter(|&index| index != usize::MAX)

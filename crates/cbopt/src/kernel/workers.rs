@@ -1,4 +1,6 @@
-//! A few threads that wait for one job at a time; a job is a closure called once per thread.
+//! A few threads that wait for one job at a time. A job is a closure that takes pieces of work until none is left: the
+//! caller begins at once, a thread that wakes up in time helps, and one that wakes up late finds nothing and is not waited
+//! for.
 //!
 //! Nothing is allocated between the start and the end of the threads.
 
@@ -9,7 +11,7 @@ use std::thread::JoinHandle;
 /// A borrowed closure without its lifetime; see [`Workers::run`] for why that is sound.
 #[derive(Clone, Copy)]
 struct Job {
-    call: unsafe fn(*const (), usize),
+    call: unsafe fn(*const ()),
     data: *const (),
 }
 
@@ -21,7 +23,7 @@ struct Board {
     job: Option<Job>,
     /// Counts the jobs, so that a thread does each once.
     number: u64,
-    /// Threads that have not finished the job.
+    /// Threads that are inside the job.
     running: usize,
     panicked: bool,
     stop: bool,
@@ -65,7 +67,7 @@ impl Workers {
         for index in 0..count {
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name(format!("cbopt-{}", index + 1));
-            match thread.spawn(move || work(&shared, index + 1)) {
+            match thread.spawn(move || work(&shared)) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => break,
             }
@@ -78,16 +80,16 @@ impl Workers {
         self.handles.len()
     }
 
-    /// Calls `job(0)` here and `job(1)`, `job(2)`, … in the threads, and returns when all have returned.
+    /// Calls `job` here and at most once in each thread, and returns when all calls have returned.
     ///
     /// # Panics
     /// If a call panics, after all of them have ended.
-    pub fn run<F: Fn(usize) + Sync>(&self, job: &F) {
+    pub fn run<F: Fn() + Sync>(&self, job: &F) {
         /// # Safety
         /// `data` must point to a live `F`.
-        unsafe fn call<F: Fn(usize)>(data: *const (), index: usize) {
+        unsafe fn call<F: Fn()>(data: *const ()) {
             // SAFETY: the caller promises that `data` points to a live `F`.
-            unsafe { (*data.cast::<F>())(index) }
+            unsafe { (*data.cast::<F>())() }
         }
         let _turn = self
             .shared
@@ -101,13 +103,14 @@ impl Workers {
                 data: std::ptr::from_ref(job).cast(),
             });
             board.number += 1;
-            board.running = self.handles.len();
-            self.shared.posted.notify_all();
         }
-        // The pointer to `job` stays valid for the threads: this function returns, or unwinds, only after
-        // `running` is back at zero, and a thread touches the job only before it counts itself out.
-        let own = catch_unwind(AssertUnwindSafe(|| job(0)));
+        self.shared.posted.notify_all();
+        // The pointer to `job` stays valid for the threads: a thread takes it from the board only while counting itself
+        // in, under the lock; below, the job leaves the board first, and this function returns, or unwinds, only
+        // after every thread that was counted in has counted itself out.
+        let own = catch_unwind(AssertUnwindSafe(job));
         let mut board = self.shared.board();
+        board.job = None;
         while board.running > 0 {
             board = self
                 .shared
@@ -115,7 +118,6 @@ impl Workers {
                 .wait(board)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        board.job = None;
         let panicked = std::mem::take(&mut board.panicked);
         drop(board);
         if let Err(payload) = own {
@@ -136,7 +138,7 @@ impl Drop for Workers {
     }
 }
 
-fn work(shared: &Shared, index: usize) {
+fn work(shared: &Shared) {
     let mut done = 0;
     loop {
         let job = {
@@ -149,6 +151,7 @@ fn work(shared: &Shared, index: usize) {
                     && let Some(job) = board.job
                 {
                     done = board.number;
+                    board.running += 1;
                     break job;
                 }
                 board = shared
@@ -160,7 +163,7 @@ fn work(shared: &Shared, index: usize) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: `Workers::run` keeps the closure behind `data` alive until this thread, which is
             // counted in `running`, has counted itself out below.
-            unsafe { (job.call)(job.data, index) }
+            unsafe { (job.call)(job.data) }
         }));
         let mut board = shared.board();
         board.panicked |= outcome.is_err();
@@ -177,30 +180,51 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn every_index_is_called_once_per_job() {
+    fn all_work_is_done_once_and_helpers_help() {
         let workers = Workers::start(3);
-        let calls: [AtomicUsize; 4] = Default::default();
-        for round in 1..=100 {
-            workers.run(&|index: usize| {
-                calls[index].fetch_add(1, Ordering::Relaxed);
+        let mut helped = 0;
+        for _ in 0..200 {
+            let next = AtomicUsize::new(0);
+            let done: [AtomicUsize; 100] = [const { AtomicUsize::new(0) }; 100];
+            let calls = AtomicUsize::new(0);
+            workers.run(&|| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                loop {
+                    let piece = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(slot) = done.get(piece) else { break };
+                    slot.fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                }
             });
-            assert!(calls.iter().all(|c| c.load(Ordering::Relaxed) == round));
+            assert!(done.iter().all(|d| d.load(Ordering::Relaxed) == 1));
+            assert!((1..=4).contains(&calls.load(Ordering::Relaxed)));
+            helped += calls.load(Ordering::Relaxed) - 1;
         }
+        assert!(helped > 0, "no thread ever woke up");
     }
 
     #[test]
     fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
         let workers = Workers::start(2);
-        for bad in 0..3 {
+        let caller = std::thread::current().id();
+        // Once in the calling thread, once in another one; each waits until two calls have begun.
+        for own in [true, false] {
+            let begun = AtomicUsize::new(0);
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                workers.run(&|index: usize| assert_ne!(index, bad, "stop"));
+                workers.run(&|| {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    while begun.load(Ordering::SeqCst) < 2 {
+                        std::thread::yield_now();
+                    }
+                    assert_ne!(std::thread::current().id() == caller, own, "stop");
+                });
             }));
             assert!(outcome.is_err());
         }
         let calls = AtomicUsize::new(0);
-        workers.run(&|_| {
+        workers.run(&|| {
             calls.fetch_add(1, Ordering::Relaxed);
         });
-        assert_eq!(calls.load(Ordering::Relaxed), 3);
+        assert!(calls.load(Ordering::Relaxed) >= 1);
     }
 }
