@@ -183,29 +183,33 @@ impl Executor {
             .next_multiple_of(LINE)
     }
 
-    /// Runs `kernel` over `span`.
+    /// Runs `kernel` over `span`, the last piece first: if the gradients were just tested, its end is still in the cache.
     pub(crate) fn sweep<K: Kernel>(&self, kernel: &K, span: Span<'_>) -> Tally {
         let len = span.theta.len();
-        let Some(workers) = self.helpers(len) else {
-            return kernel::sweep(self.isa, kernel, span);
-        };
         let piece = self.piece(len);
         let rest = Mutex::new(Some(span));
         let total = Mutex::new(Tally::default());
-        workers.run(&|| {
+        let work = || {
             let mut tally = Tally::default();
             loop {
                 let own = {
                     let mut rest = rest.lock().expect("cutting does not panic");
-                    let Some(span) = rest.take() else { break };
-                    let (own, after) = span.split_at(piece);
-                    *rest = Some(after).filter(|after| !after.theta.is_empty());
+                    let Some(span) = rest.take().filter(|span| !span.theta.is_empty()) else {
+                        break;
+                    };
+                    let start = (span.theta.len() - 1) / piece * piece;
+                    let (before, own) = span.split_at(start);
+                    *rest = Some(before);
                     own
                 };
                 tally.add(kernel::sweep(self.isa, kernel, own));
             }
             total.lock().expect("adding does not panic").add(tally);
-        });
+        };
+        match self.helpers(len) {
+            Some(workers) => workers.run(&work),
+            None => work(),
+        }
         total.into_inner().expect("adding does not panic")
     }
 

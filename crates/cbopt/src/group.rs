@@ -7,7 +7,7 @@ use crate::error::{Error, Result, check_length, check_nonnegative};
 use crate::executor::{Executor, NonFinite, StepReport};
 use crate::rule::Rule;
 use crate::state::State;
-use crate::update::{check_step, sealed::Advance};
+use crate::update::{SQUARE_LIMIT, Update, check_step, sealed::Advance};
 
 /// One group of parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -219,7 +219,7 @@ impl Groups {
         }
     }
 
-    /// Writes the weights of the next forward pass: perturbed in the groups of `ivon`, copied in the others.
+    /// Writes the weights of a forward pass: perturbed in the groups of `ivon`, copied in the others.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::GroupCount`] or [`Error::WrongRule`] if the arguments do not belong together.
@@ -228,6 +228,7 @@ impl Groups {
         executor: &Executor,
         params: &[f32],
         state: &GroupsState,
+        noise: Noise<'_>,
         out: &mut [f32],
     ) -> Result<()> {
         check_length("params", params.len(), self.len())?;
@@ -237,12 +238,70 @@ impl Groups {
             let (params, out) = (&params[group.range.clone()], &mut out[group.range.clone()]);
             match (&group.rule, state) {
                 (Some(Rule::Ivon(rule)), Some(state)) => {
-                    rule.perturb(executor, params, state, Noise::Current, out)?;
+                    rule.perturb(executor, params, state, self.part(noise, group)?, out)?;
                 }
                 _ => out.copy_from_slice(params),
             }
         }
         Ok(())
+    }
+
+    /// Adds the gradient of one sample that is not the last of its step; the last one goes to [`Groups::step`].
+    ///
+    /// Returns `false` if the sample was left out because of an unusable gradient.
+    ///
+    /// # Errors
+    /// As [`crate::Ivon::add_sample`], before anything is changed in any group; [`Error::WrongRule`] unless every group is
+    /// of `ivon` or frozen.
+    pub fn add_sample(
+        &self,
+        executor: &Executor,
+        grads: &[f32],
+        noise: Noise<'_>,
+        state: &mut GroupsState,
+    ) -> Result<bool> {
+        check_length("grads", grads.len(), self.len())?;
+        check_count(self, state)?;
+        for (group, state) in self.groups.iter().zip(&state.states) {
+            match pair(group, state.as_ref())? {
+                None => {}
+                Some((Rule::Ivon(rule), state)) => {
+                    rule.check_sample(group.range.len(), self.part(noise, group)?, state)?;
+                }
+                Some((rule, _)) => {
+                    return Err(Error::WrongRule {
+                        found: rule.id().into(),
+                        expected: "ivon",
+                    });
+                }
+            }
+        }
+        for group in self.groups.iter().filter(|group| group.rule.is_some()) {
+            if !self.admit(executor, group, grads, SQUARE_LIMIT)? {
+                for state in state.states.iter_mut().flatten() {
+                    state.skipped_steps += 1;
+                }
+                return Ok(false);
+            }
+        }
+        for (group, state) in self.groups.iter().zip(&mut state.states) {
+            if let (Some(Rule::Ivon(rule)), Some(state)) = (&group.rule, state) {
+                let noise = self.part(noise, group)?;
+                rule.take_sample(executor, &grads[group.range.clone()], noise, state)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The part of given noise that belongs to a group.
+    fn part<'n>(&self, noise: Noise<'n>, group: &Group) -> Result<Noise<'n>> {
+        Ok(match noise {
+            Noise::Given(z) => {
+                check_length("noise", z.len(), self.len())?;
+                Noise::Given(&z[group.range.clone()])
+            }
+            other => other,
+        })
     }
 }
 
@@ -257,7 +316,6 @@ fn check_count(groups: &Groups, state: &GroupsState) -> Result<()> {
 
 /// Rule and state of a group; none if it is frozen.
 fn pair<'a>(group: &'a Group, state: Option<&'a State>) -> Result<Option<(&'a Rule, &'a State)>> {
-    use crate::update::Update;
     match (&group.rule, state) {
         (None, None) => Ok(None),
         (Some(rule), Some(state)) => Ok(Some((rule, state))),
@@ -278,7 +336,7 @@ pub(crate) const FROZEN: &str = "frozen";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdamWConfig, IvonConfig, SgdConfig, Update, UpperCboConfig};
+    use crate::{AdamWConfig, IvonConfig, SgdConfig, UpperCboConfig};
 
     fn grouped() -> Groups {
         Groups::new()
@@ -358,12 +416,59 @@ mod tests {
             .rule(77..300, ivon)
             .build()
             .unwrap();
-        one.perturb(&executor, &params, &one.state(), &mut whole)
+        one.perturb(&executor, &params, &one.state(), Noise::Current, &mut whole)
             .unwrap();
-        two.perturb(&executor, &params, &two.state(), &mut parts)
+        two.perturb(&executor, &params, &two.state(), Noise::Current, &mut parts)
             .unwrap();
         assert_eq!(whole, parts);
         assert_ne!(whole, params);
+    }
+
+    #[test]
+    fn samples_of_groups_are_samples_of_the_whole() {
+        let ivon = IvonConfig {
+            mc_samples: 2,
+            ..IvonConfig::new(100.0)
+        }
+        .build()
+        .unwrap();
+        let executor = Executor::single();
+        let one = Groups::new().rule(0..300, ivon.clone()).build().unwrap();
+        let two = Groups::new()
+            .rule(0..77, ivon.clone())
+            .rule(77..300, ivon)
+            .build()
+            .unwrap();
+        let mut ends = Vec::new();
+        for groups in [&one, &two] {
+            let (mut params, mut state) = (data(0), groups.state());
+            for step in 0..3 {
+                let grads = data(2 * step + 1);
+                assert_eq!(
+                    groups.add_sample(&executor, &grads, Noise::Current, &mut state),
+                    Ok(true)
+                );
+                groups
+                    .step(&executor, 0.1, &mut params, &data(2 * step + 2), &mut state)
+                    .unwrap();
+            }
+            let mut bad = data(0);
+            bad[290] = f32::NAN;
+            let before = state.clone();
+            let refused = groups
+                .add_sample(&executor, &bad, Noise::Current, &mut state)
+                .unwrap_err();
+            assert!(matches!(
+                refused,
+                Error::NonFiniteGradient { index: 290, .. }
+            ));
+            assert_eq!(state, before);
+            ends.push(params);
+        }
+        assert_eq!(ends[0], ends[1]);
+        let mixed = grouped();
+        let refused = mixed.add_sample(&executor, &data(0), Noise::Current, &mut mixed.state());
+        assert!(matches!(refused, Err(Error::WrongRule { .. })));
     }
 
     #[test]

@@ -322,23 +322,41 @@ impl Ivon {
         noise: Noise<'_>,
         state: &mut State,
     ) -> Result<bool> {
+        self.check_sample(grads.len(), noise, state)?;
+        if !executor.admit(grads, SQUARE_LIMIT)? {
+            state.skipped_steps += 1;
+            return Ok(false);
+        }
+        self.take_sample(executor, grads, noise, state)?;
+        Ok(true)
+    }
+
+    /// Whether a sample of `len` gradients can be added.
+    pub(crate) fn check_sample(&self, len: usize, noise: Noise<'_>, state: &State) -> Result<()> {
         self.check_layout(state)?;
-        check_length("grads", grads.len(), state.len)?;
+        check_length("grads", len, state.len)?;
         self.check_no_pending(state)?;
         if self.config.mc_samples == 1 {
             return Err(Error::Accumulation {
                 what: "the only sample of a step is added by the step",
             });
         }
-        self.check_room(state)?;
-        if !executor.admit(grads, SQUARE_LIMIT)? {
-            state.skipped_steps += 1;
-            return Ok(false);
-        }
+        self.source(noise, state)?;
+        self.check_room(state)
+    }
+
+    /// Adds a sample that was checked.
+    pub(crate) fn take_sample(
+        &self,
+        executor: &Executor,
+        grads: &[f32],
+        noise: Noise<'_>,
+        state: &mut State,
+    ) -> Result<()> {
         let source = self.source(noise, state)?;
         let sampler = self.sampler_mut(state)?;
         self.fold(executor, grads, source, sampler);
-        Ok(true)
+        Ok(())
     }
 
     /// Makes the step from what was gathered by [`Ivon::add_sample`] or [`Ivon::add_micro_batch`].
