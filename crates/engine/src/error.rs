@@ -1,0 +1,74 @@
+//! What can be wrong with a network, its data or its parameters.
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error: lower case, with the value and what was allowed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A layer cannot be applied to what it is given.
+    #[error("layer \"{layer}\": {problem}")]
+    Layer {
+        /// Name of the layer.
+        layer: String,
+        /// What does not fit.
+        problem: String,
+    },
+    /// A number outside its range.
+    #[error("{field} {value} is not in {range}")]
+    OutOfRange {
+        /// The quantity.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// A slice of the wrong length.
+    #[error("{what} has {got} entries, expected {want}")]
+    Length {
+        /// The slice.
+        what: String,
+        /// Its length.
+        got: usize,
+        /// The length it should have.
+        want: usize,
+    },
+    /// A label that is not a class.
+    #[error("label {label} of image {index} is not in 0..{classes}")]
+    Label {
+        /// Position in the batch.
+        index: usize,
+        /// The label.
+        label: u32,
+        /// Number of classes.
+        classes: usize,
+    },
+    /// A parameter that the network does not have.
+    #[error("the network has no parameter \"{name}\"")]
+    UnknownParameter {
+        /// The name asked for.
+        name: String,
+    },
+    /// A parameter that is needed and was not given.
+    #[error("parameter \"{name}\" is missing")]
+    MissingParameter {
+        /// The name of the parameter.
+        name: String,
+    },
+    /// A network that is not in the zoo.
+    #[error("no network \"{name}\"; known are {known}")]
+    UnknownNetwork {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// A call that does not fit what was done before.
+    #[error("{0}")]
+    Order(&'static str),
+    /// The update rule refused the step.
+    #[error(transparent)]
+    Rule(#[from] cbopt::Error),
+}

@@ -1,0 +1,480 @@
+//! Builds networks layer by layer and refuses what does not fit, naming the layer.
+
+use super::{Init, Layer, LayerKind, Network, Padding, PaddingRule, Parameter, Shape, Value};
+use crate::error::{Error, Result};
+
+/// Settings of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conv2d {
+    /// Output channels.
+    pub channels: usize,
+    /// Side of the square kernel.
+    pub kernel: usize,
+    /// Step in both directions. Default 1.
+    pub stride: usize,
+    /// Zeros around the input. Default none.
+    pub padding: PaddingRule,
+    /// Whether a bias is added. Default yes.
+    pub bias: bool,
+}
+
+impl Conv2d {
+    /// Stride 1, no padding, with bias.
+    pub const fn new(channels: usize, kernel: usize) -> Self {
+        Self {
+            channels,
+            kernel,
+            stride: 1,
+            padding: PaddingRule::Symmetric(0),
+            bias: true,
+        }
+    }
+
+    /// With this stride.
+    #[must_use]
+    pub const fn stride(self, stride: usize) -> Self {
+        Self { stride, ..self }
+    }
+
+    /// With this many zeros on every side.
+    #[must_use]
+    pub const fn padding(self, zeros: usize) -> Self {
+        let padding = PaddingRule::Symmetric(zeros);
+        Self { padding, ..self }
+    }
+
+    /// With TensorFlow's "SAME" padding.
+    #[must_use]
+    pub const fn same(self) -> Self {
+        let padding = PaddingRule::Same;
+        Self { padding, ..self }
+    }
+
+    /// Without bias.
+    #[must_use]
+    pub const fn no_bias(self) -> Self {
+        Self {
+            bias: false,
+            ..self
+        }
+    }
+}
+
+/// Builds a [`Network`]. Methods return the output of the layer they add; the first mistake is reported by
+/// [`NetworkBuilder::build`].
+///
+/// ```
+/// use engine::{Conv2d, NetworkBuilder, Shape};
+/// let mut net = NetworkBuilder::new("small", Shape::new(3, 8, 8));
+/// let x = net.input();
+/// let x = net.conv2d("conv", x, Conv2d::new(4, 3).same());
+/// let x = net.frn_tlu("frn", x);
+/// let x = net.global_avg_pool("pool", x);
+/// let x = net.linear("fc", x, 10);
+/// assert_eq!(net.build(x)?.parameter_count(), 4 * 27 + 4 + 12 + 50);
+///
+/// let mut net = NetworkBuilder::new("wrong", Shape::new(3, 8, 8));
+/// let x = net.input();
+/// let x = net.linear("fc", x, 10);
+/// let message = net.build(x).unwrap_err().to_string();
+/// assert_eq!(message, "layer \"fc\": needs a flat input, got [3, 8, 8] (flatten it first)");
+/// # Ok::<(), engine::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct NetworkBuilder {
+    name: String,
+    layers: Vec<Layer>,
+    shapes: Vec<Shape>,
+    parameters: Vec<Parameter>,
+    error: Option<(String, String)>,
+}
+
+/// Largest number of entries of one image's value, so that no index overflows.
+const LARGEST: usize = 1 << 28;
+
+impl NetworkBuilder {
+    /// A network for images of this shape.
+    pub fn new(name: &str, input: Shape) -> Self {
+        let mut builder = Self {
+            name: name.into(),
+            layers: Vec::new(),
+            shapes: vec![input],
+            parameters: Vec::new(),
+            error: None,
+        };
+        if !builder.size_is_good(input) {
+            builder.fail("input", format!("shape {input} is empty or too large"));
+        }
+        builder
+    }
+
+    /// The input.
+    pub fn input(&self) -> Value {
+        Value(0)
+    }
+
+    /// Shape of a value.
+    ///
+    /// # Panics
+    /// If the value belongs to another network.
+    pub fn shape(&self, value: Value) -> Shape {
+        self.shapes[value.0]
+    }
+
+    fn size_is_good(&self, shape: Shape) -> bool {
+        let sizes = [shape.channels, shape.height, shape.width];
+        sizes.iter().all(|&n| n > 0)
+            && sizes.iter().fold(1usize, |a, &b| a.saturating_mul(b)) <= LARGEST
+    }
+
+    fn fail(&mut self, layer: &str, problem: String) {
+        self.error.get_or_insert((layer.into(), problem));
+    }
+
+    fn parameter(&mut self, name: String, shape: Vec<usize>, init: Init) -> usize {
+        let offset = self.parameters.last().map_or(0, |p| p.range().end);
+        self.parameters.push(Parameter {
+            name,
+            shape,
+            offset,
+            init,
+        });
+        self.parameters.len() - 1
+    }
+
+    fn push(&mut self, name: &str, kind: LayerKind, inputs: &[Value], shape: Shape) -> Value {
+        if self.layers.iter().any(|layer| layer.name == name) {
+            self.fail(name, "the name is used twice".into());
+        }
+        if !self.size_is_good(shape) {
+            self.fail(name, format!("the output {shape} is empty or too large"));
+        }
+        self.layers.push(Layer {
+            name: name.into(),
+            kind,
+            inputs: inputs.to_vec(),
+        });
+        self.shapes.push(shape);
+        Value(self.layers.len())
+    }
+
+    /// Convolution; parameters `name.weight` and `name.bias`.
+    pub fn conv2d(&mut self, name: &str, x: Value, conv: Conv2d) -> Value {
+        let Shape {
+            channels,
+            height,
+            width,
+        } = self.shape(x);
+        let Conv2d { kernel, stride, .. } = conv;
+        if conv.channels == 0 || kernel == 0 || stride == 0 {
+            self.fail(
+                name,
+                format!(
+                    "channels {}, kernel {kernel} and stride {stride} must be at least 1",
+                    conv.channels
+                ),
+            );
+            return x;
+        }
+        let (top, bottom) = conv.padding.resolve(height, kernel, stride);
+        let (left, right) = conv.padding.resolve(width, kernel, stride);
+        let (padded_height, padded_width) = (height + top + bottom, width + left + right);
+        if !self.size_is_good(Shape::new(channels, padded_height, padded_width)) {
+            self.fail(
+                name,
+                format!("the padded input of {padded_height} x {padded_width} is too large"),
+            );
+            return x;
+        }
+        if padded_height < kernel || padded_width < kernel {
+            self.fail(
+                name,
+                format!("kernel {kernel} does not fit the padded input of {padded_height} x {padded_width}"),
+            );
+            return x;
+        }
+        let fan_in = channels * kernel * kernel;
+        let init = Init::Uniform {
+            bound: 1.0 / (fan_in as f64).sqrt(),
+        };
+        let weight = self.parameter(
+            format!("{name}.weight"),
+            vec![conv.channels, channels, kernel, kernel],
+            init,
+        );
+        let bias = conv
+            .bias
+            .then(|| self.parameter(format!("{name}.bias"), vec![conv.channels], init));
+        let shape = Shape::new(
+            conv.channels,
+            (padded_height - kernel) / stride + 1,
+            (padded_width - kernel) / stride + 1,
+        );
+        let padding = Padding {
+            left,
+            right,
+            top,
+            bottom,
+        };
+        let kind = LayerKind::Conv2d {
+            kernel,
+            stride,
+            padding,
+            weight,
+            bias,
+        };
+        self.push(name, kind, &[x], shape)
+    }
+
+    /// Filter response normalization with threshold; parameters `name.gamma`, `name.beta`, `name.tau`.
+    pub fn frn_tlu(&mut self, name: &str, x: Value) -> Value {
+        let shape = self.shape(x);
+        let mut part = |part: &str, value: f64| {
+            self.parameter(
+                format!("{name}.{part}"),
+                vec![shape.channels],
+                Init::Constant(value),
+            )
+        };
+        let kind = LayerKind::FrnTlu {
+            gamma: part("gamma", 1.0),
+            beta: part("beta", 0.0),
+            tau: part("tau", 0.0),
+        };
+        self.push(name, kind, &[x], shape)
+    }
+
+    /// Dense layer with bias; parameters `name.weight` and `name.bias`.
+    pub fn linear(&mut self, name: &str, x: Value, features: usize) -> Value {
+        let shape = self.shape(x);
+        if !shape.is_flat() {
+            self.fail(
+                name,
+                format!("needs a flat input, got {shape} (flatten it first)"),
+            );
+            return x;
+        }
+        let inputs = shape.channels;
+        let init = Init::Uniform {
+            bound: 1.0 / (inputs as f64).sqrt(),
+        };
+        let weight = self.parameter(format!("{name}.weight"), vec![features, inputs], init);
+        let bias = Some(self.parameter(format!("{name}.bias"), vec![features], init));
+        let kind = LayerKind::Linear { weight, bias };
+        self.push(name, kind, &[x], Shape::new(features, 1, 1))
+    }
+
+    /// `max(x, 0)`.
+    pub fn relu(&mut self, name: &str, x: Value) -> Value {
+        let shape = self.shape(x);
+        self.push(name, LayerKind::Relu, &[x], shape)
+    }
+
+    fn pool(
+        &mut self,
+        name: &str,
+        x: Value,
+        kernel: usize,
+        stride: usize,
+        kind: LayerKind,
+    ) -> Value {
+        let shape = self.shape(x);
+        if kernel == 0 || stride == 0 {
+            self.fail(
+                name,
+                format!("kernel {kernel} and stride {stride} must be at least 1"),
+            );
+            return x;
+        }
+        if kernel > shape.height || kernel > shape.width {
+            self.fail(
+                name,
+                format!("window {kernel} does not fit the input {shape}"),
+            );
+            return x;
+        }
+        let out = Shape::new(
+            shape.channels,
+            (shape.height - kernel) / stride + 1,
+            (shape.width - kernel) / stride + 1,
+        );
+        self.push(name, kind, &[x], out)
+    }
+
+    /// Maximum over square windows.
+    pub fn max_pool(&mut self, name: &str, x: Value, kernel: usize, stride: usize) -> Value {
+        self.pool(
+            name,
+            x,
+            kernel,
+            stride,
+            LayerKind::MaxPool { kernel, stride },
+        )
+    }
+
+    /// Mean over square windows.
+    pub fn avg_pool(&mut self, name: &str, x: Value, kernel: usize, stride: usize) -> Value {
+        self.pool(
+            name,
+            x,
+            kernel,
+            stride,
+            LayerKind::AvgPool { kernel, stride },
+        )
+    }
+
+    /// Mean over all pixels; the output is flat.
+    pub fn global_avg_pool(&mut self, name: &str, x: Value) -> Value {
+        let shape = Shape::new(self.shape(x).channels, 1, 1);
+        self.push(name, LayerKind::GlobalAvgPool, &[x], shape)
+    }
+
+    /// Dropout with probability `rate`; `always_on` also when predicting.
+    pub fn dropout(&mut self, name: &str, x: Value, rate: f64, always_on: bool) -> Value {
+        if !(0.0..1.0).contains(&rate) {
+            self.fail(name, format!("dropout rate {rate} is not in [0, 1)"));
+        }
+        let shape = self.shape(x);
+        self.push(name, LayerKind::Dropout { rate, always_on }, &[x], shape)
+    }
+
+    /// Sum of two values.
+    pub fn add(&mut self, name: &str, x: Value, y: Value) -> Value {
+        let (a, b) = (self.shape(x), self.shape(y));
+        if a != b {
+            self.fail(name, format!("cannot add {a} and {b}"));
+        }
+        self.push(name, LayerKind::Add, &[x, y], a)
+    }
+
+    /// Channels of the values one after another.
+    pub fn concat(&mut self, name: &str, values: &[Value]) -> Value {
+        let Some(&first) = values.first() else {
+            self.fail(name, "nothing to concatenate".into());
+            return Value(0);
+        };
+        let a = self.shape(first);
+        let mut channels = 0;
+        for &value in values {
+            let b = self.shape(value);
+            if (a.height, a.width) != (b.height, b.width) {
+                self.fail(name, format!("cannot concatenate {a} and {b}"));
+            }
+            channels += b.channels;
+        }
+        let shape = Shape::new(channels, a.height, a.width);
+        self.push(name, LayerKind::Concat, values, shape)
+    }
+
+    /// All entries as one flat vector: channel, then row, then column.
+    pub fn flatten(&mut self, name: &str, x: Value) -> Value {
+        let shape = Shape::new(self.shape(x).len(), 1, 1);
+        self.push(name, LayerKind::Flatten, &[x], shape)
+    }
+
+    /// The finished network, whose `logits` must be flat and the output of the last layer.
+    ///
+    /// # Errors
+    /// [`Error::Layer`]: the first mistake.
+    pub fn build(mut self, logits: Value) -> Result<Network> {
+        if self.layers.is_empty() {
+            self.fail("input", "the network has no layer".into());
+        } else {
+            let last = self.layers[self.layers.len() - 1].name.clone();
+            let shape = self.shape(logits);
+            if logits.0 != self.layers.len() {
+                self.fail(&last, "comes after the logits".into());
+            }
+            if !shape.is_flat() {
+                self.fail(&last, format!("the logits {shape} are not flat"));
+            }
+            let mut used = vec![false; self.shapes.len()];
+            used[logits.0] = true;
+            for layer in &self.layers {
+                layer.inputs.iter().for_each(|input| used[input.0] = true);
+            }
+            if let Some(unused) = used.iter().skip(1).position(|&u| !u) {
+                let name = self.layers[unused].name.clone();
+                self.fail(&name, "its output is not used".into());
+            }
+        }
+        if let Some((layer, problem)) = self.error {
+            return Err(Error::Layer { layer, problem });
+        }
+        Ok(Network {
+            name: self.name,
+            layers: self.layers,
+            shapes: self.shapes,
+            parameters: self.parameters,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(build: impl FnOnce(&mut NetworkBuilder) -> Value) -> String {
+        let mut net = NetworkBuilder::new("net", Shape::new(3, 8, 8));
+        let last = build(&mut net);
+        net.build(last).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn mistakes_name_the_layer() {
+        assert_eq!(
+            message(|n| {
+                let x = n.input();
+                n.conv2d("big", x, Conv2d::new(4, 9))
+            }),
+            "layer \"big\": kernel 9 does not fit the padded input of 8 x 8"
+        );
+        assert_eq!(
+            message(|n| {
+                let x = n.input();
+                let y = n.max_pool("pool", x, 2, 2);
+                n.add("sum", x, y)
+            }),
+            "layer \"sum\": cannot add [3, 8, 8] and [3, 4, 4]"
+        );
+        assert_eq!(
+            message(|n| {
+                let x = n.input();
+                let x = n.flatten("flat", x);
+                n.dropout("drop", x, 1.0, false)
+            }),
+            "layer \"drop\": dropout rate 1 is not in [0, 1)"
+        );
+        assert_eq!(
+            message(|n| {
+                let x = n.input();
+                let x = n.relu("twice", x);
+                n.relu("twice", x)
+            }),
+            "layer \"twice\": the name is used twice"
+        );
+        assert_eq!(
+            message(|n| {
+                let x = n.input();
+                n.relu("lost", x);
+                n.flatten("flat", x)
+            }),
+            "layer \"lost\": its output is not used"
+        );
+        assert_eq!(
+            message(|n| {
+                let x = n.input();
+                n.relu("relu", x)
+            }),
+            "layer \"relu\": the logits [3, 8, 8] are not flat"
+        );
+    }
+
+    #[test]
+    fn same_padding_puts_the_odd_zero_last() {
+        assert_eq!(PaddingRule::Same.resolve(8, 3, 2), (0, 1));
+        assert_eq!(PaddingRule::Same.resolve(7, 3, 2), (1, 1));
+        assert_eq!(PaddingRule::Same.resolve(8, 5, 2), (1, 2));
+        assert_eq!(PaddingRule::Same.resolve(6, 1, 2), (0, 0));
+    }
+}

@@ -1,0 +1,401 @@
+//! A network is data: layers with names and shapes, in the order in which the forward pass runs them.
+//!
+//! Values are `[channels, height, width]` per image; a flat vector of `n` features is `[n, 1, 1]`. Parameters lie one after another
+//! in a single flat vector, in the order of first use, with the names and shapes of PyTorch's state dict.
+
+mod builder;
+mod summary;
+
+pub use builder::{Conv2d, NetworkBuilder};
+pub use summary::{Summary, SummaryRow};
+
+use crate::error::{Error, Result};
+use crate::random::{named_stream, uniform};
+
+/// Shape of one value, per image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Channels, or features of a flat value.
+    pub channels: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl Shape {
+    /// `[channels, height, width]`.
+    pub const fn new(channels: usize, height: usize, width: usize) -> Self {
+        Self {
+            channels,
+            height,
+            width,
+        }
+    }
+
+    /// Entries per image.
+    pub const fn len(self) -> usize {
+        self.channels * self.height * self.width
+    }
+
+    /// Whether there are no entries.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Pixels per channel.
+    pub const fn plane(self) -> usize {
+        self.height * self.width
+    }
+
+    /// Whether this is a flat vector of features.
+    pub const fn is_flat(self) -> bool {
+        self.height == 1 && self.width == 1
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{}, {}, {}]", self.channels, self.height, self.width)
+    }
+}
+
+/// A value in the network: the input or the output of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Value(pub(crate) usize);
+
+impl Value {
+    /// Position in [`Network::shapes`]: 0 is the input, `i` the output of layer `i - 1`.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// Zero padding on the four sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Padding {
+    /// Columns before the first.
+    pub left: usize,
+    /// Columns after the last.
+    pub right: usize,
+    /// Rows before the first.
+    pub top: usize,
+    /// Rows after the last.
+    pub bottom: usize,
+}
+
+/// How a convolution is padded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaddingRule {
+    /// The same number of zeros on every side.
+    Symmetric(usize),
+    /// TensorFlow's rule: output size `ceil(n / stride)`, the odd zero at the end.
+    Same,
+}
+
+impl PaddingRule {
+    /// Zeros before and after `size` pixels.
+    pub fn resolve(self, size: usize, kernel: usize, stride: usize) -> (usize, usize) {
+        match self {
+            Self::Symmetric(pad) => (pad, pad),
+            Self::Same => {
+                let need = ((size.div_ceil(stride) - 1) * stride + kernel).saturating_sub(size);
+                (need / 2, need - need / 2)
+            }
+        }
+    }
+}
+
+/// What a layer computes. Parameters are indices into [`Network::parameters`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum LayerKind {
+    /// Cross-correlation with a square kernel.
+    Conv2d {
+        /// Side of the kernel.
+        kernel: usize,
+        /// Step in both directions.
+        stride: usize,
+        /// Zeros around the input.
+        padding: Padding,
+        /// `[out, in, kernel, kernel]`.
+        weight: usize,
+        /// `[out]`.
+        bias: Option<usize>,
+    },
+    /// Filter response normalization with threshold: `max(γ x / √(mean x² + 1e-6) + β, τ)`.
+    FrnTlu {
+        /// Scale γ, `[channels]`.
+        gamma: usize,
+        /// Shift β, `[channels]`.
+        beta: usize,
+        /// Threshold τ, `[channels]`.
+        tau: usize,
+    },
+    /// `W x + b`.
+    Linear {
+        /// `[out, in]`.
+        weight: usize,
+        /// `[out]`.
+        bias: Option<usize>,
+    },
+    /// `max(x, 0)`.
+    Relu,
+    /// Maximum over windows; an incomplete last row or column is dropped.
+    MaxPool {
+        /// Side of the window.
+        kernel: usize,
+        /// Step in both directions.
+        stride: usize,
+    },
+    /// Mean over windows; an incomplete last row or column is dropped.
+    AvgPool {
+        /// Side of the window.
+        kernel: usize,
+        /// Step in both directions.
+        stride: usize,
+    },
+    /// Mean over all pixels.
+    GlobalAvgPool,
+    /// Zeroes entries with probability `rate` and divides the others by `1 - rate`.
+    Dropout {
+        /// Probability of a zero.
+        rate: f64,
+        /// Also when predicting.
+        always_on: bool,
+    },
+    /// Sum of two values of the same shape.
+    Add,
+    /// Channels of the inputs one after another.
+    Concat,
+    /// `[c, h, w]` to `[c h w, 1, 1]`.
+    Flatten,
+}
+
+impl LayerKind {
+    /// Short name for tables.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Conv2d { .. } => "conv2d",
+            Self::FrnTlu { .. } => "frn+tlu",
+            Self::Linear { .. } => "linear",
+            Self::Relu => "relu",
+            Self::MaxPool { .. } => "max-pool",
+            Self::AvgPool { .. } => "avg-pool",
+            Self::GlobalAvgPool => "global-avg-pool",
+            Self::Dropout { .. } => "dropout",
+            Self::Add => "add",
+            Self::Concat => "concat",
+            Self::Flatten => "flatten",
+        }
+    }
+}
+
+/// One layer: `inputs` to the value with the layer's own position plus one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Name, unique in the network.
+    pub name: String,
+    /// What is computed.
+    pub kind: LayerKind,
+    /// What it is computed from.
+    pub inputs: Vec<Value>,
+}
+
+/// How a parameter starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// Uniform on `[-bound, bound]`.
+    Uniform {
+        /// `1/√fan_in` for weights and biases, as PyTorch's defaults have it.
+        bound: f64,
+    },
+    /// The same number everywhere.
+    Constant(f64),
+}
+
+/// A named part of the flat parameter vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Name in the state dict, such as `conv1.weight`.
+    pub name: String,
+    /// Shape in the state dict; row-major.
+    pub shape: Vec<usize>,
+    /// Position of the first entry in the flat vector.
+    pub offset: usize,
+    /// How it starts.
+    pub init: Init,
+}
+
+impl Parameter {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Positions in the flat vector.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.len()
+    }
+}
+
+/// A checked network; made by a [`NetworkBuilder`].
+///
+/// ```
+/// let net = engine::zoo::lenet(10)?;
+/// assert_eq!(net.parameter_count(), 44_426);
+/// assert_eq!(net.parameter("conv1.weight")?.shape, [6, 1, 5, 5]);
+/// # Ok::<(), engine::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    pub(crate) name: String,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) parameters: Vec<Parameter>,
+}
+
+impl Network {
+    /// Name of the network.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Layers in the order of the forward pass.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Shape of the input and of the output of each layer.
+    pub fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
+    /// Shape of one input image.
+    pub fn input_shape(&self) -> Shape {
+        self.shapes[0]
+    }
+
+    /// Number of logits.
+    pub fn classes(&self) -> usize {
+        self.shapes[self.layers.len()].channels
+    }
+
+    /// Parameters in the order of the flat vector.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Length of the flat vector.
+    pub fn parameter_count(&self) -> usize {
+        self.parameters.last().map_or(0, |p| p.range().end)
+    }
+
+    /// The parameter of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownParameter`].
+    pub fn parameter(&self, name: &str) -> Result<&Parameter> {
+        self.parameters
+            .iter()
+            .find(|p| p.name == name)
+            .ok_or_else(|| Error::UnknownParameter { name: name.into() })
+    }
+
+    /// Initial parameters as PyTorch's defaults have them: weights and biases uniform on `±1/√fan_in`, γ = 1, β = τ = 0.
+    ///
+    /// Every parameter has its own stream, made from `seed` and its name, so that a layer more or less moves no other.
+    pub fn initial_parameters(&self, seed: u64) -> Vec<f32> {
+        let mut flat = vec![0.0; self.parameter_count()];
+        for parameter in &self.parameters {
+            let stream = named_stream(seed, &parameter.name);
+            let values = &mut flat[parameter.range()];
+            match parameter.init {
+                Init::Constant(value) => values.fill(value as f32),
+                Init::Uniform { bound } => {
+                    for (i, value) in values.iter_mut().enumerate() {
+                        *value = (bound * (2.0 * uniform(stream, i as u64) - 1.0)) as f32;
+                    }
+                }
+            }
+        }
+        flat
+    }
+
+    /// The flat vector from named parts, in any order.
+    ///
+    /// # Errors
+    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`Error::Length`] for a part that does not fit.
+    pub fn import<'a>(
+        &self,
+        parts: impl IntoIterator<Item = (&'a str, &'a [f32])>,
+    ) -> Result<Vec<f32>> {
+        let mut flat = vec![0.0; self.parameter_count()];
+        let mut seen = vec![false; self.parameters.len()];
+        for (name, values) in parts {
+            let index = self
+                .parameters
+                .iter()
+                .position(|p| p.name == name)
+                .ok_or_else(|| Error::UnknownParameter { name: name.into() })?;
+            let parameter = &self.parameters[index];
+            if values.len() != parameter.len() {
+                return Err(Error::Length {
+                    what: format!("parameter \"{name}\""),
+                    got: values.len(),
+                    want: parameter.len(),
+                });
+            }
+            flat[parameter.range()].copy_from_slice(values);
+            seen[index] = true;
+        }
+        match seen.iter().position(|&s| !s) {
+            None => Ok(flat),
+            Some(index) => Err(Error::MissingParameter {
+                name: self.parameters[index].name.clone(),
+            }),
+        }
+    }
+
+    /// Named parts of a flat vector, with their shapes, in the order of the state dict.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `flat` is not one entry per parameter.
+    pub fn export<'a>(
+        &'a self,
+        flat: &'a [f32],
+    ) -> Result<impl Iterator<Item = (&'a str, &'a [usize], &'a [f32])>> {
+        check_length("parameters", flat.len(), self.parameter_count())?;
+        Ok(self
+            .parameters
+            .iter()
+            .map(|p| (p.name.as_str(), p.shape.as_slice(), &flat[p.range()])))
+    }
+
+    /// The table of layers.
+    pub fn summary(&self) -> Summary {
+        Summary::of(self)
+    }
+
+    /// Multiplications and additions of one image's forward pass, counting convolutions and linear layers.
+    pub fn forward_flops(&self) -> u64 {
+        self.summary().rows.iter().map(|row| row.flops).sum()
+    }
+}
+
+/// `Ok` if the lengths agree.
+pub(crate) fn check_length(what: &str, got: usize, want: usize) -> Result<()> {
+    if got == want {
+        return Ok(());
+    }
+    Err(Error::Length {
+        what: what.into(),
+        got,
+        want,
+    })
+}

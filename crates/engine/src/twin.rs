@@ -1,0 +1,607 @@
+//! The obvious form of everything: forward and backward pass of a network in `f64`, NCHW, plain loops.
+//!
+//! The fast kernels are held against this file, and this file against PyTorch and finite differences. Slices hold whole batches,
+//! row-major, `[batch, channels, height, width]`. At kinks the subgradients are PyTorch's: ReLU 0 at 0, half to each side of
+//! a TLU tie, the first maximum in row-major order for max-pooling.
+
+use crate::error::{Error, Result};
+use crate::network::{LayerKind, Network, Padding, Shape, check_length};
+use crate::random::{dropout_bits, dropout_key, dropout_threshold};
+
+/// ε in `√(mean x² + ε)`.
+pub const FRN_EPSILON: f64 = 1e-6;
+
+/// Calls `each(output index, input index, weight index)` for every product of a convolution.
+fn conv_products(
+    (batch, input, output): (usize, Shape, Shape),
+    (kernel, stride, padding): (usize, usize, Padding),
+    mut each: impl FnMut(usize, usize, usize),
+) {
+    for n in 0..batch {
+        for o in 0..output.channels {
+            for y in 0..output.height {
+                for x in 0..output.width {
+                    let at = ((n * output.channels + o) * output.height + y) * output.width + x;
+                    for c in 0..input.channels {
+                        for ky in 0..kernel {
+                            let row = (y * stride + ky).wrapping_sub(padding.top);
+                            if row >= input.height {
+                                continue;
+                            }
+                            for kx in 0..kernel {
+                                let column = (x * stride + kx).wrapping_sub(padding.left);
+                                if column >= input.width {
+                                    continue;
+                                }
+                                let from = ((n * input.channels + c) * input.height + row)
+                                    * input.width
+                                    + column;
+                                let weight = ((o * input.channels + c) * kernel + ky) * kernel + kx;
+                                each(at, from, weight);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A convolution without its parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct Convolution {
+    /// Images.
+    pub batch: usize,
+    /// Shape of an input image.
+    pub input: Shape,
+    /// Shape of an output image.
+    pub output: Shape,
+    /// Side of the kernel.
+    pub kernel: usize,
+    /// Step in both directions.
+    pub stride: usize,
+    /// Zeros around the input.
+    pub padding: Padding,
+}
+
+impl Convolution {
+    fn products(&self, each: impl FnMut(usize, usize, usize)) {
+        conv_products(
+            (self.batch, self.input, self.output),
+            (self.kernel, self.stride, self.padding),
+            each,
+        );
+    }
+
+    /// Output.
+    pub fn forward(&self, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
+        let plane = self.output.plane();
+        let mut out = vec![0.0; self.batch * self.output.len()];
+        if let Some(bias) = bias {
+            for (i, value) in out.iter_mut().enumerate() {
+                *value = bias[i / plane % self.output.channels];
+            }
+        }
+        self.products(|o, i, w| out[o] += x[i] * weight[w]);
+        out
+    }
+
+    /// Gradients of input, weight and bias.
+    pub fn backward(
+        &self,
+        x: &[f64],
+        weight: &[f64],
+        grad: &[f64],
+    ) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let mut dx = vec![0.0; x.len()];
+        let mut dw = vec![0.0; weight.len()];
+        self.products(|o, i, w| {
+            dx[i] += grad[o] * weight[w];
+            dw[w] += grad[o] * x[i];
+        });
+        let mut db = vec![0.0; self.output.channels];
+        for (i, g) in grad.iter().enumerate() {
+            db[i / self.output.plane() % self.output.channels] += g;
+        }
+        (dx, dw, db)
+    }
+}
+
+/// `max(γ x / √(mean x² + ε) + β, τ)`.
+pub fn frn_tlu(x: &[f64], shape: Shape, gamma: &[f64], beta: &[f64], tau: &[f64]) -> Vec<f64> {
+    let mut out = Vec::with_capacity(x.len());
+    for (i, plane) in x.chunks(shape.plane()).enumerate() {
+        let c = i % shape.channels;
+        let square = plane.iter().map(|v| v * v).sum::<f64>() / plane.len() as f64;
+        let scale = 1.0 / (square + FRN_EPSILON).sqrt();
+        out.extend(
+            plane
+                .iter()
+                .map(|v| (gamma[c] * (v * scale) + beta[c]).max(tau[c])),
+        );
+    }
+    out
+}
+
+/// Gradients of FRN and TLU: input, γ, β, τ.
+pub fn frn_tlu_backward(
+    x: &[f64],
+    shape: Shape,
+    (gamma, beta, tau): (&[f64], &[f64], &[f64]),
+    grad: &[f64],
+) -> [Vec<f64>; 4] {
+    let mut dx = Vec::with_capacity(x.len());
+    let [mut dgamma, mut dbeta, mut dtau] = [(); 3].map(|()| vec![0.0; shape.channels]);
+    let size = shape.plane();
+    for (i, (plane, grad)) in x.chunks(size).zip(grad.chunks(size)).enumerate() {
+        let c = i % shape.channels;
+        let square = plane.iter().map(|v| v * v).sum::<f64>() / size as f64;
+        let root = (square + FRN_EPSILON).sqrt();
+        // One operation of the chain at a time: with one pixel the two parts of dx cancel to six digits.
+        let mut dscaled = Vec::with_capacity(size);
+        let mut droot = 0.0;
+        for (v, g) in plane.iter().zip(grad) {
+            let y = gamma[c] * (v / root) + beta[c];
+            let share = if y > tau[c] {
+                1.0
+            } else if y < tau[c] {
+                0.0
+            } else {
+                0.5
+            };
+            let dy = share * g;
+            dgamma[c] += dy * (v / root);
+            dbeta[c] += dy;
+            dtau[c] += (1.0 - share) * g;
+            droot -= gamma[c] * dy * (v / root / root);
+            dscaled.push(gamma[c] * dy);
+        }
+        let dsquare = droot / (2.0 * root) / size as f64;
+        dx.extend(
+            plane
+                .iter()
+                .zip(&dscaled)
+                .map(|(v, d)| d / root + (dsquare * v + dsquare * v)),
+        );
+    }
+    [dx, dgamma, dbeta, dtau]
+}
+
+/// `W x + b` for a batch of flat inputs.
+pub fn linear(x: &[f64], inputs: usize, weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
+    let mut out = Vec::new();
+    for x in x.chunks(inputs) {
+        for (o, row) in weight.chunks(inputs).enumerate() {
+            let sum: f64 = row.iter().zip(x).map(|(w, x)| w * x).sum();
+            out.push(sum + bias.map_or(0.0, |b| b[o]));
+        }
+    }
+    out
+}
+
+/// Gradients of a linear layer: input, weight, bias.
+pub fn linear_backward(
+    x: &[f64],
+    inputs: usize,
+    weight: &[f64],
+    grad: &[f64],
+) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let outputs = weight.len() / inputs;
+    let mut dx = vec![0.0; x.len()];
+    let mut dw = vec![0.0; weight.len()];
+    let mut db = vec![0.0; outputs];
+    for n in 0..x.len() / inputs {
+        for o in 0..outputs {
+            let g = grad[n * outputs + o];
+            db[o] += g;
+            for i in 0..inputs {
+                dx[n * inputs + i] += g * weight[o * inputs + i];
+                dw[o * inputs + i] += g * x[n * inputs + i];
+            }
+        }
+    }
+    (dx, dw, db)
+}
+
+/// `max(x, 0)`.
+pub fn relu(x: &[f64]) -> Vec<f64> {
+    x.iter().map(|v| v.max(0.0)).collect()
+}
+
+/// Gradient of ReLU, 0 at 0.
+pub fn relu_backward(x: &[f64], grad: &[f64]) -> Vec<f64> {
+    let pass = |(v, g): (&f64, &f64)| if *v > 0.0 { *g } else { 0.0 };
+    x.iter().zip(grad).map(pass).collect()
+}
+
+/// Calls `each(output index, input indices of the window)`.
+fn windows(
+    planes: usize,
+    (input, output): (Shape, Shape),
+    (kernel, stride): (usize, usize),
+    mut each: impl FnMut(usize, &[usize]),
+) {
+    let mut window = Vec::with_capacity(kernel * kernel);
+    for p in 0..planes {
+        for y in 0..output.height {
+            for x in 0..output.width {
+                window.clear();
+                for ky in 0..kernel {
+                    for kx in 0..kernel {
+                        let row = p * input.height + y * stride + ky;
+                        window.push(row * input.width + x * stride + kx);
+                    }
+                }
+                each((p * output.height + y) * output.width + x, &window);
+            }
+        }
+    }
+}
+
+/// Position of the first maximum.
+fn first_maximum(x: &[f64], window: &[usize]) -> usize {
+    let better = |best: usize, &i: &usize| if x[i] > x[best] { i } else { best };
+    window.iter().fold(window[0], better)
+}
+
+/// Maximum over windows. `planes` is images times channels.
+pub fn max_pool(
+    x: &[f64],
+    planes: usize,
+    shapes: (Shape, Shape),
+    size: (usize, usize),
+) -> Vec<f64> {
+    let mut out = vec![0.0; planes * shapes.1.plane()];
+    windows(planes, shapes, size, |o, w| out[o] = x[first_maximum(x, w)]);
+    out
+}
+
+/// Gradient of max-pooling, to the first maximum.
+pub fn max_pool_backward(
+    x: &[f64],
+    planes: usize,
+    shapes: (Shape, Shape),
+    size: (usize, usize),
+    grad: &[f64],
+) -> Vec<f64> {
+    let mut dx = vec![0.0; x.len()];
+    windows(planes, shapes, size, |o, w| {
+        dx[first_maximum(x, w)] += grad[o]
+    });
+    dx
+}
+
+/// Mean over windows.
+pub fn avg_pool(
+    x: &[f64],
+    planes: usize,
+    shapes: (Shape, Shape),
+    size: (usize, usize),
+) -> Vec<f64> {
+    let mut out = vec![0.0; planes * shapes.1.plane()];
+    windows(planes, shapes, size, |o, w| {
+        out[o] = w.iter().map(|&i| x[i]).sum::<f64>() / w.len() as f64;
+    });
+    out
+}
+
+/// Gradient of mean-pooling.
+pub fn avg_pool_backward(
+    planes: usize,
+    shapes: (Shape, Shape),
+    size: (usize, usize),
+    grad: &[f64],
+) -> Vec<f64> {
+    let mut dx = vec![0.0; planes * shapes.0.plane()];
+    windows(planes, shapes, size, |o, w| {
+        w.iter().for_each(|&i| dx[i] += grad[o] / w.len() as f64);
+    });
+    dx
+}
+
+/// Mean over all pixels.
+pub fn global_avg_pool(x: &[f64], shape: Shape) -> Vec<f64> {
+    let mean = |plane: &[f64]| plane.iter().sum::<f64>() / plane.len() as f64;
+    x.chunks(shape.plane()).map(mean).collect()
+}
+
+/// Gradient of the mean over all pixels.
+pub fn global_avg_pool_backward(shape: Shape, grad: &[f64]) -> Vec<f64> {
+    let size = shape.plane();
+    grad.iter()
+        .flat_map(|g| std::iter::repeat_n(g / size as f64, size))
+        .collect()
+}
+
+/// `log softmax` of every row.
+pub fn log_softmax(logits: &[f64], classes: usize) -> Vec<f64> {
+    let mut out = Vec::with_capacity(logits.len());
+    for row in logits.chunks(classes) {
+        let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let log_sum = top + row.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
+        out.extend(row.iter().map(|z| z - log_sum));
+    }
+    out
+}
+
+/// Mean cross-entropy and its gradient at the logits.
+pub fn cross_entropy(logits: &[f64], classes: usize, labels: &[u32]) -> (f64, Vec<f64>) {
+    let log_probability = log_softmax(logits, classes);
+    let n = labels.len() as f64;
+    let mut grad: Vec<f64> = log_probability.iter().map(|l| l.exp() / n).collect();
+    let mut loss = 0.0;
+    for (i, &label) in labels.iter().enumerate() {
+        loss -= log_probability[i * classes + label as usize] / n;
+        grad[i * classes + label as usize] -= 1.0 / n;
+    }
+    (loss, grad)
+}
+
+/// Factors of a dropout layer: 0 or `1/(1 - rate)`.
+fn dropout_factors(seed: u64, layer: usize, rate: f64, batch: usize, size: usize) -> Vec<f64> {
+    let threshold = dropout_threshold(rate);
+    let mut factors = Vec::with_capacity(batch * size);
+    for image in 0..batch {
+        let key = dropout_key(seed, layer, image);
+        for element in 0..size {
+            let dropped = dropout_bits(key, element as u32) < threshold;
+            factors.push(if dropped { 0.0 } else { 1.0 / (1.0 - rate) });
+        }
+    }
+    factors
+}
+
+/// Which dropout layers act, and with which noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropoutMode {
+    /// All of them, as in training.
+    Train(u64),
+    /// Only those that are always on, as in prediction.
+    Predict(u64),
+}
+
+impl DropoutMode {
+    /// Seed of the masks, if a layer acts.
+    pub(crate) fn seed(self, always_on: bool) -> Option<u64> {
+        match self {
+            Self::Train(seed) => Some(seed),
+            Self::Predict(seed) => always_on.then_some(seed),
+        }
+    }
+}
+
+/// What the twin computed.
+#[derive(Debug, Clone)]
+pub struct TwinRun {
+    /// Every value of the network, `[batch, channels, height, width]`; the first is the input.
+    pub values: Vec<Vec<f64>>,
+    /// Mean cross-entropy.
+    pub loss: f64,
+    /// Gradient of the loss, flat as the parameters are.
+    pub gradient: Vec<f64>,
+    /// Gradient of the loss at the input.
+    pub input_gradient: Vec<f64>,
+}
+
+impl TwinRun {
+    /// `[batch, classes]`.
+    pub fn logits(&self) -> &[f64] {
+        self.values.last().expect("the input is always there")
+    }
+}
+
+/// Every value of the network for a batch of images.
+///
+/// # Errors
+/// [`Error::Length`] if a slice does not fit the network.
+pub fn forward(
+    network: &Network,
+    parameters: &[f64],
+    images: &[f64],
+    mode: DropoutMode,
+) -> Result<Vec<Vec<f64>>> {
+    check_length("parameters", parameters.len(), network.parameter_count())?;
+    let size = network.input_shape().len();
+    let batch = images.len() / size;
+    check_length("images", images.len(), batch * size)?;
+    let part = |index: usize| &parameters[network.parameters[index].range()];
+    let mut values = vec![images.to_vec()];
+    for (i, layer) in network.layers.iter().enumerate() {
+        let input = network.shapes[layer.inputs[0].0];
+        let output = network.shapes[i + 1];
+        let x = &values[layer.inputs[0].0];
+        let planes = batch * input.channels;
+        let value = match layer.kind {
+            LayerKind::Conv2d {
+                kernel,
+                stride,
+                padding,
+                weight,
+                bias,
+            } => Convolution {
+                batch,
+                input,
+                output,
+                kernel,
+                stride,
+                padding,
+            }
+            .forward(x, part(weight), bias.map(part)),
+            LayerKind::FrnTlu { gamma, beta, tau } => {
+                frn_tlu(x, input, part(gamma), part(beta), part(tau))
+            }
+            LayerKind::Linear { weight, bias } => {
+                linear(x, input.len(), part(weight), bias.map(part))
+            }
+            LayerKind::Relu => relu(x),
+            LayerKind::MaxPool { kernel, stride } => {
+                max_pool(x, planes, (input, output), (kernel, stride))
+            }
+            LayerKind::AvgPool { kernel, stride } => {
+                avg_pool(x, planes, (input, output), (kernel, stride))
+            }
+            LayerKind::GlobalAvgPool => global_avg_pool(x, input),
+            LayerKind::Dropout { rate, always_on } => match mode.seed(always_on) {
+                None => x.clone(),
+                Some(seed) => {
+                    let factors = dropout_factors(seed, i, rate, batch, input.len());
+                    x.iter().zip(factors).map(|(v, f)| v * f).collect()
+                }
+            },
+            LayerKind::Add => {
+                let y = &values[layer.inputs[1].0];
+                x.iter().zip(y).map(|(a, b)| a + b).collect()
+            }
+            LayerKind::Concat => {
+                let mut out = Vec::with_capacity(batch * output.len());
+                for n in 0..batch {
+                    for part in &layer.inputs {
+                        let size = network.shapes[part.0].len();
+                        out.extend_from_slice(&values[part.0][n * size..(n + 1) * size]);
+                    }
+                }
+                out
+            }
+            LayerKind::Flatten => x.clone(),
+        };
+        values.push(value);
+    }
+    Ok(values)
+}
+
+/// Loss and gradients of a batch.
+///
+/// # Errors
+/// [`Error::Length`] if a slice does not fit the network, [`Error::Label`] for a label that is not a class.
+pub fn run(
+    network: &Network,
+    parameters: &[f64],
+    images: &[f64],
+    labels: &[u32],
+    mode: DropoutMode,
+) -> Result<TwinRun> {
+    check_length(
+        "images",
+        images.len(),
+        labels.len() * network.input_shape().len(),
+    )?;
+    check_labels(labels, network.classes())?;
+    let values = forward(network, parameters, images, mode)?;
+    let batch = labels.len();
+    let part = |index: usize| &parameters[network.parameters[index].range()];
+    let logits = &values[network.layers.len()];
+    let (loss, grad) = cross_entropy(logits, network.classes(), labels);
+    let mut grads: Vec<Vec<f64>> = values.iter().map(|v| vec![0.0; v.len()]).collect();
+    grads[network.layers.len()] = grad;
+    let mut gradient = vec![0.0; parameters.len()];
+    let mut add_part = |index: usize, values: &[f64]| {
+        let range = network.parameters[index].range();
+        gradient[range]
+            .iter_mut()
+            .zip(values)
+            .for_each(|(a, b)| *a += b);
+    };
+    for (i, layer) in network.layers.iter().enumerate().rev() {
+        let input = network.shapes[layer.inputs[0].0];
+        let output = network.shapes[i + 1];
+        let x = &values[layer.inputs[0].0];
+        let planes = batch * input.channels;
+        let grad = std::mem::take(&mut grads[i + 1]);
+        let back = match layer.kind {
+            LayerKind::Conv2d {
+                kernel,
+                stride,
+                padding,
+                weight,
+                bias,
+            } => {
+                let convolution = Convolution {
+                    batch,
+                    input,
+                    output,
+                    kernel,
+                    stride,
+                    padding,
+                };
+                let (dx, dw, db) = convolution.backward(x, part(weight), &grad);
+                add_part(weight, &dw);
+                if let Some(bias) = bias {
+                    add_part(bias, &db);
+                }
+                dx
+            }
+            LayerKind::FrnTlu { gamma, beta, tau } => {
+                let parts = (part(gamma), part(beta), part(tau));
+                let [dx, dgamma, dbeta, dtau] = frn_tlu_backward(x, input, parts, &grad);
+                add_part(gamma, &dgamma);
+                add_part(beta, &dbeta);
+                add_part(tau, &dtau);
+                dx
+            }
+            LayerKind::Linear { weight, bias } => {
+                let (dx, dw, db) = linear_backward(x, input.len(), part(weight), &grad);
+                add_part(weight, &dw);
+                if let Some(bias) = bias {
+                    add_part(bias, &db);
+                }
+                dx
+            }
+            LayerKind::Relu => relu_backward(x, &grad),
+            LayerKind::MaxPool { kernel, stride } => {
+                max_pool_backward(x, planes, (input, output), (kernel, stride), &grad)
+            }
+            LayerKind::AvgPool { kernel, stride } => {
+                avg_pool_backward(planes, (input, output), (kernel, stride), &grad)
+            }
+            LayerKind::GlobalAvgPool => global_avg_pool_backward(input, &grad),
+            LayerKind::Dropout { rate, always_on } => match mode.seed(always_on) {
+                None => grad,
+                Some(seed) => {
+                    let factors = dropout_factors(seed, i, rate, batch, input.len());
+                    grad.iter().zip(factors).map(|(g, f)| g * f).collect()
+                }
+            },
+            LayerKind::Add => {
+                let other = &mut grads[layer.inputs[1].0];
+                other.iter_mut().zip(&grad).for_each(|(a, b)| *a += b);
+                grad
+            }
+            LayerKind::Concat => {
+                let mut start = 0;
+                for part in &layer.inputs {
+                    let size = network.shapes[part.0].len();
+                    let target = &mut grads[part.0];
+                    for n in 0..batch {
+                        let from = &grad[n * output.len() + start..][..size];
+                        let to = &mut target[n * size..(n + 1) * size];
+                        to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+                    }
+                    start += size;
+                }
+                continue;
+            }
+            LayerKind::Flatten => grad,
+        };
+        let target = &mut grads[layer.inputs[0].0];
+        target.iter_mut().zip(&back).for_each(|(a, b)| *a += b);
+    }
+    let input_gradient = std::mem::take(&mut grads[0]);
+    Ok(TwinRun {
+        values,
+        loss,
+        gradient,
+        input_gradient,
+    })
+}
+
+/// `Ok` if every label is a class.
+pub(crate) fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
+    match labels.iter().position(|&label| label as usize >= classes) {
+        None => Ok(()),
+        Some(index) => Err(Error::Label {
+            index,
+            label: labels[index],
+            classes,
+        }),
+    }
+}

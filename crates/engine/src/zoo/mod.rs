@@ -1,0 +1,124 @@
+//! The networks of the paper.
+//!
+//! | name | layers | parameters |
+//! |---|---|---|
+//! | `lenet` | two 5×5 convolutions, three dense layers; 28×28 gray | 44,426 (10 classes) |
+//! | `resnet20` | ResNet-20 with FRN; 32×32 color | 274,042 (10 classes) |
+//! | `densenet121` | DenseNet-121 with FRN, growth 12 | 1,050,928 (100 classes) |
+//! | `densenet101` | the same with blocks 6/12/24/8 | 863,776 (100 classes) |
+//!
+//! The names `lenet-dropout`, `resnet20-dropout`, `densenet121-dropout` and `densenet101-dropout` have dropout that stays on when
+//! predicting, at the places where Monte Carlo dropout has it.
+
+mod densenet;
+mod lenet;
+mod resnet20;
+
+pub use densenet::{densenet, densenet101, densenet121};
+pub use lenet::{lenet, lenet_dropout};
+pub use resnet20::{resnet20, resnet20_dropout};
+
+use crate::error::{Error, Result};
+use crate::network::Network;
+
+/// Names that [`by_name`] knows.
+pub const NAMES: [&str; 8] = [
+    "lenet",
+    "resnet20",
+    "densenet121",
+    "densenet101",
+    "lenet-dropout",
+    "resnet20-dropout",
+    "densenet121-dropout",
+    "densenet101-dropout",
+];
+
+/// Rate of the dropout variants.
+pub const DROPOUT_RATE: f64 = 0.05;
+
+/// The network of this name, with the paper's number of classes unless told otherwise.
+///
+/// ```
+/// assert_eq!(engine::zoo::by_name("resnet20", None)?.parameter_count(), 274_042);
+/// # Ok::<(), engine::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::UnknownNetwork`], or [`Error::OutOfRange`] for 0 classes.
+pub fn by_name(name: &str, classes: Option<usize>) -> Result<Network> {
+    let ten = classes.unwrap_or(10);
+    let hundred = classes.unwrap_or(100);
+    match name {
+        "lenet" => lenet(ten),
+        "resnet20" => resnet20(ten),
+        "densenet121" => densenet121(hundred, None),
+        "densenet101" => densenet101(hundred, None),
+        "lenet-dropout" => lenet_dropout(ten, DROPOUT_RATE),
+        "resnet20-dropout" => resnet20_dropout(ten, DROPOUT_RATE),
+        "densenet121-dropout" => densenet121(hundred, Some(DROPOUT_RATE)),
+        "densenet101-dropout" => densenet101(hundred, Some(DROPOUT_RATE)),
+        _ => Err(Error::UnknownNetwork {
+            name: name.into(),
+            known: NAMES.join(", "),
+        }),
+    }
+}
+
+fn check_classes(classes: usize) -> Result<()> {
+    if (1..=100_000).contains(&classes) {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        field: "classes",
+        value: classes as f64,
+        range: "1..=100000",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_counted_as_in_the_paper() {
+        for (name, classes, want) in [
+            ("lenet", None, 44_426),
+            ("resnet20", None, 274_042),
+            ("densenet121", None, 1_050_928),
+            ("densenet121", Some(10), 1_016_278),
+            ("densenet101", None, 863_776),
+            ("lenet-dropout", None, 44_426),
+            ("resnet20-dropout", None, 274_042),
+            ("densenet121-dropout", None, 1_050_928),
+            ("densenet101-dropout", None, 863_776),
+        ] {
+            assert_eq!(
+                by_name(name, classes).unwrap().parameter_count(),
+                want,
+                "{name}"
+            );
+        }
+        assert!(NAMES.iter().all(|name| by_name(name, None).is_ok()));
+    }
+
+    #[test]
+    fn unknown_names_and_no_classes_are_refused() {
+        let message = by_name("vgg", None).unwrap_err().to_string();
+        assert!(
+            message.starts_with("no network \"vgg\"; known are lenet, "),
+            "{message}"
+        );
+        let message = by_name("lenet", Some(0)).unwrap_err().to_string();
+        assert_eq!(message, "classes 0 is not in 1..=100000");
+    }
+
+    #[test]
+    fn dropout_layers_are_counted() {
+        let count = |name| {
+            let net = by_name(name, None).unwrap();
+            let label = |layer: &&crate::network::Layer| layer.kind.label() == "dropout";
+            net.layers().iter().filter(label).count()
+        };
+        assert_eq!(NAMES.map(count), [0, 0, 0, 0, 2, 18, 1, 1]);
+    }
+}
