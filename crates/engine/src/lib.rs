@@ -1,10 +1,29 @@
 //! Networks as data, compiled once to a plan, trained and evaluated on the CPU in blocks of 16 images.
+//!
+//! ```text
+//! NetworkBuilder / zoo ──► Network ──► Plan ──► CPU backend ──► Trainer, Predictor
+//! ```
+//!
+//! - [`network`] describes a network: layers, shapes, parameters with the names of PyTorch's state dict.
+//! - [`twin`] computes it the obvious way in `f64`; everything fast is held against it.
+//! - [`plan`] settles once what is computed in which order and where it is kept.
+//! - The CPU backend runs the plan, sixteen images side by side, with the instruction set it finds ([`Isa`]).
+//! - [`Trainer`] makes steps with any rule of `cbopt`, [`Predictor`] gives probabilities, logits and features.
+//!
+//! Results do not depend on the number of threads, to the last bit.
 
+mod cpu;
 pub mod error;
 pub mod network;
+pub mod plan;
+mod predictor;
 mod random;
+mod trainer;
 pub mod twin;
 pub mod zoo;
 
+pub use cpu::{Isa, peak_gflops};
 pub use error::{Error, Result};
 pub use network::{Conv2d, Network, NetworkBuilder, Shape, Value};
+pub use predictor::{Predictor, PredictorConfig};
+pub use trainer::{BatchLoss, MAX_BATCH, MAX_THREADS, TrainStep, Trainer, TrainerConfig};

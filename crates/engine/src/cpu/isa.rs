@@ -1,0 +1,84 @@
+//! Instruction sets, found at run time.
+
+/// An instruction set that this machine has.
+///
+/// Values come only from [`Isa::detect`], [`Isa::available`], [`Isa::by_name`] and [`Isa::portable`], so holding one proves that the
+/// machine has it.
+///
+/// ```
+/// use engine::Isa;
+/// assert!(Isa::available().contains(&Isa::detect()));
+/// assert_eq!(Isa::by_name("portable"), Some(Isa::portable()));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isa(pub(super) Kind);
+
+/// The sets with kernels of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What the target guarantees (SSE2 on x86-64).
+    Portable,
+    /// 256-bit vectors with fused multiply-add.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// 512-bit vectors.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// 128-bit vectors of AArch64.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+}
+
+impl Isa {
+    /// The form without run-time detection.
+    pub const fn portable() -> Self {
+        Self(Kind::Portable)
+    }
+
+    /// The widest instruction set of this machine.
+    pub fn detect() -> Self {
+        *Self::available()
+            .last()
+            .expect("the portable form is always there")
+    }
+
+    /// Every instruction set of this machine, narrowest first.
+    pub fn available() -> Vec<Self> {
+        #[allow(unused_mut)]
+        let mut all = vec![Self(Kind::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            all.push(Self(Kind::Avx2));
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+            {
+                all.push(Self(Kind::Avx512));
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            all.push(Self(Kind::Neon));
+        }
+        all
+    }
+
+    /// The set of this name, if the machine has it.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::available().into_iter().find(|isa| isa.name() == name)
+    }
+
+    /// Lower-case name: `portable`, `avx2`, `avx512` or `neon`.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => "avx512",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "neon",
+        }
+    }
+}

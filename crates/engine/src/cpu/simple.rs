@@ -1,0 +1,534 @@
+//! Everything that is not a product: FRN+TLU, ReLU, pooling, sums, dropout, softmax.
+
+use super::vector::{LANES, Vector, kernel};
+use crate::network::Shape;
+use crate::random::dropout_bits;
+
+/// ε in `√(mean x² + ε)`.
+const FRN_EPSILON: f32 = 1e-6;
+
+/// Calls `$body` with every position of `$count` vectors of images.
+macro_rules! each {
+    ($count:expr, $at:ident => $body:block) => {
+        let mut $at = 0;
+        let end = $count * LANES;
+        while $at < end {
+            $body
+            $at += V::WIDTH;
+        }
+    };
+}
+
+/// `y = max(γ x s + β, τ) (+ other)` with `s = 1/√(mean x² + ε)`, which is kept in `scale`, one vector per channel.
+#[inline(always)]
+unsafe fn frn<V: Vector>(
+    shape: Shape,
+    x: *const f32,
+    parameters: [*const f32; 3],
+    y: *mut f32,
+    scale: *mut f32,
+    other: Option<*const f32>,
+) {
+    let pixels = shape.plane();
+    // SAFETY: the caller promises whole values of this shape and parameters per channel.
+    unsafe {
+        for c in 0..shape.channels {
+            let [gamma, beta, tau] = parameters.map(|p| V::splat(*p.add(c)));
+            for part in 0..V::PARTS {
+                let offset = c * pixels * LANES + part * V::WIDTH;
+                let x = x.add(offset);
+                let mut sum = [V::splat(0.0); 4];
+                let mut p = 0;
+                while p + 4 <= pixels {
+                    for (j, s) in sum.iter_mut().enumerate() {
+                        let v = V::load(x.add((p + j) * LANES));
+                        *s = s.fma(v, v);
+                    }
+                    p += 4;
+                }
+                while p < pixels {
+                    let v = V::load(x.add(p * LANES));
+                    sum[0] = sum[0].fma(v, v);
+                    p += 1;
+                }
+                let total = sum[0].add(sum[1]).add(sum[2].add(sum[3]));
+                let at = scale.add(c * LANES + part * V::WIDTH);
+                total.store(at);
+                for i in 0..V::WIDTH {
+                    *at.add(i) = 1.0 / (*at.add(i) / pixels as f32 + FRN_EPSILON).sqrt();
+                }
+                let factor = V::load(at).mul(gamma);
+                let y = y.add(offset);
+                match other {
+                    None => {
+                        for p in 0..pixels {
+                            let v = beta.fma(factor, V::load(x.add(p * LANES)));
+                            v.max(tau).store(y.add(p * LANES));
+                        }
+                    }
+                    Some(other) => {
+                        let other = other.add(offset);
+                        for p in 0..pixels {
+                            let v = beta.fma(factor, V::load(x.add(p * LANES)));
+                            v.max(tau)
+                                .add(V::load(other.add(p * LANES)))
+                                .store(y.add(p * LANES));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+kernel!(
+    run_frn = frn(
+        shape: Shape,
+        x: *const f32,
+        parameters: [*const f32; 3],
+        y: *mut f32,
+        scale: *mut f32,
+        other: Option<*const f32>,
+    )
+);
+
+/// Gradients of FRN+TLU. `dx` may be `dy`.
+#[inline(always)]
+unsafe fn frn_backward<V: Vector>(
+    shape: Shape,
+    (x, scale, dy): (*const f32, *const f32, *const f32),
+    parameters: [*const f32; 3],
+    gradients: [*mut f32; 3],
+    dx: Option<*mut f32>,
+    accumulate: bool,
+) {
+    let pixels = shape.plane();
+    // SAFETY: the caller promises whole values of this shape and parameters per channel.
+    unsafe {
+        let zero = V::splat(0.0);
+        let half = V::splat(0.5);
+        for c in 0..shape.channels {
+            let [gamma, beta, tau] = parameters.map(|p| V::splat(*p.add(c)));
+            let [mut dgamma, mut dbeta, mut dtau] = [0.0f32; 3];
+            for part in 0..V::PARTS {
+                let offset = c * pixels * LANES + part * V::WIDTH;
+                let (x, dy) = (x.add(offset), dy.add(offset));
+                let s = V::load(scale.add(c * LANES + part * V::WIDTH));
+                let factor = s.mul(gamma);
+                // Sums of passed gradient times x, passed gradient, and all of it.
+                let mut sums = [[zero; 3]; 2];
+                for p in 0..pixels {
+                    let (v, g) = (V::load(x.add(p * LANES)), V::load(dy.add(p * LANES)));
+                    let y = beta.fma(factor, v);
+                    let passed = y.where_greater(tau, g, y.where_equal(tau, g.mul(half), zero));
+                    let sum = &mut sums[p % 2];
+                    sum[0] = sum[0].fma(passed, v);
+                    sum[1] = sum[1].add(passed);
+                    sum[2] = sum[2].add(g.sub(passed));
+                }
+                let inner = sums[0][0].add(sums[1][0]);
+                dgamma += inner.mul(s).sum();
+                dbeta += sums[0][1].add(sums[1][1]).sum();
+                dtau += sums[0][2].add(sums[1][2]).sum();
+                let Some(dx) = dx else { continue };
+                let dx = dx.add(offset);
+                let back = inner.mul(s).mul(s).mul(V::splat(1.0 / pixels as f32));
+                for p in 0..pixels {
+                    let (v, g) = (V::load(x.add(p * LANES)), V::load(dy.add(p * LANES)));
+                    let y = beta.fma(factor, v);
+                    let passed = y.where_greater(tau, g, y.where_equal(tau, g.mul(half), zero));
+                    let mut d = passed.sub(v.mul(back)).mul(factor);
+                    if accumulate {
+                        d = d.add(V::load(dx.add(p * LANES)));
+                    }
+                    d.store(dx.add(p * LANES));
+                }
+            }
+            *gradients[0].add(c) += dgamma;
+            *gradients[1].add(c) += dbeta;
+            *gradients[2].add(c) += dtau;
+        }
+    }
+}
+kernel!(
+    run_frn_backward = frn_backward(
+        shape: Shape,
+        values: (*const f32, *const f32, *const f32),
+        parameters: [*const f32; 3],
+        gradients: [*mut f32; 3],
+        dx: Option<*mut f32>,
+        accumulate: bool,
+    )
+);
+
+/// `y = max(x, 0)`.
+#[inline(always)]
+unsafe fn relu<V: Vector>(count: usize, x: *const f32, y: *mut f32) {
+    // SAFETY: the caller promises `count` vectors of images.
+    unsafe {
+        each!(count, at => { V::load(x.add(at)).max(V::splat(0.0)).store(y.add(at)); });
+    }
+}
+kernel!(run_relu = relu(count: usize, x: *const f32, y: *mut f32));
+
+/// `dx (+)= dy` where the output `y` is positive.
+#[inline(always)]
+unsafe fn relu_backward<V: Vector>(
+    count: usize,
+    y: *const f32,
+    dy: *const f32,
+    dx: *mut f32,
+    accumulate: bool,
+) {
+    // SAFETY: the caller promises `count` vectors of images.
+    unsafe {
+        let zero = V::splat(0.0);
+        each!(count, at => {
+            let mut d = V::load(y.add(at)).where_greater(zero, V::load(dy.add(at)), zero);
+            if accumulate {
+                d = d.add(V::load(dx.add(at)));
+            }
+            d.store(dx.add(at));
+        });
+    }
+}
+kernel!(
+    run_relu_backward = relu_backward(
+        count: usize,
+        y: *const f32,
+        dy: *const f32,
+        dx: *mut f32,
+        accumulate: bool,
+    )
+);
+
+/// `out = x + y`.
+#[inline(always)]
+unsafe fn add<V: Vector>(count: usize, x: *const f32, y: *const f32, out: *mut f32) {
+    // SAFETY: the caller promises `count` vectors of images.
+    unsafe {
+        each!(count, at => { V::load(x.add(at)).add(V::load(y.add(at))).store(out.add(at)); });
+    }
+}
+kernel!(run_add = add(count: usize, x: *const f32, y: *const f32, out: *mut f32));
+
+/// Windows of a pooling layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Windows {
+    pub input: Shape,
+    pub output: Shape,
+    pub height: usize,
+    pub width: usize,
+    pub stride: usize,
+}
+
+/// Calls `$body` for every window with the position of the output and of the window's first entry.
+macro_rules! each_window {
+    ($w:expr, $out:ident, $first:ident => $body:block) => {
+        let w = $w;
+        for c in 0..w.output.channels {
+            for y in 0..w.output.height {
+                for x in 0..w.output.width {
+                    for part in 0..V::PARTS {
+                        let at = (c * w.output.height + y) * w.output.width + x;
+                        let $out = at * LANES + part * V::WIDTH;
+                        let row = c * w.input.height + y * w.stride;
+                        let $first = (row * w.input.width + x * w.stride) * LANES + part * V::WIDTH;
+                        $body
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[inline(always)]
+unsafe fn max_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
+    // SAFETY: the caller promises whole values of these shapes.
+    unsafe {
+        each_window!(w, out, first => {
+            let mut best = V::load(x.add(first));
+            for ky in 0..w.height {
+                for kx in 0..w.width {
+                    best = best.max(V::load(x.add(first + (ky * w.input.width + kx) * LANES)));
+                }
+            }
+            best.store(y.add(out));
+        });
+    }
+}
+kernel!(run_max_pool = max_pool(w: &Windows, x: *const f32, y: *mut f32));
+
+/// Gradient of max-pooling, to the first maximum; nothing where the output `y` is not positive if `relu`.
+///
+/// `dx` is overwritten unless `accumulate`.
+#[inline(always)]
+unsafe fn max_pool_backward<V: Vector>(
+    w: &Windows,
+    (x, y, dy): (*const f32, *const f32, *const f32),
+    dx: *mut f32,
+    relu: bool,
+    accumulate: bool,
+) {
+    // SAFETY: the caller promises whole values of these shapes.
+    unsafe {
+        let zero = V::splat(0.0);
+        let tiled = w.height == w.stride
+            && w.width == w.stride
+            && w.output.height * w.stride == w.input.height
+            && w.output.width * w.stride == w.input.width;
+        let overwrite = tiled && !accumulate;
+        if !overwrite && !accumulate {
+            dx.write_bytes(0, w.input.len() * LANES);
+        }
+        each_window!(w, out, first => {
+            let best = V::load(y.add(out));
+            let mut left = V::load(dy.add(out));
+            if relu {
+                left = best.where_greater(zero, left, zero);
+            }
+            for ky in 0..w.height {
+                for kx in 0..w.width {
+                    let at = first + (ky * w.input.width + kx) * LANES;
+                    let v = V::load(x.add(at));
+                    let d = v.where_equal(best, left, zero);
+                    left = v.where_equal(best, zero, left);
+                    let d = if overwrite { d } else { d.add(V::load(dx.add(at))) };
+                    d.store(dx.add(at));
+                }
+            }
+        });
+    }
+}
+kernel!(
+    run_max_pool_backward = max_pool_backward(
+        w: &Windows,
+        values: (*const f32, *const f32, *const f32),
+        dx: *mut f32,
+        relu: bool,
+        accumulate: bool,
+    )
+);
+
+#[inline(always)]
+unsafe fn avg_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
+    // SAFETY: the caller promises whole values of these shapes.
+    unsafe {
+        let share = V::splat(1.0 / (w.height * w.width) as f32);
+        each_window!(w, out, first => {
+            let mut sum = V::splat(0.0);
+            for ky in 0..w.height {
+                for kx in 0..w.width {
+                    sum = sum.add(V::load(x.add(first + (ky * w.input.width + kx) * LANES)));
+                }
+            }
+            sum.mul(share).store(y.add(out));
+        });
+    }
+}
+kernel!(run_avg_pool = avg_pool(w: &Windows, x: *const f32, y: *mut f32));
+
+#[inline(always)]
+unsafe fn avg_pool_backward<V: Vector>(
+    w: &Windows,
+    dy: *const f32,
+    dx: *mut f32,
+    accumulate: bool,
+) {
+    // SAFETY: the caller promises whole values of these shapes.
+    unsafe {
+        if !accumulate {
+            dx.write_bytes(0, w.input.len() * LANES);
+        }
+        let share = V::splat(1.0 / (w.height * w.width) as f32);
+        each_window!(w, out, first => {
+            let d = V::load(dy.add(out)).mul(share);
+            for ky in 0..w.height {
+                for kx in 0..w.width {
+                    let at = dx.add(first + (ky * w.input.width + kx) * LANES);
+                    V::load(at).add(d).store(at);
+                }
+            }
+        });
+    }
+}
+kernel!(
+    run_avg_pool_backward = avg_pool_backward(
+        w: &Windows,
+        dy: *const f32,
+        dx: *mut f32,
+        accumulate: bool,
+    )
+);
+
+/// `y (+)= x` times 0 or `factor`, as the bits of the masks have it; `keys` has one entry per image of the block.
+#[inline(always)]
+unsafe fn dropout<V: Vector>(
+    count: usize,
+    x: *const f32,
+    y: *mut f32,
+    keys: &[u32; LANES],
+    threshold: u32,
+    factor: f32,
+    accumulate: bool,
+) {
+    // SAFETY: the caller promises `count` vectors of images.
+    unsafe {
+        for e in 0..count {
+            let mut line = [0.0f32; LANES];
+            for (i, value) in line.iter_mut().enumerate() {
+                let kept = dropout_bits(keys[i], e as u32) >= threshold;
+                *value = if kept { factor } else { 0.0 };
+            }
+            for part in 0..V::PARTS {
+                let at = e * LANES + part * V::WIDTH;
+                let mut v = V::load(x.add(at)).mul(V::load(line.as_ptr().add(part * V::WIDTH)));
+                if accumulate {
+                    v = v.add(V::load(y.add(at)));
+                }
+                v.store(y.add(at));
+            }
+        }
+    }
+}
+kernel!(
+    run_dropout = dropout(
+        count: usize,
+        x: *const f32,
+        y: *mut f32,
+        keys: &[u32; LANES],
+        threshold: u32,
+        factor: f32,
+        accumulate: bool,
+    )
+);
+
+/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`.
+#[inline(always)]
+unsafe fn sum_parts<V: Vector>(
+    parts: *const f32,
+    stride: usize,
+    count: usize,
+    out: *mut f32,
+    from: usize,
+    to: usize,
+) {
+    // SAFETY: the caller promises `count` parts of at least `to` numbers, and that many in `out`.
+    unsafe {
+        let mut i = from;
+        while i + V::WIDTH <= to {
+            let mut sum = V::load(parts.add(i));
+            for g in 1..count {
+                sum = sum.add(V::load(parts.add(g * stride + i)));
+            }
+            sum.store(out.add(i));
+            i += V::WIDTH;
+        }
+        while i < to {
+            let mut sum = *parts.add(i);
+            for g in 1..count {
+                sum += *parts.add(g * stride + i);
+            }
+            *out.add(i) = sum;
+            i += 1;
+        }
+    }
+}
+kernel!(
+    run_sum_parts = sum_parts(
+        parts: *const f32,
+        stride: usize,
+        count: usize,
+        out: *mut f32,
+        from: usize,
+        to: usize,
+    )
+);
+
+/// Images `[n, size]`, row-major, to `[size][16]`; lanes without an image are 0.
+#[inline(always)]
+unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: *mut f32) {
+    // SAFETY: the caller promises `count` images of `size` numbers and `size` vectors of room.
+    unsafe {
+        let mut e = 0;
+        while e < size {
+            // Short runs per image keep the lines that are written in the first cache.
+            let end = (e + 16).min(size);
+            for lane in 0..LANES {
+                if lane < count {
+                    for i in e..end {
+                        *out.add(i * LANES + lane) = *images.add(lane * size + i);
+                    }
+                } else {
+                    for i in e..end {
+                        *out.add(i * LANES + lane) = 0.0;
+                    }
+                }
+            }
+            e = end;
+        }
+    }
+}
+kernel!(run_gather = gather(images: *const f32, count: usize, size: usize, out: *mut f32));
+
+/// Softmax cross-entropy of one block: what it adds to the loss, right predictions, and the gradient at the logits.
+pub(crate) unsafe fn loss(
+    logits: *const f32,
+    classes: usize,
+    labels: &[u32],
+    weight: f32,
+    gradient: *mut f32,
+) -> (f64, usize) {
+    let (mut total, mut right) = (0.0, 0);
+    // SAFETY: the caller promises `classes` vectors of images in both.
+    unsafe {
+        for lane in 0..LANES {
+            let z = |k: usize| *logits.add(k * LANES + lane);
+            let Some(&label) = labels.get(lane) else {
+                for k in 0..classes {
+                    *gradient.add(k * LANES + lane) = 0.0;
+                }
+                continue;
+            };
+            let mut best = 0;
+            for k in 1..classes {
+                if z(k) > z(best) {
+                    best = k;
+                }
+            }
+            let top = z(best);
+            let mut sum = 0.0f32;
+            for k in 0..classes {
+                let e = (z(k) - top).exp();
+                *gradient.add(k * LANES + lane) = e;
+                sum += e;
+            }
+            let scale = weight / sum;
+            for k in 0..classes {
+                *gradient.add(k * LANES + lane) *= scale;
+            }
+            *gradient.add(label as usize * LANES + lane) -= weight;
+            total += f64::from(sum).ln() - f64::from(z(label as usize) - top);
+            right += usize::from(best == label as usize);
+        }
+    }
+    (total, right)
+}
+
+/// `[count][16]` to 16 rows of `stride` numbers, zeros after the first `count`.
+#[inline(always)]
+unsafe fn scatter<V: Vector>(x: *const f32, count: usize, stride: usize, out: *mut f32) {
+    // SAFETY: the caller promises `count` vectors and `16 * stride` numbers of room.
+    unsafe {
+        for i in 0..stride {
+            for lane in 0..LANES {
+                let value = if i < count {
+                    *x.add(i * LANES + lane)
+                } else {
+                    0.0
+                };
+                *out.add(lane * stride + i) = value;
+            }
+        }
+    }
+}
+kernel!(run_scatter = scatter(x: *const f32, count: usize, stride: usize, out: *mut f32));

@@ -1,0 +1,280 @@
+//! The one kernel behind convolutions, dense layers and Winograd products: weights broadcast over contiguous images.
+//!
+//! `y[o][p] = start + Σ_{c, r, k} w[o][c][r][k] · x[c][r][k][p]`, each `y[o][p]` one vector of images. Strides are free, so that
+//! the same loop serves the forward pass, the gradient of the input (rows and columns of taps run backwards) and products
+//! of matrices (one tap).
+
+use super::vector::Vector;
+
+/// Strides, in numbers, and counts of one tile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taps {
+    pub channels: usize,
+    pub rows: usize,
+    pub columns: usize,
+    pub x_channel: isize,
+    pub x_row: isize,
+    pub x_column: isize,
+    pub x_pixel: isize,
+    pub w_out: isize,
+    pub w_channel: isize,
+    pub w_row: isize,
+    pub w_column: isize,
+    pub y_out: isize,
+    pub y_pixel: isize,
+}
+
+/// What a sum starts from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Start {
+    Zero,
+    /// One number per output channel.
+    Bias(*const f32),
+    /// What is in the output already.
+    Output,
+}
+
+/// `OUT` channels of `PIXELS` pixels.
+#[inline(always)]
+pub(crate) unsafe fn tile<V: Vector, const OUT: usize, const PIXELS: usize>(
+    t: &Taps,
+    x: *const f32,
+    w: *const f32,
+    y: *mut f32,
+    start: Start,
+    relu: bool,
+) {
+    // SAFETY: the caller promises that all positions reached with these strides are valid.
+    unsafe {
+        let mut sum = [[V::splat(0.0); PIXELS]; OUT];
+        match start {
+            Start::Zero => {}
+            Start::Bias(bias) => {
+                for (o, row) in sum.iter_mut().enumerate() {
+                    *row = [V::splat(*bias.add(o)); PIXELS];
+                }
+            }
+            Start::Output => {
+                for (o, row) in sum.iter_mut().enumerate() {
+                    for (p, s) in row.iter_mut().enumerate() {
+                        *s = V::load(y.offset(o as isize * t.y_out + p as isize * t.y_pixel));
+                    }
+                }
+            }
+        }
+        for c in 0..t.channels as isize {
+            for r in 0..t.rows as isize {
+                let mut x = x.offset(c * t.x_channel + r * t.x_row);
+                let mut w = w.offset(c * t.w_channel + r * t.w_row);
+                for _ in 0..t.columns {
+                    let mut pixels = [V::splat(0.0); PIXELS];
+                    for (p, v) in pixels.iter_mut().enumerate() {
+                        *v = V::load(x.offset(p as isize * t.x_pixel));
+                    }
+                    for (o, row) in sum.iter_mut().enumerate() {
+                        let weight = V::splat(*w.offset(o as isize * t.w_out));
+                        for (s, v) in row.iter_mut().zip(pixels) {
+                            *s = s.fma(weight, v);
+                        }
+                    }
+                    x = x.wrapping_offset(t.x_column);
+                    w = w.wrapping_offset(t.w_column);
+                }
+            }
+        }
+        for (o, row) in sum.iter().enumerate() {
+            for (p, &s) in row.iter().enumerate() {
+                let s = if relu { s.max(V::splat(0.0)) } else { s };
+                s.store(y.offset(o as isize * t.y_out + p as isize * t.y_pixel));
+            }
+        }
+    }
+}
+
+/// A row of up to `pixels` pixels for all of `outs` channels: tiles that fit the registers, then the remainders.
+#[inline(always)]
+pub(crate) unsafe fn row<V: Vector>(
+    t: &Taps,
+    outs: usize,
+    pixels: usize,
+    x: *const f32,
+    w: *const f32,
+    y: *mut f32,
+    start: Start,
+    relu: bool,
+) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        for part in 0..V::PARTS {
+            let (x, y) = (x.add(part * V::WIDTH), y.add(part * V::WIDTH));
+            let mut p = 0;
+            while p < pixels {
+                let left = pixels - p;
+                let x = x.offset(p as isize * t.x_pixel);
+                let y = y.offset(p as isize * t.y_pixel);
+                if left >= 4 && V::MANY_REGISTERS {
+                    column::<V, 4>(t, outs, x, w, y, start, relu);
+                    p += 4;
+                } else if left >= 3 && left != 4 {
+                    column::<V, 3>(t, outs, x, w, y, start, relu);
+                    p += 3;
+                } else if left >= 2 {
+                    column::<V, 2>(t, outs, x, w, y, start, relu);
+                    p += 2;
+                } else {
+                    column::<V, 1>(t, outs, x, w, y, start, relu);
+                    p += 1;
+                }
+            }
+        }
+    }
+}
+
+/// All output channels of `PIXELS` pixels.
+#[inline(always)]
+unsafe fn column<V: Vector, const PIXELS: usize>(
+    t: &Taps,
+    outs: usize,
+    x: *const f32,
+    w: *const f32,
+    y: *mut f32,
+    start: Start,
+    relu: bool,
+) {
+    // SAFETY: passed on from the caller; `o` stays below `outs`.
+    unsafe {
+        let mut o = 0;
+        while o < outs {
+            let left = outs - o;
+            let w = w.offset(o as isize * t.w_out);
+            let y = y.offset(o as isize * t.y_out);
+            let start = match start {
+                Start::Bias(bias) => Start::Bias(bias.add(o)),
+                other => other,
+            };
+            let wide = PIXELS * 6 <= if V::MANY_REGISTERS { 24 } else { 12 };
+            if PIXELS == 1 && left >= 16 && V::MANY_REGISTERS {
+                tile::<V, 16, PIXELS>(t, x, w, y, start, relu);
+                o += 16;
+            } else if PIXELS == 1 && left >= 8 {
+                tile::<V, 8, PIXELS>(t, x, w, y, start, relu);
+                o += 8;
+            } else if wide && left >= 6 && !left.is_multiple_of(4) {
+                tile::<V, 6, PIXELS>(t, x, w, y, start, relu);
+                o += 6;
+            } else if left >= 4 {
+                tile::<V, 4, PIXELS>(t, x, w, y, start, relu);
+                o += 4;
+            } else if left >= 2 {
+                tile::<V, 2, PIXELS>(t, x, w, y, start, relu);
+                o += 2;
+            } else {
+                tile::<V, 1, PIXELS>(t, x, w, y, start, relu);
+                o += 1;
+            }
+        }
+    }
+}
+
+super::vector::kernel!(
+    /// [`row`] with the instruction set of the machine.
+    run_row = row(
+        t: &Taps,
+        outs: usize,
+        pixels: usize,
+        x: *const f32,
+        w: *const f32,
+        y: *mut f32,
+        start: Start,
+        relu: bool,
+    )
+);
+
+/// `y[o][i] += Σ_k g[o][k] · x[k][i]` with vectors along `i`: the gradient of a dense layer's weights.
+///
+/// `x` has rows of `stride` numbers, a multiple of [`super::vector::LANES`], of which `inputs` count.
+#[inline(always)]
+unsafe fn dense_gradient<V: Vector>(
+    x: *const f32,
+    stride: usize,
+    g: *const f32,
+    y: *mut f32,
+    outputs: usize,
+    inputs: usize,
+) {
+    use super::vector::LANES;
+    let width = V::WIDTH as isize;
+    let t = Taps {
+        channels: LANES,
+        rows: 1,
+        columns: 1,
+        x_channel: stride as isize,
+        x_row: 0,
+        x_column: 0,
+        x_pixel: width,
+        w_out: LANES as isize,
+        w_channel: 1,
+        w_row: 0,
+        w_column: 0,
+        y_out: inputs as isize,
+        y_pixel: width,
+    };
+    // SAFETY: the caller promises `x` 16 rows, `g` one vector per output, `y` one row per output.
+    unsafe {
+        let whole = inputs / V::WIDTH;
+        let mut i = 0;
+        while i < whole {
+            let (x, y) = (x.add(i * V::WIDTH), y.add(i * V::WIDTH));
+            if whole - i >= 4 && V::MANY_REGISTERS {
+                column::<V, 4>(&t, outputs, x, g, y, Start::Output, false);
+                i += 4;
+            } else if whole - i >= 2 {
+                column::<V, 2>(&t, outputs, x, g, y, Start::Output, false);
+                i += 2;
+            } else {
+                column::<V, 1>(&t, outputs, x, g, y, Start::Output, false);
+                i += 1;
+            }
+        }
+        let rest = inputs - whole * V::WIDTH;
+        if rest > 0 {
+            let mut sums = [0.0f32; 4 * LANES];
+            let t = Taps {
+                y_out: LANES as isize,
+                ..t
+            };
+            let x = x.add(whole * V::WIDTH);
+            let mut o = 0;
+            while o < outputs {
+                let count = (outputs - o).min(4);
+                column::<V, 1>(
+                    &t,
+                    count,
+                    x,
+                    g.add(o * LANES),
+                    sums.as_mut_ptr(),
+                    Start::Zero,
+                    false,
+                );
+                for m in 0..count {
+                    for n in 0..rest {
+                        *y.add((o + m) * inputs + whole * V::WIDTH + n) += sums[m * LANES + n];
+                    }
+                }
+                o += count;
+            }
+        }
+    }
+}
+
+super::vector::kernel!(
+    /// [`dense_gradient`] with the instruction set of the machine.
+    run_dense_gradient = dense_gradient(
+        x: *const f32,
+        stride: usize,
+        g: *const f32,
+        y: *mut f32,
+        outputs: usize,
+        inputs: usize,
+    )
+);

@@ -1,0 +1,404 @@
+//! The backend against the twin: odd sizes, every instruction set, any number of threads, Winograd's form against the direct one.
+
+use proptest::prelude::*;
+
+use super::{Cpu, Isa, LANES};
+use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
+use crate::plan::{Plan, PlanOptions};
+use crate::random::uniform;
+use crate::twin::{self, DropoutMode};
+use crate::zoo;
+
+/// Relative error, in the norm of a tensor, that rounding in `f32` explains: some hundred sums of some hundred terms.
+const TOLERANCE: f64 = 2e-5;
+/// Values nearer than this to a kink may fall on its other side in `f32`.
+const KINK: f64 = 1e-5;
+const SEED: u64 = 77;
+
+const TRAIN: PlanOptions = PlanOptions {
+    training: true,
+    winograd: true,
+    winograd_everywhere: false,
+};
+
+struct Data {
+    parameters: Vec<f32>,
+    images: Vec<f32>,
+    labels: Vec<u32>,
+}
+
+fn data(network: &Network, batch: usize, seed: u64) -> Data {
+    let mut parameters = network.initial_parameters(seed);
+    // γ, β and τ away from 1, 0, 0, where terms would vanish
+    for (i, p) in parameters.iter_mut().enumerate() {
+        *p += (0.3 * uniform(seed ^ 5, i as u64) - 0.15) as f32;
+    }
+    let size = network.input_shape().len();
+    Data {
+        parameters,
+        images: (0..batch * size)
+            .map(|i| (2.0 * uniform(seed ^ 9, i as u64) - 1.0) as f32)
+            .collect(),
+        labels: (0..batch)
+            .map(|i| ((i * 7 + 1) % network.classes()) as u32)
+            .collect(),
+    }
+}
+
+fn gradient(
+    network: &Network,
+    data: &Data,
+    options: PlanOptions,
+    threads: usize,
+    isa: Isa,
+) -> (f64, Vec<f32>) {
+    let plan = Plan::new(network, options);
+    let batch = data.labels.len();
+    let mut cpu = Cpu::new(plan, batch, threads, isa);
+    let mut out = vec![f32::NAN; network.parameter_count()];
+    // Twice: memory that was used before must not matter.
+    cpu.gradient(&data.parameters, &data.images, &data.labels, SEED, &mut out);
+    let result = cpu.gradient(&data.parameters, &data.images, &data.labels, SEED, &mut out);
+    (result.loss / batch as f64, out)
+}
+
+fn logits(
+    network: &Network,
+    data: &Data,
+    options: PlanOptions,
+    threads: usize,
+    isa: Isa,
+) -> Vec<f32> {
+    let plan = Plan::new(
+        network,
+        PlanOptions {
+            training: false,
+            ..options
+        },
+    );
+    let mut cpu = Cpu::new(plan, LANES, threads, isa);
+    let classes = network.classes();
+    let mut out = vec![f32::NAN; data.labels.len() * classes];
+    let mode = DropoutMode::Predict(SEED);
+    cpu.forward(
+        &[&data.parameters],
+        &data.images,
+        |_| mode,
+        (&mut out, classes),
+        |_, z, _, out| {
+            for (lane, row) in out.chunks_mut(classes).enumerate() {
+                for (k, value) in row.iter_mut().enumerate() {
+                    *value = z[k * LANES + lane];
+                }
+            }
+        },
+    );
+    out
+}
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&v| f64::from(v)).collect()
+}
+
+fn norm(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|v| v * v).sum::<f64>().sqrt()
+}
+
+fn error(got: &[f32], want: &[f64]) -> f64 {
+    norm(got.iter().zip(want).map(|(a, b)| f64::from(*a) - b))
+}
+
+/// Whether a value lies so near to a kink that rounding could move it to the other side.
+fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool {
+    network.layers.iter().any(|layer| {
+        let input = network.shapes[layer.inputs[0].0];
+        let x = &values[layer.inputs[0].0];
+        let part = |p: usize| &parameters[network.parameters[p].range()];
+        match layer.kind {
+            LayerKind::Relu => x.iter().any(|v| v.abs() < KINK),
+            LayerKind::FrnTlu { gamma, beta, tau } => {
+                let low = vec![f64::NEG_INFINITY; input.channels];
+                let y = twin::frn_tlu(x, input, part(gamma), part(beta), &low);
+                let mut planes = y.chunks(input.plane()).enumerate();
+                planes.any(|(i, plane)| {
+                    let tau = part(tau)[i % input.channels];
+                    plane.iter().any(|v| (v - tau).abs() < KINK)
+                })
+            }
+            LayerKind::MaxPool { kernel, stride } => x.chunks(input.plane()).any(|plane| {
+                let rows = (input.height - kernel) / stride + 1;
+                let columns = (input.width - kernel) / stride + 1;
+                (0..rows * columns).any(|w| {
+                    let (r, c) = (w / columns * stride, w % columns * stride);
+                    let mut window: Vec<f64> = (0..kernel * kernel)
+                        .map(|k| plane[(r + k / kernel) * input.width + c + k % kernel])
+                        .collect();
+                    window.sort_by(f64::total_cmp);
+                    let n = window.len();
+                    // equal zeros come out of a ReLU and carry no gradient
+                    n > 1 && window[n - 1] - window[n - 2] < KINK && window[n - 1] != 0.0
+                })
+            }),
+            _ => false,
+        }
+    })
+}
+
+/// Compares loss, gradient and logits with the twin; `false` if a kink is too near for that.
+fn agrees(
+    network: &Network,
+    batch: usize,
+    seed: u64,
+    options: PlanOptions,
+    isa: Isa,
+    tolerance: f64,
+) -> bool {
+    let data = data(network, batch, seed);
+    let (parameters, images) = (wide(&data.parameters), wide(&data.images));
+    let run = twin::run(
+        network,
+        &parameters,
+        &images,
+        &data.labels,
+        DropoutMode::Train(SEED),
+    )
+    .unwrap();
+    if near_kink(network, &parameters, &run.values) {
+        return false;
+    }
+    let (loss, got) = gradient(network, &data, options, 2, isa);
+    assert!(
+        (loss - run.loss).abs() <= tolerance * run.loss.max(1.0),
+        "loss {loss}, not {}",
+        run.loss
+    );
+    let whole = norm(run.gradient.iter().copied());
+    for parameter in &network.parameters {
+        let want = &run.gradient[parameter.range()];
+        let error = error(&got[parameter.range()], want);
+        let scale = norm(want.iter().copied()).max(1e-3 * whole);
+        assert!(
+            error <= tolerance * scale,
+            "{} {}: {error:e} of {scale:e}",
+            isa.name(),
+            parameter.name
+        );
+    }
+    let values = twin::forward(network, &parameters, &images, DropoutMode::Predict(SEED)).unwrap();
+    let want = &values[network.layers.len()];
+    let got = logits(network, &data, options, 2, isa);
+    let scale = norm(want.iter().copied());
+    assert!(
+        error(&got, want) <= tolerance * scale,
+        "{} logits",
+        isa.name()
+    );
+    true
+}
+
+fn isa_by_index(index: usize) -> Isa {
+    let all = Isa::available();
+    all[index % all.len()]
+}
+
+#[derive(Debug, Clone)]
+struct ConvCase {
+    input: Shape,
+    conv: Conv2d,
+    relu: bool,
+}
+
+fn conv_case() -> impl Strategy<Value = ConvCase> {
+    let shape = (1usize..20, 1usize..14, 1usize..14);
+    (
+        shape,
+        1usize..20,
+        1usize..6,
+        1usize..4,
+        0usize..5,
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |((c, h, w), channels, kernel, stride, padding, bias, relu)| {
+                let kernel = kernel.min(h).min(w);
+                let padding = match padding {
+                    4 => PaddingRule::Same,
+                    zeros => PaddingRule::Symmetric(zeros.min(kernel)),
+                };
+                let conv = Conv2d {
+                    channels,
+                    kernel,
+                    stride,
+                    padding,
+                    bias,
+                };
+                ConvCase {
+                    input: Shape::new(c, h, w),
+                    conv,
+                    relu,
+                }
+            },
+        )
+}
+
+/// A 1×1 convolution, so that there is a gradient to pass on, then the one of the case, then a dense layer.
+fn conv_net(case: &ConvCase) -> Network {
+    let mut net = NetworkBuilder::new("conv", Shape::new(2, case.input.height, case.input.width));
+    let x = net.input();
+    let x = net.conv2d("before", x, Conv2d::new(case.input.channels, 1));
+    let mut x = net.conv2d("conv", x, case.conv);
+    if case.relu {
+        x = net.relu("relu", x);
+    }
+    let x = net.flatten("flatten", x);
+    let x = net.linear("fc", x, 3);
+    net.build(x).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn convolutions_of_any_size(case in conv_case(), batch in 1usize..41, isa in 0usize..4, seed in 0u64..1000) {
+        prop_assume!(agrees(&conv_net(&case), batch, seed, TRAIN, isa_by_index(isa), TOLERANCE));
+    }
+
+    #[test]
+    fn winograd_of_any_size(case in conv_case(), batch in 1usize..34, isa in 0usize..4, seed in 0u64..1000) {
+        let mut case = case;
+        case.input.height = case.input.height.max(3);
+        case.input.width = case.input.width.max(3);
+        let zeros = match case.conv.padding {
+            PaddingRule::Symmetric(zeros) => PaddingRule::Symmetric(zeros.min(2)),
+            same => same,
+        };
+        case.conv = Conv2d { kernel: 3, stride: 1, padding: zeros, ..case.conv };
+        let options = PlanOptions { winograd_everywhere: true, ..TRAIN };
+        let network = conv_net(&case);
+        prop_assert_eq!(Plan::new(&network, options).winograd.len(), 1);
+        prop_assume!(agrees(&network, batch, seed, options, isa_by_index(isa), TOLERANCE));
+    }
+
+    #[test]
+    fn other_layers_of_any_size(
+        (c, h, w) in (1usize..20, 1usize..14, 1usize..14),
+        choice in 0usize..8,
+        (kernel, stride) in (1usize..4, 1usize..4),
+        batch in 1usize..41,
+        isa in 0usize..4,
+        seed in 0u64..1000,
+    ) {
+        let mut net = NetworkBuilder::new("layers", Shape::new(3, h, w));
+        let kernel = kernel.min(h).min(w);
+        let x = net.input();
+        let x = net.conv2d("before", x, Conv2d::new(c, 1));
+        let y = match choice {
+            0 => net.frn_tlu("frn", x),
+            1 => {
+                let y = net.frn_tlu("frn", x);
+                net.relu("relu", y)
+            }
+            2 => net.max_pool("pool", x, kernel, stride),
+            3 => {
+                let y = net.relu("relu", x);
+                net.max_pool("pool", y, kernel, stride)
+            }
+            4 => net.avg_pool("pool", x, kernel, stride),
+            5 => {
+                let y = net.frn_tlu("frn", x);
+                net.add("sum", x, y)
+            }
+            6 => {
+                let y = net.frn_tlu("frn", x);
+                let y = net.dropout("drop", y, 0.3, seed % 2 == 0);
+                net.add("sum", y, x)
+            }
+            _ => {
+                let y = net.conv2d("conv", x, Conv2d::new(2, 1));
+                let z = net.concat("first", &[y, x]);
+                let z = net.frn_tlu("frn", z);
+                net.concat("second", &[z, x, y, z])
+            }
+        };
+        let y = if seed % 3 == 0 { net.global_avg_pool("mean", y) } else { net.flatten("flatten", y) };
+        let y = net.linear("fc1", y, 1 + seed as usize % 37);
+        let y = net.relu("fc1.relu", y);
+        let y = net.linear("fc2", y, 5);
+        let network = net.build(y).unwrap();
+        prop_assume!(agrees(&network, batch, seed, TRAIN, isa_by_index(isa), TOLERANCE));
+    }
+}
+
+#[test]
+fn lenet_agrees_on_every_instruction_set() {
+    for (name, batch) in [("lenet", 35), ("lenet-dropout", 5)] {
+        let network = zoo::by_name(name, None).unwrap();
+        for isa in Isa::available() {
+            let fits = (0..20).any(|seed| agrees(&network, batch, seed, TRAIN, isa, TOLERANCE));
+            assert!(fits, "every seed is near a kink");
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for (name, batch) in [("lenet", 77), ("resnet20-dropout", 50), ("densenet101", 17)] {
+        let network = zoo::by_name(name, None).unwrap();
+        let data = data(&network, batch, 3);
+        let isa = Isa::detect();
+        let (loss, want) = gradient(&network, &data, TRAIN, 1, isa);
+        let z = logits(&network, &data, TRAIN, 1, isa);
+        assert!(want.iter().all(|g| g.is_finite()));
+        for threads in 2..=4 {
+            let (other, got) = gradient(&network, &data, TRAIN, threads, isa);
+            assert_eq!(loss.to_bits(), other.to_bits(), "{name}");
+            assert!(
+                got.iter()
+                    .zip(&want)
+                    .all(|(a, b)| a.to_bits() == b.to_bits()),
+                "{name}"
+            );
+            assert_eq!(logits(&network, &data, TRAIN, threads, isa), z, "{name}");
+        }
+    }
+}
+
+#[test]
+fn winograd_agrees_with_the_direct_form() {
+    let network = zoo::resnet20(10).unwrap();
+    let data = data(&network, 19, 4);
+    for isa in Isa::available() {
+        let direct = PlanOptions {
+            winograd: false,
+            ..TRAIN
+        };
+        assert!(Plan::new(&network, direct).winograd.is_empty());
+        assert_eq!(Plan::new(&network, TRAIN).winograd.len(), 16);
+        let want = wide(&logits(&network, &data, direct, 2, isa));
+        let got = logits(&network, &data, TRAIN, 2, isa);
+        assert!(error(&got, &want) <= 1e-5 * norm(want.iter().copied()));
+        let (_, want) = gradient(&network, &data, direct, 2, isa);
+        let (_, got) = gradient(&network, &data, TRAIN, 2, isa);
+        let want = wide(&want);
+        // Single activations cross the threshold of a TLU, so that the whole is compared, not every tensor.
+        assert!(error(&got, &want) <= 1e-3 * norm(want.iter().copied()));
+    }
+}
+
+#[test]
+fn memory_is_given_back() {
+    // DenseNet's values of one image, without sharing: all layers' outputs and their gradients.
+    let network = zoo::densenet121(100, None).unwrap();
+    let all: usize = network.shapes.iter().map(|s| 2 * s.len()).sum();
+    let train = Plan::new(&network, TRAIN);
+    assert!(train.arena < all / 2, "{} of {all}", train.arena);
+    let predict = Plan::new(
+        &network,
+        PlanOptions {
+            training: false,
+            ..TRAIN
+        },
+    );
+    assert!(predict.arena < all / 30, "{} of {all}", predict.arena);
+}

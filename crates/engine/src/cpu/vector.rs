@@ -1,0 +1,461 @@
+//! The small set of vector operations that the kernels are written in, for each instruction set.
+//!
+//! Kernels are generic over [`Vector`] and `#[inline(always)]`; [`kernel!`] compiles them once per instruction set.
+
+/// Images per block: the innermost dimension of every value.
+pub(crate) const LANES: usize = 16;
+
+/// A few `f32` numbers; [`LANES`] is a multiple of their count.
+///
+/// # Safety
+/// All functions require that the machine has the instruction set; pointers must be valid for `WIDTH` numbers.
+pub(crate) trait Vector: Copy {
+    /// Numbers per vector.
+    const WIDTH: usize;
+    /// Vectors per block of images.
+    const PARTS: usize = LANES / Self::WIDTH;
+    /// Whether there are 32 registers, not 16.
+    const MANY_REGISTERS: bool;
+
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn splat(value: f32) -> Self;
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    /// `self + a * b`.
+    unsafe fn fma(self, a: Self, b: Self) -> Self;
+    unsafe fn max(self, other: Self) -> Self;
+    /// `yes` where `self > other`, else `no`.
+    unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self;
+    /// `yes` where `self == other`, else `no`.
+    unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self;
+    /// Sum of all numbers.
+    unsafe fn sum(self) -> f32;
+
+    /// Sums of sixteen vectors.
+    #[inline(always)]
+    unsafe fn sums(vectors: &[Self; 16]) -> [f32; 16] {
+        // SAFETY: passed on from the caller.
+        unsafe { std::array::from_fn(|i| vectors[i].sum()) }
+    }
+}
+
+/// Four numbers, left to the compiler.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable([f32; 4]);
+
+impl Portable {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+}
+
+impl Vector for Portable {
+    const WIDTH: usize = 4;
+    const MANY_REGISTERS: bool = false;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller promises four numbers.
+        Self(unsafe { from.cast::<[f32; 4]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller promises room for four numbers.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Self([value; 4])
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        self.zip(other, |a, b| a * b)
+    }
+    #[inline(always)]
+    unsafe fn fma(self, a: Self, b: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + a.0[i] * b.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
+        Self(std::array::from_fn(|i| {
+            if self.0[i] > other.0[i] {
+                yes.0[i]
+            } else {
+                no.0[i]
+            }
+        }))
+    }
+    #[inline(always)]
+    unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+        Self(std::array::from_fn(|i| {
+            if self.0[i] == other.0[i] {
+                yes.0[i]
+            } else {
+                no.0[i]
+            }
+        }))
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        (self.0[0] + self.0[2]) + (self.0[1] + self.0[3])
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Vector;
+
+    /// Eight numbers.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx2(__m256);
+
+    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see `Vector`).
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Vector for Avx2 {
+        const WIDTH: usize = 8;
+        const MANY_REGISTERS: bool = false;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Self(unsafe { _mm256_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Self {
+            Self(unsafe { _mm256_set1_ps(value) })
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            Self(unsafe { _mm256_add_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn sub(self, other: Self) -> Self {
+            Self(unsafe { _mm256_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn mul(self, other: Self) -> Self {
+            Self(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn fma(self, a: Self, b: Self) -> Self {
+            Self(unsafe { _mm256_fmadd_ps(a.0, b.0, self.0) })
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            Self(unsafe { _mm256_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
+            unsafe {
+                let mask = _mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0);
+                Self(_mm256_blendv_ps(no.0, yes.0, mask))
+            }
+        }
+        #[inline(always)]
+        unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+            unsafe {
+                let mask = _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, other.0);
+                Self(_mm256_blendv_ps(no.0, yes.0, mask))
+            }
+        }
+        #[inline(always)]
+        unsafe fn sum(self) -> f32 {
+            unsafe {
+                let half = _mm_add_ps(
+                    _mm256_castps256_ps128(self.0),
+                    _mm256_extractf128_ps::<1>(self.0),
+                );
+                let two = _mm_add_ps(half, _mm_movehl_ps(half, half));
+                _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn sums(v: &[Self; 16]) -> [f32; 16] {
+            unsafe {
+                // Four vectors become one: in each half, the partial sums of the four.
+                let four = |i: usize| {
+                    let ab = _mm256_hadd_ps(v[i].0, v[i + 1].0);
+                    let cd = _mm256_hadd_ps(v[i + 2].0, v[i + 3].0);
+                    let all = _mm256_hadd_ps(ab, cd);
+                    _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all))
+                };
+                let mut out = [0.0; 16];
+                for i in 0..4 {
+                    _mm_storeu_ps(out.as_mut_ptr().add(4 * i), four(4 * i));
+                }
+                out
+            }
+        }
+    }
+
+    /// Sixteen numbers.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx512(__m512);
+
+    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see `Vector`).
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Vector for Avx512 {
+        const WIDTH: usize = 16;
+        const MANY_REGISTERS: bool = true;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Self(unsafe { _mm512_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Self {
+            Self(unsafe { _mm512_set1_ps(value) })
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            Self(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn sub(self, other: Self) -> Self {
+            Self(unsafe { _mm512_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn mul(self, other: Self) -> Self {
+            Self(unsafe { _mm512_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn fma(self, a: Self, b: Self) -> Self {
+            Self(unsafe { _mm512_fmadd_ps(a.0, b.0, self.0) })
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            Self(unsafe { _mm512_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
+            unsafe {
+                let mask = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0);
+                Self(_mm512_mask_blend_ps(mask, no.0, yes.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+            unsafe {
+                let mask = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, other.0);
+                Self(_mm512_mask_blend_ps(mask, no.0, yes.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn sum(self) -> f32 {
+            unsafe {
+                let high = _mm512_extractf32x8_ps::<1>(self.0);
+                Avx2(_mm256_add_ps(_mm512_castps512_ps256(self.0), high)).sum()
+            }
+        }
+        #[inline(always)]
+        unsafe fn sums(v: &[Self; 16]) -> [f32; 16] {
+            unsafe {
+                // Four vectors become one: in each quarter, the partial sums of the four.
+                let four = |i: usize| {
+                    let pair = |a: __m512, b: __m512| {
+                        _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+                    };
+                    let ab = _mm512_castps_pd(pair(v[i].0, v[i + 1].0));
+                    let cd = _mm512_castps_pd(pair(v[i + 2].0, v[i + 3].0));
+                    let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
+                    let high = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
+                    _mm512_add_ps(low, high)
+                };
+                // Then the quarters of four such vectors are transposed and added.
+                let quarters = |a: __m512, b: __m512| {
+                    let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+                    let odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b);
+                    _mm512_add_ps(even, odd)
+                };
+                let all = quarters(quarters(four(0), four(4)), quarters(four(8), four(12)));
+                let mut out = [0.0; 16];
+                _mm512_storeu_ps(out.as_mut_ptr(), all);
+                out
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use arm::Neon;
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::*;
+
+    use super::Vector;
+
+    /// Four numbers.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Neon(float32x4_t);
+
+    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see `Vector`).
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Vector for Neon {
+        const WIDTH: usize = 4;
+        const MANY_REGISTERS: bool = true;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            Self(unsafe { vld1q_f32(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            unsafe { vst1q_f32(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Self {
+            Self(unsafe { vdupq_n_f32(value) })
+        }
+        #[inline(always)]
+        unsafe fn add(self, other: Self) -> Self {
+            Self(unsafe { vaddq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn sub(self, other: Self) -> Self {
+            Self(unsafe { vsubq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn mul(self, other: Self) -> Self {
+            Self(unsafe { vmulq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn fma(self, a: Self, b: Self) -> Self {
+            Self(unsafe { vfmaq_f32(self.0, a.0, b.0) })
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            Self(unsafe { vmaxq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
+            Self(unsafe { vbslq_f32(vcgtq_f32(self.0, other.0), yes.0, no.0) })
+        }
+        #[inline(always)]
+        unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+            Self(unsafe { vbslq_f32(vceqq_f32(self.0, other.0), yes.0, no.0) })
+        }
+        #[inline(always)]
+        unsafe fn sum(self) -> f32 {
+            unsafe { vaddvq_f32(self.0) }
+        }
+    }
+}
+
+/// Makes a function that runs a generic kernel with the instruction set it is given.
+macro_rules! kernel {
+    ($(#[$doc:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?)) => {
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        pub(crate) unsafe fn $name(isa: $crate::cpu::isa::Isa, $($arg: $type),*) {
+            use $crate::cpu::isa::Kind;
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn avx512($($arg: $type),*) {
+                // SAFETY: the feature is enabled; pointers are the caller's promise.
+                unsafe { $body::<$crate::cpu::vector::Avx512>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn avx2($($arg: $type),*) {
+                // SAFETY: the feature is enabled; pointers are the caller's promise.
+                unsafe { $body::<$crate::cpu::vector::Avx2>($($arg),*) }
+            }
+            #[cfg(target_arch = "aarch64")]
+            #[target_feature(enable = "neon")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn neon($($arg: $type),*) {
+                // SAFETY: the feature is enabled; pointers are the caller's promise.
+                unsafe { $body::<$crate::cpu::vector::Neon>($($arg),*) }
+            }
+            // SAFETY: an `Isa` proves that the machine has it; pointers are the caller's promise.
+            unsafe {
+                match isa.0 {
+                    Kind::Portable => $body::<$crate::cpu::vector::Portable>($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Avx512 => avx512($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Avx2 => avx2($($arg),*),
+                    #[cfg(target_arch = "aarch64")]
+                    Kind::Neon => neon($($arg),*),
+                }
+            }
+        }
+    };
+}
+pub(crate) use kernel;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::isa::Isa;
+
+    #[inline(always)]
+    unsafe fn sixteen_sums<V: Vector>(from: *const f32, to: *mut f32) {
+        // SAFETY: the test passes 16 vectors of 16 numbers and room for 16.
+        unsafe {
+            let vectors: [V; 16] = std::array::from_fn(|i| V::load(from.add(16 * i)));
+            let sums = V::sums(&vectors);
+            for (i, (vector, sum)) in vectors.iter().zip(sums).enumerate() {
+                assert_eq!(vector.sum(), sum, "{i}");
+                *to.add(i) = sum;
+            }
+        }
+    }
+    kernel!(run_sums = sixteen_sums(from: *const f32, to: *mut f32));
+
+    #[test]
+    fn sums_are_in_order() {
+        // small integers: every order of summation gives the same number
+        let data: Vec<f32> = (0..256)
+            .map(|i| ((i * 37 + i / 16 * 5) % 101) as f32)
+            .collect();
+        for isa in Isa::available() {
+            let mut got = [0.0; 16];
+            // SAFETY: 256 numbers in, 16 out.
+            unsafe { run_sums(isa, data.as_ptr(), got.as_mut_ptr()) };
+            let width = match isa.name() {
+                "avx512" => 16,
+                "avx2" => 8,
+                _ => 4,
+            };
+            for (i, sum) in got.iter().enumerate() {
+                assert_eq!(
+                    *sum,
+                    data[16 * i..16 * i + width].iter().sum::<f32>(),
+                    "{}",
+                    isa.name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Threads that wait for one job at a time: they spin for a moment, then yield, then sleep.
+//!
+//! A job is a closure that takes pieces of work until none is left. The caller begins at once; a thread that wakes up in time
+//! helps, and one that wakes up late finds the job closed and is not waited for. Nothing is allocated between start and end.
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Looks at the board before yielding.
+const SPINS: usize = 2000;
+/// Looks at the board, with a yield after each, before sleeping.
+const YIELDS: usize = 100;
+
+/// A borrowed closure without its lifetime; see [`Workers::run`] for why that is sound.
+#[derive(Clone, Copy)]
+struct Job {
+    call: unsafe fn(*const (), usize),
+    data: *const (),
+}
+
+struct Shared {
+    /// Number of the job that can be joined, 0 if none.
+    open: AtomicUsize,
+    /// Threads that have joined, or are looking whether they can.
+    active: AtomicUsize,
+    /// Written only while no job is open and no thread active.
+    job: UnsafeCell<Option<Job>>,
+    sleeping: AtomicUsize,
+    bed: Mutex<()>,
+    alarm: Condvar,
+    panicked: AtomicBool,
+    stop: AtomicBool,
+}
+
+// SAFETY: `job` is read only by threads counted in `active` while a job is open, and written only when there are none.
+unsafe impl Sync for Shared {}
+// SAFETY: the pointer inside `job` leads to a closure that is `Sync`.
+unsafe impl Send for Shared {}
+
+/// Waiting threads, stopped and joined when dropped.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    handles: Vec<JoinHandle<()>>,
+    number: usize,
+}
+
+impl Workers {
+    /// Starts threads so that there are `threads` with the calling one; fewer if the system refuses.
+    pub fn start(threads: usize) -> Self {
+        let shared = Arc::new(Shared {
+            open: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
+            job: UnsafeCell::new(None),
+            sleeping: AtomicUsize::new(0),
+            bed: Mutex::new(()),
+            alarm: Condvar::new(),
+            panicked: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        });
+        let mut handles = Vec::new();
+        for index in 1..threads {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name(format!("engine-{index}"));
+            match thread.spawn(move || work(&shared, index)) {
+                Ok(handle) => handles.push(handle),
+                Err(_) => break,
+            }
+        }
+        Self {
+            shared,
+            handles,
+            number: 0,
+        }
+    }
+
+    /// Threads, the calling one included.
+    pub fn count(&self) -> usize {
+        self.handles.len() + 1
+    }
+
+    /// Calls `job(0)` here and at most once `job(index)` in each thread; returns when all calls have returned.
+    ///
+    /// # Panics
+    /// If a call panics, after all of them have ended.
+    pub fn run<F: Fn(usize) + Sync>(&mut self, job: &F) {
+        /// # Safety
+        /// `data` must point to a live `F`.
+        unsafe fn call<F: Fn(usize)>(data: *const (), index: usize) {
+            // SAFETY: the caller promises that `data` points to a live `F`.
+            unsafe { (*data.cast::<F>())(index) }
+        }
+        if self.handles.is_empty() {
+            return job(0);
+        }
+        let shared = &*self.shared;
+        self.number += 1;
+        // SAFETY: no job is open and no thread is inside one: the last call of `run` waited for that. A thread that is just
+        // looking (active, but not joined) does not read the cell.
+        unsafe {
+            *shared.job.get() = Some(Job {
+                call: call::<F>,
+                data: std::ptr::from_ref(job).cast(),
+            });
+        }
+        shared.open.store(self.number, SeqCst);
+        if shared.sleeping.load(SeqCst) > 0 {
+            // Taking the lock once makes sure that a thread about to sleep has gone to sleep and hears the alarm.
+            drop(shared.bed.lock().unwrap_or_else(PoisonError::into_inner));
+            shared.alarm.notify_all();
+        }
+        let own = catch_unwind(AssertUnwindSafe(|| job(0)));
+        shared.open.store(0, SeqCst);
+        let mut looks = 0;
+        while shared.active.load(SeqCst) > 0 {
+            pause(&mut looks);
+        }
+        let panicked = shared.panicked.swap(false, SeqCst);
+        if let Err(payload) = own {
+            std::panic::resume_unwind(payload);
+        }
+        assert!(!panicked, "a worker thread panicked");
+    }
+}
+
+/// Waits a little, longer after many looks.
+fn pause(looks: &mut usize) {
+    *looks += 1;
+    if *looks < SPINS {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        drop(
+            self.shared
+                .bed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        self.shared.alarm.notify_all();
+        for handle in self.handles.drain(..) {
+            // A thread catches the panics of its jobs, so joining cannot fail.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn work(shared: &Shared, index: usize) {
+    let mut done = 0;
+    let mut looks = 0;
+    loop {
+        if shared.stop.load(SeqCst) {
+            return;
+        }
+        let open = shared.open.load(SeqCst);
+        if open == 0 || open == done {
+            if looks < SPINS + YIELDS {
+                pause(&mut looks);
+                continue;
+            }
+            let bed = shared.bed.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.sleeping.fetch_add(1, SeqCst);
+            let open = shared.open.load(SeqCst);
+            if (open == 0 || open == done) && !shared.stop.load(SeqCst) {
+                drop(
+                    shared
+                        .alarm
+                        .wait(bed)
+                        .unwrap_or_else(PoisonError::into_inner),
+                );
+            }
+            shared.sleeping.fetch_sub(1, SeqCst);
+            continue;
+        }
+        looks = 0;
+        shared.active.fetch_add(1, SeqCst);
+        // The job may have been closed, or even replaced, since the first look.
+        let open = shared.open.load(SeqCst);
+        if open != 0 && open != done {
+            done = open;
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: this thread is active and the job is open, so that `Workers::run` does not return, and nobody
+                // writes the cell, before `active` is counted down below.
+                unsafe {
+                    if let Some(job) = *shared.job.get() {
+                        (job.call)(job.data, index);
+                    }
+                }
+            }));
+            if outcome.is_err() {
+                shared.panicked.store(true, SeqCst);
+            }
+        }
+        shared.active.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_work_is_done_once() {
+        let mut workers = Workers::start(4);
+        for round in 0..300 {
+            if round % 50 == 0 {
+                // long enough for the threads to fall asleep
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let next = AtomicUsize::new(0);
+            let done: [AtomicUsize; 40] = [const { AtomicUsize::new(0) }; 40];
+            let inside: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+            workers.run(&|index| {
+                assert_eq!(inside[index].fetch_add(1, SeqCst), 0);
+                while let Some(slot) = done.get(next.fetch_add(1, SeqCst)) {
+                    slot.fetch_add(1, SeqCst);
+                }
+            });
+            assert!(done.iter().all(|d| d.load(SeqCst) == 1));
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+        let mut workers = Workers::start(2);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            workers.run(&|index| assert!(index > 0, "stop"));
+        }));
+        assert!(outcome.is_err());
+        let calls = AtomicUsize::new(0);
+        workers.run(&|_| {
+            calls.fetch_add(1, SeqCst);
+        });
+        assert!(calls.load(SeqCst) >= 1);
+    }
+}
