@@ -222,13 +222,13 @@ pub(crate) unsafe fn input_gradient(
                 let phase_x = (ix0 + g.padding.left) % s;
                 let count = (g.input.width - ix0).div_ceil(s);
                 let first_a = (ix0 + g.padding.left) / s;
-                // Blocks of four pixels, so that the taps at the borders can be left out; the inner ones together.
+                // Pairs of pixels at the borders, so that taps that meet nothing can be left out; the inner pixels together.
                 let mut j = 0;
                 while j < count {
                     let low = first_a + j;
-                    let mut size = 4.min(count - j);
+                    let mut size = 2.min(count - j);
                     let inner = low + 1 >= k.div_ceil(s);
-                    if inner && low + size <= g.output.width {
+                    if inner && low < g.output.width {
                         let run = (g.output.width - low).min(count - j);
                         size = size.max(run / 4 * 4);
                     }

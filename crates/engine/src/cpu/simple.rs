@@ -33,7 +33,11 @@ unsafe fn frn<V: Vector>(
     // SAFETY: the caller promises whole values of this shape and parameters per channel.
     unsafe {
         for c in 0..shape.channels {
-            let [gamma, beta, tau] = parameters.map(|p| V::splat(*p.add(c)));
+            let [gamma, beta, tau] = [
+                V::splat(*parameters[0].add(c)),
+                V::splat(*parameters[1].add(c)),
+                V::splat(*parameters[2].add(c)),
+            ];
             for part in 0..V::PARTS {
                 let offset = c * pixels * LANES + part * V::WIDTH;
                 let x = x.add(offset);
@@ -107,7 +111,11 @@ unsafe fn frn_backward<V: Vector>(
         let zero = V::splat(0.0);
         let half = V::splat(0.5);
         for c in 0..shape.channels {
-            let [gamma, beta, tau] = parameters.map(|p| V::splat(*p.add(c)));
+            let [gamma, beta, tau] = [
+                V::splat(*parameters[0].add(c)),
+                V::splat(*parameters[1].add(c)),
+                V::splat(*parameters[2].add(c)),
+            ];
             let [mut dgamma, mut dbeta, mut dtau] = [0.0f32; 3];
             for part in 0..V::PARTS {
                 let offset = c * pixels * LANES + part * V::WIDTH;

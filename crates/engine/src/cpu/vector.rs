@@ -36,8 +36,12 @@ pub(crate) trait Vector: Copy {
     /// Sums of sixteen vectors.
     #[inline(always)]
     unsafe fn sums(vectors: &[Self; 16]) -> [f32; 16] {
-        // SAFETY: passed on from the caller.
-        unsafe { std::array::from_fn(|i| vectors[i].sum()) }
+        let mut out = [0.0; 16];
+        for (sum, vector) in out.iter_mut().zip(vectors) {
+            // SAFETY: passed on from the caller.
+            *sum = unsafe { vector.sum() };
+        }
+        out
     }
 }
 
@@ -195,16 +199,15 @@ mod x86 {
         #[inline(always)]
         unsafe fn sums(v: &[Self; 16]) -> [f32; 16] {
             unsafe {
-                // Four vectors become one: in each half, the partial sums of the four.
-                let four = |i: usize| {
-                    let ab = _mm256_hadd_ps(v[i].0, v[i + 1].0);
-                    let cd = _mm256_hadd_ps(v[i + 2].0, v[i + 3].0);
-                    let all = _mm256_hadd_ps(ab, cd);
-                    _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all))
-                };
                 let mut out = [0.0; 16];
                 for i in 0..4 {
-                    _mm_storeu_ps(out.as_mut_ptr().add(4 * i), four(4 * i));
+                    // Four vectors become one: in each half, the partial sums of the four.
+                    let ab = _mm256_hadd_ps(v[4 * i].0, v[4 * i + 1].0);
+                    let cd = _mm256_hadd_ps(v[4 * i + 2].0, v[4 * i + 3].0);
+                    let all = _mm256_hadd_ps(ab, cd);
+                    let high = _mm256_extractf128_ps::<1>(all);
+                    let sum = _mm_add_ps(_mm256_castps256_ps128(all), high);
+                    _mm_storeu_ps(out.as_mut_ptr().add(4 * i), sum);
                 }
                 out
             }
@@ -277,24 +280,26 @@ mod x86 {
         #[inline(always)]
         unsafe fn sums(v: &[Self; 16]) -> [f32; 16] {
             unsafe {
-                // Four vectors become one: in each quarter, the partial sums of the four.
-                let four = |i: usize| {
-                    let pair = |a: __m512, b: __m512| {
-                        _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
-                    };
-                    let ab = _mm512_castps_pd(pair(v[i].0, v[i + 1].0));
-                    let cd = _mm512_castps_pd(pair(v[i + 2].0, v[i + 3].0));
+                // Not closures: those would be compiled without the instruction set. Four vectors become one: in
+                // each quarter, the partial sums of the four.
+                let mut fours = [v[0].0; 4];
+                for (i, four) in fours.iter_mut().enumerate() {
+                    let [a, b, c, d] = [v[4 * i].0, v[4 * i + 1].0, v[4 * i + 2].0, v[4 * i + 3].0];
+                    let ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+                    let cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+                    let (ab, cd) = (_mm512_castps_pd(ab), _mm512_castps_pd(cd));
                     let low = _mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd));
                     let high = _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd));
-                    _mm512_add_ps(low, high)
-                };
-                // Then the quarters of four such vectors are transposed and added.
-                let quarters = |a: __m512, b: __m512| {
-                    let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
-                    let odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b);
-                    _mm512_add_ps(even, odd)
-                };
-                let all = quarters(quarters(four(0), four(4)), quarters(four(8), four(12)));
+                    *four = _mm512_add_ps(low, high);
+                }
+                // Then the quarters of these four are transposed and added, twice.
+                let [a, b, c, d] = fours;
+                let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+                let ab = _mm512_add_ps(even, _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b));
+                let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(c, d);
+                let cd = _mm512_add_ps(even, _mm512_shuffle_f32x4::<0b11_01_11_01>(c, d));
+                let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(ab, cd);
+                let all = _mm512_add_ps(even, _mm512_shuffle_f32x4::<0b11_01_11_01>(ab, cd));
                 let mut out = [0.0; 16];
                 _mm512_storeu_ps(out.as_mut_ptr(), all);
                 out

@@ -193,8 +193,10 @@ unsafe fn transform_output<V: Vector>(
                     let m = m.add((c * tiles.room + t) * LANES + lane);
                     let mut half = [[zero; 2]; 4];
                     for (i, line) in half.iter_mut().enumerate() {
-                        let v: [V; 4] =
-                            std::array::from_fn(|j| V::load(m.add((4 * i + j) * plane)));
+                        let mut v = [zero; 4];
+                        for (j, v) in v.iter_mut().enumerate() {
+                            *v = V::load(m.add((4 * i + j) * plane));
+                        }
                         *line = [v[0].add(v[1]).add(v[2]), v[1].sub(v[2]).sub(v[3])];
                     }
                     for j in 0..2 {
@@ -204,17 +206,15 @@ unsafe fn transform_output<V: Vector>(
                         let [a, b, c, d] = [half[0][j], half[1][j], half[2][j], half[3][j]];
                         let at = y.add((row * shape.width + column + j) * LANES + lane);
                         let next = at.wrapping_add(shape.width * LANES);
-                        let write = |v: V, at: *mut f32| {
+                        let rows = [(a.add(b).add(c), at), (b.sub(c).sub(d), next)];
+                        let inside = 2.min(shape.height - row);
+                        for &(v, at) in &rows[..inside] {
                             let v = match start {
                                 Start::Output => v.add(V::load(at)),
                                 _ => v.add(bias),
                             };
                             let v = if relu { v.max(zero) } else { v };
                             v.store(at);
-                        };
-                        write(a.add(b).add(c), at);
-                        if row + 1 < shape.height {
-                            write(b.sub(c).sub(d), next);
                         }
                     }
                 }
