@@ -43,6 +43,8 @@ struct Cli {
 enum Command {
     Infer(commands::infer::InferArgs),
     Figures(commands::figures::FiguresArgs),
+    Net(commands::net::NetArgs),
+    Bench(commands::bench::BenchArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
 }
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Infer(args) => commands::infer::execute(args),
         Command::Figures(args) => commands::figures::execute(args),
+        Command::Net(args) => commands::net::execute(args),
+        Command::Bench(args) => commands::bench::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),
     };

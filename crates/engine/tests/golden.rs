@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use engine::network::Padding;
 use engine::twin::{self, Convolution, DropoutMode};
-use engine::{Network, Shape, zoo};
+use engine::{Isa, Network, Shape, TrainerConfig, zoo};
 use serde_json::Value;
 
 /// Short sums in `f64`: the order of summation moves a few units in the last place.
 const LAYER_TOLERANCE: f64 = 1e-12;
+/// What `f32` leaves of the logits, as measured with PyTorch in `f32`.
+const LOGITS_F32: f64 = 1e-5;
 /// Depth multiplies the rounding of a layer.
 const NET_TOLERANCE: f64 = 1e-9;
 
@@ -351,6 +353,103 @@ fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
         }
         assert!(found > 0);
     }
+}
+
+/// Loss and gradients of the engine itself. `median` and `worst` bound the relative error of the tensors' gradients: where rounding moves
+/// an activation across a kink, single tensors of deep networks are further off.
+fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: f64, worst: f64) {
+    for net in net_cases(file, make) {
+        let case = &net.case;
+        let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
+        let (parameters, images) = (narrow(&net.parameters), narrow(&net.images));
+        for (isa, winograd) in Isa::available()
+            .into_iter()
+            .flat_map(|isa| [(isa, true), (isa, false)])
+        {
+            let config = TrainerConfig {
+                threads: 2,
+                isa,
+                winograd,
+                ..Default::default()
+            };
+            let rule = cbopt::SgdConfig::default().build().unwrap();
+            let mut trainer = config
+                .build(&net.network, rule, parameters.clone())
+                .unwrap();
+            let batch = trainer.gradient(&images, &net.labels).unwrap();
+            close(&[batch.loss], &numbers(&case["loss"]), LOGITS_F32, "loss");
+            let config = engine::PredictorConfig {
+                threads: 2,
+                isa,
+                winograd,
+                ..Default::default()
+            };
+            let mut predictor = config.build(&net.network).unwrap();
+            let logits: Vec<f64> = predictor
+                .logits(&parameters, &images)
+                .unwrap()
+                .into_iter()
+                .map(f64::from)
+                .collect();
+            close(&logits, &numbers(&case["logits"]), LOGITS_F32, "logits");
+            let tensors = case["tensors"].as_array().unwrap();
+            let mut errors: Vec<(f64, &str)> = Vec::new();
+            for (tensor, parameter) in tensors.iter().zip(net.network.parameters()) {
+                let got = &trainer.gradients()[parameter.range()];
+                let scale = tensor["grad_l2"].as_f64().unwrap();
+                let mut error = 0.0f64;
+                let samples = tensor["sample_grad"].as_array().unwrap();
+                for (index, want) in numbers(&tensor["sample_index"]).iter().zip(samples) {
+                    let got = f64::from(got[*index as usize]);
+                    error = error.max((got - want.as_f64().unwrap()).abs() / scale);
+                }
+                let norm = got
+                    .iter()
+                    .map(|&g| f64::from(g).powi(2))
+                    .sum::<f64>()
+                    .sqrt();
+                errors.push((error.max((norm / scale - 1.0).abs()), &parameter.name));
+            }
+            errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let middle = errors[errors.len() / 2];
+            // The same activation need not cross a kink in every form; the form that is used by default is held to the median.
+            if (isa, winograd) == (Isa::detect(), true) || median == worst {
+                assert!(
+                    middle.0 <= median,
+                    "{} {winograd}: median {middle:?}",
+                    isa.name()
+                );
+            }
+            let last = errors[errors.len() - 1];
+            assert!(last.0 <= worst, "{} {winograd}: worst {last:?}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn golden_engine_lenet() {
+    check_engine("lenet", zoo::lenet, 1e-4, 1e-4);
+}
+
+#[test]
+fn golden_engine_resnet20() {
+    check_engine("resnet20_frn", zoo::resnet20, 1e-4, 1e-4);
+}
+
+#[test]
+fn golden_engine_densenet() {
+    check_engine(
+        "densenet121_frn",
+        |classes| zoo::densenet121(classes, None),
+        5e-4,
+        2e-2,
+    );
+    check_engine(
+        "densenet101_frn",
+        |classes| zoo::densenet101(classes, None),
+        5e-4,
+        2e-2,
+    );
 }
 
 #[test]

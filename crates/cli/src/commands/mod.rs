@@ -1,6 +1,8 @@
 //! The commands, one file each: arguments in, exit code out.
 
+pub mod bench;
 pub mod completions;
 pub mod figures;
 pub mod infer;
 pub mod man;
+pub mod net;

@@ -5,7 +5,7 @@ use crate::common::Place;
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 15] = [
         &[],
         &["infer"],
         &["infer", "bernoulli"],
@@ -17,6 +17,8 @@ fn every_command_has_help_with_an_example() {
         &["infer", "multivariate-normal"],
         &["infer", "logistic"],
         &["figures"],
+        &["net"],
+        &["bench"],
         &["completions"],
         &["man"],
     ];
@@ -134,4 +136,85 @@ fn standard_input_is_read_too() {
     let output = child.wait_with_output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     crate::common::assert_close(&report["mode"], 2.0);
+}
+
+#[test]
+fn networks_are_printed_as_tables() {
+    let place = Place::new();
+    let outcome = place.run(&["net", "lenet"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let last = outcome.stdout.lines().last().unwrap();
+    assert!(
+        last.starts_with("total") && last.contains("44,426"),
+        "{last}"
+    );
+    assert!(outcome.stdout.contains("[6, 24, 24]"));
+
+    let outcome = place.run(&["net", "lennet"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("did you mean \"lenet\"?"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(place.run(&["net", "lenet", "--classes", "0"]).code, Some(2));
+}
+
+#[test]
+fn bench_prints_its_record() {
+    let place = Place::new();
+    let arguments = [
+        "bench",
+        "--batch",
+        "17",
+        "--threads",
+        "2",
+        "--seconds",
+        "0.05",
+        "--json",
+    ];
+    for rule in ["ucbopt", "sgd", "ivon"] {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--rule", rule]);
+        let outcome = place.run(&arguments);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let record: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let keys: Vec<&str> = record
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let want = [
+            "net",
+            "batch",
+            "threads",
+            "rule",
+            "isa",
+            "ms_best",
+            "ms_median",
+            "images_per_s",
+            "gflops",
+            "peak_share",
+        ];
+        assert_eq!(keys, want);
+        assert_eq!(
+            (record["net"].as_str(), record["rule"].as_str()),
+            (Some("lenet"), Some(rule))
+        );
+        let number = |key: &str| record[key].as_f64().unwrap();
+        assert!(number("ms_best") > 0.0 && number("ms_best") <= number("ms_median"));
+        assert!((number("images_per_s") * number("ms_best") / 17e3 - 1.0).abs() < 1e-9);
+        assert!(number("peak_share") > 0.0);
+    }
+    for wrong in [
+        ["--batch", "0"],
+        ["--threads", "65"],
+        ["--rule", "adam"],
+        ["--net", "vgg"],
+        ["--isa", "mmx"],
+    ] {
+        let outcome = place.run(&["bench", wrong[0], wrong[1]]);
+        assert_eq!(outcome.code, Some(2), "{wrong:?}: {}", outcome.stderr);
+    }
 }

@@ -7,6 +7,8 @@
 //!
 //! `unsafe` is allowed here and nowhere else in the crate.
 #![allow(unsafe_code)]
+// The loops over taps and tiles read best with the indices of the formulas.
+#![allow(clippy::needless_range_loop)]
 
 mod conv;
 mod isa;

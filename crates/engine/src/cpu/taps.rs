@@ -93,6 +93,7 @@ pub(crate) unsafe fn tile<V: Vector, const OUT: usize, const PIXELS: usize>(
 
 /// A row of up to `pixels` pixels for all of `outs` channels: tiles that fit the registers, then the remainders.
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn row<V: Vector>(
     t: &Taps,
     outs: usize,

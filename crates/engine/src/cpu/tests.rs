@@ -176,7 +176,8 @@ fn agrees(
     for parameter in &network.parameters {
         let want = &run.gradient[parameter.range()];
         let error = error(&got[parameter.range()], want);
-        let scale = norm(want.iter().copied()).max(1e-3 * whole);
+        // A gradient that is small beside the others is a difference of terms as large as they are.
+        let scale = norm(want.iter().copied()).max(1e-2 * whole);
         assert!(
             error <= tolerance * scale,
             "{} {}: {error:e} of {scale:e}",

@@ -293,6 +293,7 @@ kernel!(
 );
 
 /// 3×3 convolution of stride 1 from shape `from` to shape `to` with zeros `(top, left)` before the input and transformed weights.
+#[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn convolve(
     isa: Isa,
     (from, to): (Shape, Shape),

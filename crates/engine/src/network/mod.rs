@@ -386,6 +386,20 @@ impl Network {
     pub fn forward_flops(&self) -> u64 {
         self.summary().rows.iter().map(|row| row.flops).sum()
     }
+
+    /// Multiplications and additions of one image's training step: the forward pass, the gradients of the weights, and the gradients
+    /// of the inputs except of the layers that read the image itself.
+    pub fn training_flops(&self) -> u64 {
+        let rows = self.summary().rows;
+        let first: u64 = self
+            .layers
+            .iter()
+            .zip(&rows)
+            .filter(|(layer, _)| layer.inputs.contains(&Value(0)))
+            .map(|(_, row)| row.flops)
+            .sum();
+        3 * rows.iter().map(|row| row.flops).sum::<u64>() - first
+    }
 }
 
 /// `Ok` if the lengths agree.
