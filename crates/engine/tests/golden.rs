@@ -1,5 +1,7 @@
 //! The twin, and the fast engine, against PyTorch: single layers and whole networks.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 
 use engine::network::Padding;

@@ -1,5 +1,7 @@
 //! Trainer and predictor: rules, accumulation, names, samples, allocation; and the twin against finite differences.
 
+#![allow(clippy::unwrap_used)]
+
 use cbopt::{AdamWConfig, IvonConfig, SgdConfig, Update, UpperCboConfig};
 use engine::twin::{self, DropoutMode};
 use engine::{Conv2d, Isa, Network, NetworkBuilder, PredictorConfig, Shape, TrainerConfig, zoo};
