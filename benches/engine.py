@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Training and prediction: the engine beside PyTorch, on the same machine in the same minutes.
+
+    python3 benches/engine.py [--quick] [--only NAME] [--threads 2] [--venv FOLDER] [--out results.json]
+
+makes a virtual environment (or uses the one given), builds the Rust side, and lets all contenders take turns, round after
+round. Both sides are warmed up and use the same number of threads, batch 128 and f32. PyTorch runs eager, eager with channels_last
+and fused AdamW, and compiled (torch.compile). Training includes forward pass, backward pass and AdamW; data are at
+hand. Best and median over all rounds are printed as a table; ratios are best over best.
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+BATCH = 128
+IMAGES = 10_000
+SAMPLES = 64
+
+
+def enter_environment(folder):
+    """Runs this script again inside a virtual environment that has torch."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    if subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode != 0:
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "torch==2.15.0", "numpy"], check=True)
+    os.execv(str(python), [str(python), str(Path(__file__).resolve()), "--inside", *sys.argv[1:]])
+
+
+def networks():
+    """The networks of the zoo as PyTorch modules; parameter counts are asserted."""
+    import torch
+    from torch import nn
+    import torch.nn.functional as F
+
+    class Frn(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.gamma = nn.Parameter(torch.ones(1, channels, 1, 1))
+            self.beta = nn.Parameter(torch.zeros(1, channels, 1, 1))
+            self.tau = nn.Parameter(torch.zeros(1, channels, 1, 1))
+
+        def forward(self, x):
+            scale = torch.rsqrt((x * x).mean(dim=(2, 3), keepdim=True) + 1e-6)
+            return torch.maximum(self.gamma * (x * scale) + self.beta, self.tau)
+
+    class Same(nn.Module):
+        """Convolution of stride 2 with TensorFlow's padding."""
+
+        def __init__(self, inputs, outputs, kernel):
+            super().__init__()
+            self.conv = nn.Conv2d(inputs, outputs, kernel, stride=2)
+            self.pad = (0, 1, 0, 1) if kernel == 3 else (0, 0, 0, 0)
+
+        def forward(self, x):
+            return self.conv(F.pad(x, self.pad))
+
+    class Block(nn.Module):
+        def __init__(self, inputs, width, stride):
+            super().__init__()
+            first = Same(inputs, width, 3) if stride == 2 else nn.Conv2d(inputs, width, 3, padding=1)
+            self.body = nn.Sequential(first, Frn(width), nn.Conv2d(width, width, 3, padding=1), Frn(width))
+            self.shortcut = nn.Sequential(Same(inputs, width, 1), Frn(width)) if stride == 2 else nn.Identity()
+
+        def forward(self, x):
+            return self.shortcut(x) + self.body(x)
+
+    class Dense(nn.Module):
+        def __init__(self, inputs, growth):
+            super().__init__()
+            self.body = nn.Sequential(
+                Frn(inputs), nn.Conv2d(inputs, 4 * growth, 1, bias=False),
+                Frn(4 * growth), nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False))
+
+        def forward(self, x):
+            return torch.cat([self.body(x), x], 1)
+
+    def lenet():
+        return nn.Sequential(
+            nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+
+    def resnet20():
+        layers, inputs = [nn.Conv2d(3, 16, 3, padding=1), Frn(16)], 16
+        for stage, width in enumerate((16, 32, 64)):
+            for block in range(3):
+                layers.append(Block(inputs, width, 2 if stage > 0 and block == 0 else 1))
+                inputs = width
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+    def densenet121(growth=12):
+        layers, channels = [nn.Conv2d(3, 2 * growth, 3, padding=1, bias=False)], 2 * growth
+        for number, count in enumerate((6, 12, 24, 16)):
+            for _ in range(count):
+                layers.append(Dense(channels, growth))
+                channels += growth
+            if number < 3:
+                layers += [Frn(channels), nn.Conv2d(channels, channels // 2, 1, bias=False), nn.AvgPool2d(2)]
+                channels //= 2
+        return nn.Sequential(*layers, Frn(channels), nn.ReLU(), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(channels, 100))
+
+    out = {"lenet": (lenet, (1, 28, 28), 10, 44_426), "resnet20": (resnet20, (3, 32, 32), 10, 274_042),
+           "densenet121": (densenet121, (3, 32, 32), 100, 1_050_928)}
+    for make, _, _, count in out.values():
+        assert sum(p.numel() for p in make().parameters()) == count
+    return out
+
+
+class Torch:
+    """One way of training one network in PyTorch."""
+
+    def __init__(self, net, mode):
+        import torch
+        self.torch = torch
+        make, shape, classes, _ = networks()[net]
+        torch.manual_seed(0)
+        self.model = make()
+        self.x = torch.randn(BATCH, *shape)
+        self.y = torch.arange(BATCH) % classes
+        if mode == "channels_last":
+            self.model = self.model.to(memory_format=torch.channels_last)
+            self.x = self.x.to(memory_format=torch.channels_last)
+        self.call = torch.compile(self.model) if mode == "compile" else self.model
+        self.rule = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=mode != "eager")
+        self.step()
+        self.step()
+
+    def step(self):
+        self.rule.zero_grad(set_to_none=True)
+        loss = self.torch.nn.functional.cross_entropy(self.call(self.x), self.y)
+        loss.backward()
+        self.rule.step()
+
+    def times(self, count):
+        out = []
+        for _ in range(count):
+            start = time.perf_counter()
+            self.step()
+            out.append((time.perf_counter() - start) * 1e3)
+        return out
+
+
+class TorchPredict:
+    """Probabilities of 10,000 images, for one or many sets of weights."""
+
+    def __init__(self, net, samples):
+        import torch
+        self.torch = torch
+        make, shape, _, _ = networks()[net]
+        self.model = make().eval()
+        self.images = torch.randn(IMAGES, *shape)
+        self.samples = [{k: v + 0.01 * torch.randn_like(v) for k, v in self.model.state_dict().items()}
+                        for _ in range(samples)]
+
+    def times(self, count):
+        torch, out = self.torch, []
+        for _ in range(count):
+            start = time.perf_counter()
+            with torch.inference_mode():
+                total = 0.0
+                for sample in self.samples:
+                    if len(self.samples) > 1:
+                        self.model.load_state_dict(sample)
+                    total = total + torch.cat([self.model(x).softmax(1) for x in self.images.split(500)])
+                total /= len(self.samples)
+            out.append((time.perf_counter() - start) * 1e3)
+        return out
+
+
+class Ours:
+    """The Rust side: a fresh process each round."""
+
+    def __init__(self, net, mode, threads, isa="best"):
+        self.command = [str(BINARY), net, str(BATCH), str(threads), isa, mode]
+
+    def times(self, count):
+        text = subprocess.run([*self.command, str(count)], check=True, capture_output=True, text=True).stdout
+        record = json.loads(text)
+        return [record["ms_best"], record["ms_median"]]
+
+
+def peak_memory(command):
+    """Peak resident bytes of a process."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, command
+    return usage.ru_maxrss * 1024
+
+
+def main():
+    global BINARY
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="without torch.compile")
+    parser.add_argument("--only", default="", help="only work whose name contains this, such as 'LeNet train'")
+    parser.add_argument("--venv", type=Path, default=HERE / ".venv")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--memory-child", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if not args.inside:
+        enter_environment(args.venv)
+    import torch
+    torch.set_num_threads(args.threads)
+    if args.memory_child:
+        Torch("resnet20", "eager").times(2)
+        return
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "engine", "--example", "step"], check=True, cwd=ROOT)
+    BINARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "step"
+
+    t, full = args.threads, not args.quick
+    work = [
+        ("LeNet train step", 200, lambda: {
+            "ours": Ours("lenet", "train", t), "ours avx2": Ours("lenet", "train", t, "avx2"),
+            **{m: Torch("lenet", m) for m in ("eager", "channels_last", *["compile"] * full)}}),
+        ("ResNet-20-FRN train step", 4, lambda: {
+            "ours": Ours("resnet20", "train", t), "ours without Winograd": Ours("resnet20", "direct", t),
+            **{m: Torch("resnet20", m) for m in ("eager", *["compile"] * full)}}),
+        ("DenseNet-121-FRN train step", 1, lambda: {
+            "ours": Ours("densenet121", "train", t), **{m: Torch("densenet121", m) for m in ("eager", *["compile"] * full)}}),
+        ("LeNet, 10,000 images", 5, lambda: {"ours": Ours("lenet", "predict", t), "eager": TorchPredict("lenet", 1)}),
+        ("LeNet, 10,000 images, 64 samples", 1, lambda: {
+            "ours": Ours("lenet", "samples", t), "eager": TorchPredict("lenet", SAMPLES)}),
+        ("ResNet-20-FRN, 10,000 images", 1, lambda: {
+            "ours": Ours("resnet20", "predict", t), "eager": TorchPredict("resnet20", 1)}),
+    ]
+    work = [(name, count, make()) for name, count, make in work if args.only in name]
+    times = {name: {who: [] for who in sides} for name, _, sides in work}
+    for number in range(args.rounds):
+        for name, count, sides in work:
+            for who, side in sides.items():
+                times[name][who] += side.times(count)
+        print(f"round {number + 1} of {args.rounds} done", file=sys.stderr)
+
+    record = {"machine": platform.processor() or platform.machine(), "torch": torch.__version__, "threads": t, "batch": BATCH, "work": {}}
+    print(f"{'work':36}{'side':24}{'best ms':>11}{'median ms':>11}{'ratio':>8}")
+    for name, sides in times.items():
+        ours = min(sides["ours"])
+        record["work"][name] = {}
+        for who, values in sides.items():
+            best, median = min(values), statistics.median(values)
+            record["work"][name][who] = {"ms_best": best, "ms_median": median, "ratio": best / ours}
+            print(f"{name:36}{who:24}{best:11.3f}{median:11.3f}{best / ours:8.2f}")
+    if not args.only:
+        measure_memory(record, t)
+    if args.out:
+        args.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def measure_memory(record, t):
+    """Peak memory of a process that trains ResNet-20-FRN."""
+    child = [sys.executable, str(Path(__file__).resolve()), "--inside", "--memory-child", "--threads", str(t)]
+    memory = {"ours": peak_memory([str(BINARY), "resnet20", str(BATCH), str(t), "best", "train", "2"]), "eager": peak_memory(child)}
+    record["resnet20_peak_bytes"] = memory
+    for who, value in memory.items():
+        print(f"{'ResNet-20-FRN, peak memory':36}{who:24}{value / 2**20:9.0f} MiB{'':11}{value / memory['ours']:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
