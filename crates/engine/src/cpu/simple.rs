@@ -458,6 +458,10 @@ unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: 
     // SAFETY: the caller promises `count` images of `size` numbers and `size` vectors of room.
     unsafe {
         let mut e = 0;
+        while count == LANES && e + 16 <= size {
+            V::transpose(images.add(e), size, out.add(e * LANES), LANES);
+            e += 16;
+        }
         while e < size {
             // Short runs per image keep the lines that are written in the first cache.
             let end = (e + 16).min(size);
@@ -527,7 +531,12 @@ pub(crate) unsafe fn loss(
 unsafe fn scatter<V: Vector>(x: *const f32, count: usize, stride: usize, out: *mut f32) {
     // SAFETY: the caller promises `count` vectors and `16 * stride` numbers of room.
     unsafe {
-        for i in 0..stride {
+        let mut i = 0;
+        while i + 16 <= count {
+            V::transpose(x.add(i * LANES), LANES, out.add(i), stride);
+            i += 16;
+        }
+        for i in i..stride {
             for lane in 0..LANES {
                 let value = if i < count {
                     *x.add(i * LANES + lane)

@@ -33,6 +33,19 @@ pub(crate) trait Vector: Copy {
     /// Sum of all numbers.
     unsafe fn sum(self) -> f32;
 
+    /// Transposes 16 rows of 16 numbers, rows `from_stride` and `to_stride` numbers apart.
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: the caller promises 16 rows of 16 numbers on both sides.
+        unsafe {
+            for row in 0..16 {
+                for column in 0..16 {
+                    *to.add(column * to_stride + row) = *from.add(row * from_stride + column);
+                }
+            }
+        }
+    }
+
     /// Sums of sixteen vectors.
     #[inline(always)]
     unsafe fn sums(vectors: &[Self; 16]) -> [f32; 16] {
@@ -278,6 +291,45 @@ mod x86 {
             }
         }
         #[inline(always)]
+        unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+            unsafe {
+                let mut a = [_mm512_setzero_ps(); 16];
+                for (i, row) in a.iter_mut().enumerate() {
+                    *row = _mm512_loadu_ps(from.add(i * from_stride));
+                }
+                // Quarters of four rows: afterwards b[4 i + j] has, in quarter q, column 4 q + j of rows 4 i .. 4 i + 4.
+                let mut b = a;
+                for i in 0..4 {
+                    let [w, x, y, z] = [a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3]];
+                    let wx_low = _mm512_castps_pd(_mm512_unpacklo_ps(w, x));
+                    let wx_high = _mm512_castps_pd(_mm512_unpackhi_ps(w, x));
+                    let yz_low = _mm512_castps_pd(_mm512_unpacklo_ps(y, z));
+                    let yz_high = _mm512_castps_pd(_mm512_unpackhi_ps(y, z));
+                    b[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(wx_low, yz_low));
+                    b[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(wx_low, yz_low));
+                    b[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(wx_high, yz_high));
+                    b[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(wx_high, yz_high));
+                }
+                for j in 0..4 {
+                    // Quarter q of the four vectors makes column 4 q + j.
+                    let [w, x, y, z] = [b[j], b[4 + j], b[8 + j], b[12 + j]];
+                    let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(w, x);
+                    let odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(w, x);
+                    let even2 = _mm512_shuffle_f32x4::<0b10_00_10_00>(y, z);
+                    let odd2 = _mm512_shuffle_f32x4::<0b11_01_11_01>(y, z);
+                    let columns = [
+                        _mm512_shuffle_f32x4::<0b10_00_10_00>(even, even2),
+                        _mm512_shuffle_f32x4::<0b10_00_10_00>(odd, odd2),
+                        _mm512_shuffle_f32x4::<0b11_01_11_01>(even, even2),
+                        _mm512_shuffle_f32x4::<0b11_01_11_01>(odd, odd2),
+                    ];
+                    for (q, column) in columns.into_iter().enumerate() {
+                        _mm512_storeu_ps(to.add((4 * q + j) * to_stride), column);
+                    }
+                }
+            }
+        }
+        #[inline(always)]
         unsafe fn sums(v: &[Self; 16]) -> [f32; 16] {
             unsafe {
                 // Not closures: those would be compiled without the instruction set. Four vectors become one: in
@@ -436,6 +488,33 @@ mod tests {
             }
         }
     }
+    #[inline(always)]
+    unsafe fn turn<V: Vector>(from: *const f32, to: *mut f32) {
+        // SAFETY: the test passes 16 rows 19 numbers apart, and 16 rows 17 numbers apart.
+        unsafe { V::transpose(from, 19, to, 17) }
+    }
+    kernel!(run_turn = turn(from: *const f32, to: *mut f32));
+
+    #[test]
+    fn tiles_are_transposed() {
+        let from: Vec<f32> = (0..16 * 19).map(|i| i as f32).collect();
+        for isa in Isa::available() {
+            let mut to = vec![0.0; 16 * 17];
+            // SAFETY: both are long enough for the strides.
+            unsafe { run_turn(isa, from.as_ptr(), to.as_mut_ptr()) };
+            for row in 0..16 {
+                for column in 0..16 {
+                    assert_eq!(
+                        to[row * 17 + column],
+                        from[column * 19 + row],
+                        "{}",
+                        isa.name()
+                    );
+                }
+            }
+        }
+    }
+
     kernel!(run_sums = sixteen_sums(from: *const f32, to: *mut f32));
 
     #[test]
