@@ -15,6 +15,8 @@ use faer::{Mat, MatRef};
 
 use crate::bound::ConsistencyBounds;
 use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::event::Region;
+use crate::function::Measure;
 use crate::linear;
 use crate::normal::Normal;
 
@@ -262,6 +264,28 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         Ok((
             lower.first().copied().unwrap_or(f64::NAN),
             upper.last().copied().unwrap_or(f64::NAN),
+        ))
+    }
+
+    /// Certified `(lower, upper)` values of the possibility of an event, from the two bounding normals.
+    ///
+    /// # Errors
+    /// A curvature bound is unknown, or the event cannot be measured.
+    pub fn possibility_of(&self, event: &Region) -> Result<(f64, f64)> {
+        Ok((
+            self.lower_normal()?.possibility_of(event)?,
+            self.upper_normal()?.possibility_of(event)?,
+        ))
+    }
+
+    /// Certified `(lower, upper)` values of the necessity of an event: the wider normal is less certain.
+    ///
+    /// # Errors
+    /// As [`Self::possibility_of`].
+    pub fn necessity_of(&self, event: &Region) -> Result<(f64, f64)> {
+        Ok((
+            self.upper_normal()?.necessity_of(event)?,
+            self.lower_normal()?.necessity_of(event)?,
         ))
     }
 
@@ -635,6 +659,12 @@ mod tests {
             let above = -0.5 * posterior.upper_normal().unwrap().squared_distance(&x);
             let below = -0.5 * posterior.lower_normal().unwrap().squared_distance(&x);
             prop_assert!(below <= log + 1e-9 && log <= above + 1e-9);
+            // the event "this very point" is bracketed, and so is everything else
+            let point = Region::Point(x.to_vec());
+            let (lower, upper) = posterior.possibility_of(&point).unwrap();
+            prop_assert!(lower <= log.exp() + 1e-9 && log.exp() <= upper + 1e-9);
+            let (lower, upper) = posterior.necessity_of(&point.complement()).unwrap();
+            prop_assert!(lower <= 1.0 - log.exp() + 1e-9 && 1.0 - log.exp() <= upper + 1e-9);
             let (a, b) = posterior.laplace_scalings().unwrap();
             prop_assert!(a <= 1.0 + 1e-12 && b >= 1.0 - 1e-12);
             let laplace = -0.5 * posterior.laplace().unwrap().squared_distance(&x);
