@@ -41,6 +41,13 @@ impl Seek for Source {
     }
 }
 
+/// Whether a file must name its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Header {
+    Required,
+    Optional,
+}
+
 /// A CSV file whose header has been read and whose rows can be taken one after the other.
 pub struct Table {
     name: String,
@@ -48,6 +55,8 @@ pub struct Table {
     header: Vec<String>,
     record: ByteRecord,
     rows: usize,
+    /// The current record is a row that was not visited yet.
+    pending: bool,
 }
 
 /// One row of a [`Table`].
@@ -126,6 +135,21 @@ impl Table {
     /// # Errors
     /// The file cannot be read, is empty, is not UTF-8, or has an unnamed or repeated column.
     pub fn open(path: &Path) -> Result<Self, UserError> {
+        let (name, source) = Self::source(path)?;
+        Self::read_header(name, source, Header::Required)
+    }
+
+    /// Opens a file of numbers whose header may be missing: a first line of numbers alone is a row already, and
+    /// the columns are named by their positions 1, 2, ...
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_matrix(path: &Path) -> Result<Self, UserError> {
+        let (name, source) = Self::source(path)?;
+        Self::read_header(name, source, Header::Optional)
+    }
+
+    fn source(path: &Path) -> Result<(String, Source), UserError> {
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin {
             "standard input".to_owned()
@@ -152,17 +176,17 @@ impl Table {
                 read_all(Box::new(file)).map_err(fail)?
             }
         };
-        Self::read_header(name, source)
+        Ok((name, source))
     }
 
     /// A table from text that is already in memory.
     #[cfg(test)]
     pub fn from_text(name: &str, text: &[u8]) -> Result<Self, UserError> {
         let source = Source::Memory(Cursor::new(text.to_vec()));
-        Self::read_header(name.to_owned(), source)
+        Self::read_header(name.to_owned(), source, Header::Required)
     }
 
-    fn read_header(name: String, source: Source) -> Result<Self, UserError> {
+    fn read_header(name: String, source: Source, kind: Header) -> Result<Self, UserError> {
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -176,12 +200,20 @@ impl Table {
             header: Vec::new(),
             record: ByteRecord::new(),
             rows: 0,
+            pending: false,
         };
         if !table.advance()? {
             return Err(UserError::new(format!(
                 "{}: the file is empty; a header line with the column names is needed",
                 table.name
             )));
+        }
+        let is_number =
+            |field: &[u8]| std::str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok());
+        if kind == Header::Optional && table.record.iter().all(is_number) {
+            table.header = (1..=table.record.len()).map(|i| i.to_string()).collect();
+            table.pending = true;
+            return Ok(table);
         }
         let mut header: Vec<String> = Vec::with_capacity(table.record.len());
         let mut failure = None;
@@ -205,6 +237,11 @@ impl Table {
                 Ok(table)
             }
         }
+    }
+
+    /// Whether the file had no header and its first row is still to come.
+    pub fn is_unnamed(&self) -> bool {
+        self.pending
     }
 
     /// Name of the file, for messages.
@@ -282,7 +319,7 @@ impl Table {
         &mut self,
         visit: impl FnOnce(&Row<'_>) -> Result<(), FieldError>,
     ) -> Result<bool, UserError> {
-        if !self.advance()? {
+        if !std::mem::take(&mut self.pending) && !self.advance()? {
             if self.rows == 0 {
                 return Err(UserError::new(format!(
                     "{}: there is a header but no row of data",

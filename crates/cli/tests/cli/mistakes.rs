@@ -223,6 +223,14 @@ fn covariances_are_checked() {
         "a,b\n1,0\n",
         &["cov.csv: a covariance has as many rows as columns, found 1 rows and 2 columns"],
     );
+    check(
+        "1,0\n0,x\n",
+        &["cov.csv: line 2, column \"2\": \"x\" is not a number"],
+    );
+    check(
+        "1,0,0\n0,1,0\n0,0,1\n",
+        &["cov.csv: the covariance has 3 columns, but 2 are asked for"],
+    );
     check("a,c\n1,0\n0,1\n", &["cov.csv: unknown column \"b\""]);
     check(
         "a,b\n1,x\n0,1\n",
