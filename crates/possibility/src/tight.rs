@@ -56,8 +56,9 @@ impl TightGaussians {
         };
         let curve = function.log_curve();
         let quotient = Quotient::new(&curve, mode)?;
+        // an absolute part, because the infimum may be 0
         let search = Search {
-            absolute: 0.0,
+            absolute: 1e-13 * quotient.at_mode().abs(),
             relative: 1e-12,
             cells: 400_000,
         };
@@ -336,6 +337,25 @@ mod tests {
         for precision in [bounds.upper_precision(), bounds.lower_precision()] {
             assert!((precision - 0.7).abs() < 1e-11, "{precision}");
         }
+    }
+
+    #[test]
+    fn only_the_uninformative_function_lies_above_linear_tails() {
+        // σ(x)σ(-x), normalized: -log grows like |x|, so no Gaussian lies above; below, the curvature at the mode
+        let line = Line::normalize(
+            Plus::new(
+                LogSigmoid::new(1.0).unwrap(),
+                LogSigmoid::new(-1.0).unwrap(),
+            )
+            .unwrap(),
+        )
+        .unwrap();
+        let bounds = TightGaussians::around(&line).unwrap();
+        assert!(bounds.upper_precision() < 1e-12);
+        assert!((bounds.lower_precision() - 0.5).abs() < 1e-11);
+        let tail: RealSet = Interval::at_least(3.0).unwrap().into();
+        let (lower, upper) = bounds.possibility_of(&tail).unwrap();
+        assert!(lower < line.possibility_of(&tail).unwrap() && upper > 1.0 - 1e-11);
     }
 
     #[test]
