@@ -82,6 +82,8 @@ pub enum Mode<P> {
     Interval(P, P),
     /// Every point: the function is **1**.
     Everything,
+    /// No maximizer: the supremum is only approached, next to this point of the space.
+    Approached(P),
 }
 
 impl<P> Mode<P> {
@@ -132,6 +134,7 @@ impl<P> Mode<P> {
                 })
             }
             Self::Everything => None,
+            Self::Approached(point) => Some(Mode::Approached(map(point))),
         }
     }
 }
@@ -205,5 +208,9 @@ mod tests {
             Some(Mode::Point(7))
         );
         assert_eq!(Mode::<f64>::Everything.transform(|x| *x), None);
+        assert_eq!(
+            Mode::Approached(0.0).transform(|x| x + 1.0),
+            Some(Mode::Approached(1.0))
+        );
     }
 }

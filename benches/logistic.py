@@ -1,0 +1,189 @@
+"""Possibilistic logistic regression against scikit-learn's newton-cholesky, on the same data.
+
+    python3 benches/logistic.py [--rows 1000000] [--covariates 20] [--threads 2] [--rounds 9] [--command-rounds 3]
+
+The script makes its own virtual environment with pinned packages, writes synthetic data once, builds the
+example `logistic_bench` in release mode, and then lets the two systems fit in turn, both holding the data in
+memory and both with the same number of threads. Regularization: ½δ|w|² with δ = 1 on every coefficient, no
+intercept, i.e. scikit-learn's C = 1/δ. scikit-learn is timed twice, with its default tolerance and with one
+close to what our fit reaches; our fit always includes its results: mode, log consistency, the Laplace, upper
+and lower Gaussians, and all alpha-cuts. Reading the data is not timed.
+
+Then the whole command `maxitive infer logistic` runs on a CSV file of the same data, in turn with
+scikit-learn: its time is that of the process, from start to exit, less the reading of the file, which it
+reports itself (`--timings`).
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / "target" / "bench-logistic-env"
+PACKAGES = ["numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1", "threadpoolctl==3.6.0"]
+SEED = 20240607
+PRECISION = 1.0
+TOLERANCES = {"default tolerance 1e-4": 1e-4, "tolerance 1e-8": 1e-8}
+# both minimize the same function: beyond this the comparison is void
+AGREEMENT = 1e-6
+
+
+def reexecute_in_environment():
+    python = ENVIRONMENT / "bin" / "python"
+    if Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
+        return
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+    os.execv(str(python), [str(python), *sys.argv])
+
+
+def synthetic(rows, covariates):
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    x = rng.standard_normal((rows, covariates))
+    w = 0.5 * rng.standard_normal(covariates)
+    y = (rng.random(rows) < 1 / (1 + np.exp(-(x @ w)))).astype(np.uint8)
+    return x, y
+
+
+class Ours:
+    """The example binary with the data in memory; one line in, one fit, one line out."""
+
+    def __init__(self, data, rows, covariates, threads):
+        build = ["cargo", "build", "--release", "--quiet", "-p", "possibility", "--example", "logistic_bench"]
+        subprocess.run(build, cwd=ROOT, check=True)
+        binary = ROOT / "target" / "release" / "examples" / "logistic_bench"
+        arguments = [str(binary), str(data), str(rows), str(covariates), str(PRECISION), str(threads)]
+        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline().strip() == "ready"
+
+    def fit(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def write_csv(path, x, y):
+    names = ",".join(f"x{j}" for j in range(x.shape[1]))
+    with path.open("w") as file:
+        file.write(f"{names},y\n")
+        for start in range(0, len(y), 10_000):
+            block = x[start : start + 10_000].tolist()
+            labels = y[start : start + 10_000].tolist()
+            file.writelines(",".join(map(repr, row)) + f",{label}\n" for row, label in zip(block, labels))
+
+
+def run_command(path, threads):
+    """Seconds of the whole command less the reading of the file, and its JSON."""
+    binary = ROOT / "target" / "release" / "maxitive"
+    arguments = [str(binary), "infer", "logistic", str(path), "--target", "y", "--no-intercept", "--json", "--timings"]
+    arguments += ["--prior-precision", str(PRECISION), "--threads", str(threads)]
+    start = time.perf_counter()
+    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    reading = float(re.search(r"reading ([0-9.e-]+) s", done.stderr).group(1))
+    return seconds - reading, json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--covariates", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--command-rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
+        os.environ[variable] = str(arguments.threads)
+    reexecute_in_environment()
+
+    import numpy as np
+    import sklearn
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = synthetic(arguments.rows, arguments.covariates)
+    times = {name: [] for name in ["ours", *TOLERANCES]}
+    notes = {}
+    command_times, beside_command = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data.bin"
+        with data.open("wb") as file:
+            x.tofile(file)
+            y.tofile(file)
+        ours = Ours(data, arguments.rows, arguments.covariates, arguments.threads)
+        data.unlink()
+        for turn in range(arguments.rounds + 1):
+            fit = ours.fit()
+            mode = np.array(fit["mode"])
+            notes["ours"] = f"{fit['steps']} steps, gradient norm {fit['gradient_norm']:.1e}"
+            # the first turn warms both up
+            if turn > 0:
+                times["ours"].append(fit["seconds"])
+            for name, tolerance in TOLERANCES.items():
+                model = LogisticRegression(
+                    solver="newton-cholesky", C=1 / PRECISION, fit_intercept=False, tol=tolerance, max_iter=100
+                )
+                start = time.perf_counter()
+                model.fit(x, y)
+                seconds = time.perf_counter() - start
+                if turn > 0:
+                    times[name].append(seconds)
+                gap = float(np.max(np.abs(model.coef_[0] - mode)))
+                residual = 1 / (1 + np.exp(-(x @ model.coef_[0]))) - y
+                norm = float(np.linalg.norm(x.T @ residual + PRECISION * model.coef_[0]))
+                notes[name] = f"{model.n_iter_[0]} steps, gradient norm {norm:.1e}, {gap:.1e} from our mode"
+                if tolerance <= 1e-8 and gap > AGREEMENT:
+                    sys.exit(f"the two modes differ by {gap}")
+        ours.close()
+        if arguments.command_rounds > 0:
+            subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+            data = Path(folder) / "data.csv"
+            write_csv(data, x, y)
+            for _ in range(arguments.command_rounds):
+                seconds, result = run_command(data, arguments.threads)
+                command_times.append(seconds)
+                gap = float(np.max(np.abs(np.array([c["mode"] for c in result["coefficients"]]) - mode)))
+                if gap > AGREEMENT:
+                    sys.exit(f"the command's mode differs by {gap}")
+                model = LogisticRegression(
+                    solver="newton-cholesky", C=1 / PRECISION, fit_intercept=False, tol=1e-8, max_iter=100
+                )
+                start = time.perf_counter()
+                model.fit(x, y)
+                beside_command.append(time.perf_counter() - start)
+
+    print(f"{arguments.rows} x {arguments.covariates}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, Python {platform.python_version()}")
+    for name, seconds in times.items():
+        label = name if name == "ours" else f"scikit-learn, {name}"
+        best, median = min(seconds), statistics.median(seconds)
+        line = f"{label}: best {best * 1e3:.0f} ms, median {median * 1e3:.0f} ms ({notes[name]})"
+        if name != "ours":
+            ratio_best = best / min(times["ours"])
+            ratio_median = median / statistics.median(times["ours"])
+            line += f"; ratio best {ratio_best:.1f}, median {ratio_median:.1f}"
+        print(line)
+    if command_times:
+        best, beside = min(command_times), min(beside_command)
+        print(
+            f"the whole command less reading: best {best * 1e3:.0f} ms beside scikit-learn, tolerance 1e-8, "
+            f"{beside * 1e3:.0f} ms; ratio {beside / best:.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

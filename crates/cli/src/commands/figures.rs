@@ -1,0 +1,45 @@
+//! `maxitive figures OUTDIR`: the pictures of the theory, each as SVG and PNG.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::figures;
+use crate::plot::{Figure, create_folder};
+
+/// Draw the pictures of the theory.
+///
+/// Writes `intuition.svg` and `intuition.png`, four panels on consistency bounds and how they enclose a
+/// posterior, and `families.svg` and `families.png`, the examples of possibilistic exponential families.
+/// Prints the names of the files.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  maxitive figures pictures")]
+pub struct FiguresArgs {
+    /// Folder for the pictures; it is created if need be
+    outdir: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The folder or a picture cannot be written.
+pub fn execute(args: FiguresArgs) -> anyhow::Result<ExitCode> {
+    // every picture is drawn before the first is written; a new picture is a new row
+    let pictures: [(&str, Figure); 2] = [
+        ("intuition", figures::intuition::draw()?),
+        ("families", figures::families::draw()?),
+    ];
+    create_folder(&args.outdir)?;
+    for (name, figure) in &pictures {
+        for extension in ["svg", "png"] {
+            let path = args.outdir.join(format!("{name}.{extension}"));
+            figure.save(&path)?;
+            writeln!(io::stdout(), "{}", path.display())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

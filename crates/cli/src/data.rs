@@ -1,0 +1,516 @@
+//! Reading CSV files row by row, with errors that name file, physical line, column and the broken rule.
+//!
+//! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has as
+//! many fields; blanks around a field are trimmed; fields may be quoted; text is UTF-8; no value is missing.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use csv::{ByteRecord, ReaderBuilder, Trim};
+
+use crate::user_error::{UserError, list, unknown};
+
+/// What stands for "no value here"; the empty field does too. Case is ignored.
+const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
+
+/// Bytes taken from the file at a time.
+const BUFFER: usize = 1 << 18;
+
+/// Where the bytes come from: a file can be read a second time to find a line number, a pipe cannot and is kept.
+enum Source {
+    File(File),
+    Memory(Cursor<Vec<u8>>),
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            Self::Memory(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+impl Seek for Source {
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.seek(position),
+            Self::Memory(bytes) => bytes.seek(position),
+        }
+    }
+}
+
+/// A CSV file whose header has been read and whose rows can be taken one after the other.
+pub struct Table {
+    name: String,
+    reader: csv::Reader<Source>,
+    header: Vec<String>,
+    record: ByteRecord,
+    rows: usize,
+}
+
+/// One row of a [`Table`].
+pub struct Row<'a> {
+    record: &'a ByteRecord,
+}
+
+/// A field that breaks a rule; [`Table::locate`] turns it into a message with file, line and column.
+#[derive(Debug)]
+pub struct FieldError {
+    column: Option<usize>,
+    rule: String,
+}
+
+impl FieldError {
+    /// A broken rule in one column.
+    pub fn new(column: usize, rule: impl Into<String>) -> Self {
+        Self {
+            column: Some(column),
+            rule: rule.into(),
+        }
+    }
+}
+
+impl Row<'_> {
+    /// The trimmed text of a field.
+    ///
+    /// # Errors
+    /// The value is missing or not UTF-8.
+    pub fn text(&self, column: usize) -> Result<&str, FieldError> {
+        let text = std::str::from_utf8(&self.record[column])
+            .map_err(|_| FieldError::new(column, "the text is not UTF-8"))?;
+        if is_missing(text) {
+            let shown = if text.is_empty() {
+                "the field is empty".to_owned()
+            } else {
+                format!("\"{text}\"")
+            };
+            return Err(FieldError::new(
+                column,
+                format!("missing value ({shown}); every row needs a value"),
+            ));
+        }
+        Ok(text)
+    }
+
+    /// The finite number in a field.
+    ///
+    /// # Errors
+    /// The value is missing, not a number, or not finite.
+    pub fn number(&self, column: usize) -> Result<f64, FieldError> {
+        let field = &self.record[column];
+        if let Ok(text) = std::str::from_utf8(field)
+            && let Ok(value) = text.parse::<f64>()
+            && value.is_finite()
+        {
+            return Ok(value);
+        }
+        let text = self.text(column)?;
+        let rule = match text.parse::<f64>() {
+            Ok(_) => format!("{text} is not a finite number"),
+            Err(_) => format!("\"{text}\" is not a number"),
+        };
+        Err(FieldError::new(column, rule))
+    }
+}
+
+fn is_missing(text: &str) -> bool {
+    text.is_empty()
+        || (text.len() <= 4 && MISSING.iter().any(|word| text.eq_ignore_ascii_case(word)))
+}
+
+impl Table {
+    /// Opens the file (`-` is standard input) and reads its header.
+    ///
+    /// # Errors
+    /// The file cannot be read, is empty, is not UTF-8, or has an unnamed or repeated column.
+    pub fn open(path: &Path) -> Result<Self, UserError> {
+        let is_stdin = path.as_os_str() == "-";
+        let name = if is_stdin {
+            "standard input".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let fail = |error: io::Error| UserError::new(format!("{name}: {}", describe(&error)));
+        let read_all = |mut input: Box<dyn Read>| -> io::Result<Source> {
+            let mut bytes = Vec::new();
+            input.read_to_end(&mut bytes)?;
+            Ok(Source::Memory(Cursor::new(bytes)))
+        };
+        let source = if is_stdin {
+            read_all(Box::new(io::stdin())).map_err(fail)?
+        } else {
+            let file = File::open(path).map_err(fail)?;
+            let metadata = file.metadata().map_err(fail)?;
+            if metadata.is_dir() {
+                return Err(UserError::new(format!("{name}: is a folder, not a file")));
+            }
+            if metadata.is_file() {
+                Source::File(file)
+            } else {
+                read_all(Box::new(file)).map_err(fail)?
+            }
+        };
+        Self::read_header(name, source)
+    }
+
+    /// A table from text that is already in memory.
+    #[cfg(test)]
+    pub fn from_text(name: &str, text: &[u8]) -> Result<Self, UserError> {
+        let source = Source::Memory(Cursor::new(text.to_vec()));
+        Self::read_header(name.to_owned(), source)
+    }
+
+    fn read_header(name: String, source: Source) -> Result<Self, UserError> {
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .trim(Trim::All)
+            .buffer_capacity(BUFFER)
+            .from_reader(source);
+        let mut table = Self {
+            name,
+            reader,
+            header: Vec::new(),
+            record: ByteRecord::new(),
+            rows: 0,
+        };
+        if !table.advance()? {
+            return Err(UserError::new(format!(
+                "{}: the file is empty; a header line with the column names is needed",
+                table.name
+            )));
+        }
+        let mut header: Vec<String> = Vec::with_capacity(table.record.len());
+        let mut failure = None;
+        for (i, field) in table.record.iter().enumerate() {
+            match std::str::from_utf8(field) {
+                Err(_) => failure = Some(format!("column {}: the text is not UTF-8", i + 1)),
+                Ok("") => failure = Some(format!("column {} has no name in the header", i + 1)),
+                Ok(column) if header.iter().any(|other| other == column) => {
+                    failure = Some(format!("the header names the column \"{column}\" twice"));
+                }
+                Ok(column) => header.push(column.to_owned()),
+            }
+            if failure.is_some() {
+                break;
+            }
+        }
+        match failure {
+            Some(rule) => Err(table.at_line(&rule)),
+            None => {
+                table.header = header;
+                Ok(table)
+            }
+        }
+    }
+
+    /// Name of the file, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Column names, in the order of the file.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// Position of a named column.
+    ///
+    /// # Errors
+    /// No column has this name; the message lists what exists.
+    pub fn column(&self, name: &str) -> Result<usize, UserError> {
+        self.header
+            .iter()
+            .position(|column| column == name)
+            .ok_or_else(|| {
+                let known = self.header.iter().map(String::as_str);
+                let message = unknown("column", name, known);
+                UserError::new(format!("{}: {message}{}", self.name, self.separator_hint()))
+            })
+    }
+
+    /// Advice for a file whose fields are not separated by commas.
+    fn separator_hint(&self) -> &'static str {
+        match &self.header[..] {
+            [only] if only.contains([';', '\t']) => "; fields must be separated by commas",
+            _ => "",
+        }
+    }
+
+    /// Positions of several named columns, none of them twice.
+    ///
+    /// # Errors
+    /// A name is unknown or repeated.
+    pub fn columns(&self, names: &[String]) -> Result<Vec<usize>, UserError> {
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let column = self.column(name)?;
+            if columns.contains(&column) {
+                return Err(UserError::new(format!(
+                    "{}: column \"{name}\" is asked for twice",
+                    self.name
+                )));
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    /// The only column of the file.
+    ///
+    /// # Errors
+    /// There are several, so that one must be chosen.
+    pub fn only_column(&self, option: &str) -> Result<usize, UserError> {
+        if self.header.len() == 1 {
+            return Ok(0);
+        }
+        Err(UserError::new(format!(
+            "{}: choose a column with {option} (there is {})",
+            self.name,
+            list(self.header.iter().map(String::as_str))
+        )))
+    }
+
+    /// Calls `visit` on the next row; `false` at the end of the file.
+    ///
+    /// # Errors
+    /// A row with the wrong number of fields, a file without rows, an unreadable file, or what `visit` refuses.
+    pub fn next_row(
+        &mut self,
+        visit: impl FnOnce(&Row<'_>) -> Result<(), FieldError>,
+    ) -> Result<bool, UserError> {
+        if !self.advance()? {
+            if self.rows == 0 {
+                return Err(UserError::new(format!(
+                    "{}: there is a header but no row of data",
+                    self.name
+                )));
+            }
+            return Ok(false);
+        }
+        let (found, expected) = (self.record.len(), self.header.len());
+        if found != expected {
+            let fields = if found == 1 { "field" } else { "fields" };
+            let rule = format!("the row has {found} {fields}, but the header has {expected}");
+            return Err(self.at_line(&rule));
+        }
+        let row = Row {
+            record: &self.record,
+        };
+        if let Err(error) = visit(&row) {
+            return Err(self.locate(&error));
+        }
+        self.rows += 1;
+        Ok(true)
+    }
+
+    /// Calls `visit` on every row that is left.
+    ///
+    /// # Errors
+    /// As [`Self::next_row`].
+    pub fn for_each(
+        &mut self,
+        mut visit: impl FnMut(&Row<'_>) -> Result<(), FieldError>,
+    ) -> Result<(), UserError> {
+        while self.next_row(&mut visit)? {}
+        Ok(())
+    }
+
+    fn advance(&mut self) -> Result<bool, UserError> {
+        self.reader
+            .read_byte_record(&mut self.record)
+            .map_err(|error| match error.into_kind() {
+                csv::ErrorKind::Io(error) => {
+                    UserError::new(format!("{}: {}", self.name, describe(&error)))
+                }
+                other => UserError::new(format!("{}: malformed CSV: {other:?}", self.name)),
+            })
+    }
+
+    /// The message for a field of the current row.
+    fn locate(&mut self, error: &FieldError) -> UserError {
+        let line = self.line();
+        match error.column {
+            Some(column) => UserError::new(format!(
+                "{}: line {line}, column \"{}\": {}",
+                self.name, self.header[column], error.rule
+            )),
+            None => UserError::new(format!("{}: line {line}: {}", self.name, error.rule)),
+        }
+    }
+
+    fn at_line(&mut self, rule: &str) -> UserError {
+        let error = FieldError {
+            column: None,
+            rule: rule.to_owned(),
+        };
+        self.locate(&error)
+    }
+
+    /// Physical line, from 1, on which the current record starts.
+    ///
+    /// The reader knows the line on which it started to look for the record, which counts neither blank
+    /// lines nor comments before it; so the bytes are read again up to the record. Only errors come here.
+    fn line(&mut self) -> u64 {
+        let start = self.record.position().map_or(0, csv::Position::byte);
+        let source = self.reader.get_mut();
+        first_record_line(source, start)
+            .unwrap_or_else(|_| self.record.position().map_or(1, csv::Position::line))
+    }
+}
+
+/// Line of the first record at or after byte `start`, which lies at the start of a line or behind a record.
+fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
+    source.seek(SeekFrom::Start(0))?;
+    let mut reader = BufReader::with_capacity(BUFFER, source);
+    let (mut line, mut offset) = (1, 0_u64);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let length = reader.read_until(b'\n', &mut bytes)? as u64;
+        if length == 0 {
+            return Ok(line);
+        }
+        let from = usize::try_from(start.saturating_sub(offset)).unwrap_or(usize::MAX);
+        offset += length;
+        if offset > start {
+            let text = bytes.get(from..).unwrap_or_default();
+            let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+            let blank = text.iter().all(|b| matches!(b, b'\r' | b'\n'));
+            if !blank && !text.starts_with(b"#") {
+                return Ok(line);
+            }
+        }
+        line += 1;
+    }
+}
+
+/// The reason of an I/O error in plain words.
+fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(text: &str) -> Result<Vec<f64>, String> {
+        let mut table = Table::from_text("data.csv", text.as_bytes()).map_err(|e| e.to_string())?;
+        let column = table.column("x").map_err(|e| e.to_string())?;
+        let mut values = Vec::new();
+        table
+            .for_each(|row| {
+                values.push(row.number(column)?);
+                Ok(())
+            })
+            .map_err(|e| e.to_string())?;
+        Ok(values)
+    }
+
+    #[test]
+    fn comments_blanks_and_quotes_are_read() {
+        let text = "# made by hand\n y , x\n1, 2.5 \n\n# in between\n\"a, b\",\"-3\"\r\n4,1e3";
+        assert_eq!(numbers(text), Ok(vec![2.5, -3.0, 1000.0]));
+        assert_eq!(numbers("\u{feff}x\n1\n"), Ok(vec![1.0]));
+    }
+
+    #[test]
+    fn every_missing_value_is_named_with_its_physical_line() {
+        for word in ["", "NA", "n/a", "NaN", "null", "?"] {
+            let text = format!("# c\nx,y\n1,1\n\n# c\n\"{word}\",2\n");
+            let error = numbers(&text).unwrap_err();
+            assert!(
+                error.starts_with("data.csv: line 6, column \"x\": missing value"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_are_physical_also_with_crlf_and_line_breaks_inside_quotes() {
+        let error = numbers("x,y\r\n1,\"a\r\nb\"\r\n\r\n#c\r\ntwo,2\r\n").unwrap_err();
+        assert_eq!(
+            error,
+            "data.csv: line 6, column \"x\": \"two\" is not a number"
+        );
+        let error = numbers("x\n1\n2\ninf").unwrap_err();
+        assert_eq!(
+            error,
+            "data.csv: line 4, column \"x\": inf is not a finite number"
+        );
+        let error = numbers("x\n\"1\n\"\n\"2\n\nz\"").unwrap_err();
+        assert!(
+            error.starts_with("data.csv: line 4, column \"x\":"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn malformed_files_say_what_is_wrong() {
+        let cases: [(&str, &str); 8] = [
+            (
+                "x;y\n1;2\n",
+                "data.csv: unknown column \"x\" (there is \"x;y\"); fields must be separated by commas",
+            ),
+            (
+                "",
+                "data.csv: the file is empty; a header line with the column names is needed",
+            ),
+            (
+                "# only a comment\n\n",
+                "data.csv: the file is empty; a header line with the column names is needed",
+            ),
+            ("x\n", "data.csv: there is a header but no row of data"),
+            (
+                "x,y,x\n1,2,3\n",
+                "data.csv: line 1: the header names the column \"x\" twice",
+            ),
+            (
+                "# c\nx,,z\n1,2,3\n",
+                "data.csv: line 2: column 2 has no name in the header",
+            ),
+            (
+                "x,y\n1,2\n3\n",
+                "data.csv: line 3: the row has 1 field, but the header has 2",
+            ),
+            (
+                "xx,y\n1,2\n",
+                "data.csv: unknown column \"x\", did you mean \"xx\"? (there is \"xx\", \"y\")",
+            ),
+        ];
+        for (text, message) in cases {
+            assert_eq!(numbers(text).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_refused() {
+        let header = Table::from_text("d.csv", b"x\xff,y\n1,2\n").err().unwrap();
+        assert_eq!(
+            header.to_string(),
+            "d.csv: line 1: column 1: the text is not UTF-8"
+        );
+        let mut table = Table::from_text("d.csv", b"x,y\n1,2\n\xfe,2\n").unwrap();
+        let error = table.for_each(|row| row.number(0).map(drop)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "d.csv: line 3, column \"x\": the text is not UTF-8"
+        );
+    }
+
+    #[test]
+    fn columns_are_found_once() {
+        let table = Table::from_text("d.csv", b"a,b,c\n").unwrap();
+        let names = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        assert_eq!(table.columns(&names(&["c", "a"])).unwrap(), [2, 0]);
+        assert!(table.columns(&names(&["c", "c"])).is_err());
+        assert!(table.only_column("--column").is_err());
+    }
+}

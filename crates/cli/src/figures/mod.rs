@@ -1,0 +1,13 @@
+//! The pictures of the theory, one file each.
+
+mod contour;
+pub mod families;
+pub mod intuition;
+
+pub use contour::Contour;
+
+/// Points from `lower` to `upper`, dense enough to look like a curve.
+pub fn grid(lower: f64, upper: f64) -> impl Iterator<Item = f64> {
+    const STEPS: u32 = 500;
+    (0..=STEPS).map(move |i| lower + (upper - lower) * f64::from(i) / f64::from(STEPS))
+}

@@ -1,0 +1,313 @@
+//! The multivariate normal family: several columns of numbers and a covariance in, a report out.
+//!
+//! Events are conditions on linear combinations of the coordinates, joined by `and` (or, read through the
+//! complement, by `or`): the image of the posterior under these combinations is normal, the event a box.
+
+use std::path::Path;
+
+use faer::Mat;
+use possibility::event::Region;
+use possibility::family::conjugate::{Conjugate, MultivariateNormal};
+use possibility::set::{Interval, RealSet};
+use possibility::{Measure, Mode, Normal};
+
+use super::posterior::{Labels, Report, cuts};
+use super::scalar::parse_events;
+use super::{
+    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
+};
+use crate::data::Table;
+use crate::event::{Atom, Event, Variables};
+use crate::user_error::UserError;
+
+/// More boxes than this make no event that a person typed.
+const MAX_BOXES: usize = 1 << 12;
+
+/// Rows of a matrix.
+pub fn rows(matrix: &Mat<f64>) -> Vec<Vec<f64>> {
+    (0..matrix.nrows())
+        .map(|i| (0..matrix.ncols()).map(|j| matrix[(i, j)]).collect())
+        .collect()
+}
+
+/// A covariance file: a header with the column names and one row for each of them, in the same order.
+pub struct Covariance {
+    name: String,
+    columns: Vec<String>,
+    entries: Vec<Vec<f64>>,
+}
+
+impl Covariance {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The file is malformed or the matrix is not square.
+    pub fn read(path: &Path) -> Result<Self, UserError> {
+        let mut table = Table::open(path)?;
+        let columns = table.header().to_vec();
+        let mut entries = Vec::new();
+        table.for_each(|row| {
+            let numbers = (0..columns.len()).map(|column| row.number(column));
+            entries.push(numbers.collect::<Result<Vec<f64>, _>>()?);
+            Ok(())
+        })?;
+        let name = table.name().to_owned();
+        if entries.len() != columns.len() {
+            return Err(UserError::new(format!(
+                "{name}: a covariance has as many rows as columns, found {} rows and {} columns",
+                entries.len(),
+                columns.len()
+            )));
+        }
+        Ok(Self {
+            name,
+            columns,
+            entries,
+        })
+    }
+
+    /// Names in the header.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The family for the named columns.
+    ///
+    /// # Errors
+    /// A name is not in the header, or the matrix is no covariance.
+    fn family(&self, names: &[String]) -> Result<MultivariateNormal, UserError> {
+        let mut places = Vec::with_capacity(names.len());
+        for name in names {
+            let place = self.columns.iter().position(|column| column == name);
+            places.push(place.ok_or_else(|| {
+                let known = self.columns.iter().map(String::as_str);
+                let message = crate::user_error::unknown("column", name, known);
+                UserError::new(format!("{}: {message}", self.name))
+            })?);
+        }
+        let size = places.len();
+        let matrix = Mat::from_fn(size, size, |i, j| self.entries[places[i]][places[j]]);
+        MultivariateNormal::new(matrix)
+            .map_err(|error| UserError::new(format!("{}: {error}", self.name)))
+    }
+}
+
+/// Reads the columns and reports the posterior.
+///
+/// # Errors
+/// A mistake in a file, the prior or an event.
+pub fn infer(
+    table: &mut Table,
+    names: &[String],
+    covariance: &Covariance,
+    prior: Option<&Prior>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let family = covariance.family(names)?;
+    let columns = table.columns(names)?;
+    let size = names.len();
+    let prior = match prior {
+        None => Conjugate::uninformative(family.clone()),
+        Some(prior) => Conjugate::new(family.clone(), &prior.mean, prior.weight)
+            .map_err(|error| option_error("--prior-mean, --prior-weight", &error))?,
+    };
+    let name = parameter_name(questions.parameter, "mean");
+    let variables = Variables::vector(&[name, "x"], names);
+    let events = parse_events(&questions.events, &variables)?;
+
+    let mut data: Vec<f64> = Vec::new();
+    let (result, reading) = timed(|| {
+        table.for_each(|row| {
+            for &column in &columns {
+                data.push(row.number(column)?);
+            }
+            Ok(())
+        })
+    });
+    result?;
+    let origin = Origin {
+        name: format!("{}, columns {}", table.name(), names.join(", ")),
+    };
+    let fail = |error: possibility::Error| origin.error(&error);
+    let (result, fitting) = timed(|| {
+        let posterior = prior.update(data.chunks_exact(size))?;
+        Ok((posterior, prior.log_consistency(data.chunks_exact(size))?))
+    });
+    let (posterior, log_consistency) = result.map_err(fail)?;
+    let mut profiles: Vec<Box<dyn Profile>> = Vec::with_capacity(size);
+    for index in 0..size {
+        let profile = posterior.coordinate(index, questions.parameter);
+        profiles.push(Box::new(profile.map_err(fail)?));
+    }
+    let precision = posterior.precision(questions.parameter);
+    let mut answers = Vec::with_capacity(events.len());
+    if let (Mode::Point(mode), Some(precision), false) = (
+        posterior.mode(questions.parameter),
+        &precision,
+        events.is_empty(),
+    ) {
+        let normal = Normal::from_precision(mode, precision.clone()).map_err(fail)?;
+        for (event, parsed) in events {
+            let (possibility, necessity) = measure(&normal, &parsed)
+                .map_err(|problem| UserError::new(format!("event \"{event}\": {problem}")))?;
+            answers.push(Answer {
+                event,
+                possibility,
+                necessity,
+            });
+        }
+    }
+    Ok(Report {
+        family: "multivariate-normal",
+        origin: origin.name.clone(),
+        n: data.len() / size,
+        parameter_name: name,
+        parameter: questions.parameter,
+        labels: Some(Labels {
+            key: "columns",
+            one: "column",
+            all: names.to_vec(),
+        }),
+        precision: precision.as_ref().map(rows),
+        lambda: posterior.mean_statistic().unwrap_or_default().to_vec(),
+        nu: posterior.weight(),
+        alphas: questions.alphas.clone(),
+        cuts: cuts(&profiles, &questions.alphas).map_err(fail)?,
+        profiles,
+        answers,
+        log_consistency,
+        timings: Timings { reading, fitting },
+    })
+}
+
+/// Possibility and necessity of an event under a normal.
+fn measure(normal: &Normal, event: &Event) -> Result<(f64, f64), String> {
+    let (inside, outside) = if let Some(atoms) = event.as_conjunction(false) {
+        log_suprema(normal, &atoms)?
+    } else if let Some(atoms) = event.as_conjunction(true) {
+        let (outside, inside) = log_suprema(normal, &atoms)?;
+        (inside, outside)
+    } else {
+        return Err(
+            "conditions on different combinations may be joined by \"and\" alone or by \"or\" alone"
+                .to_owned(),
+        );
+    };
+    Ok((inside.exp(), 0.0 - outside.exp_m1()))
+}
+
+/// `log sup` over the points where every atom holds, and over those where one fails.
+fn log_suprema(normal: &Normal, atoms: &[Atom]) -> Result<(f64, f64), String> {
+    let text = |error: possibility::Error| error.to_string();
+    let image = |atoms: &[Atom]| -> possibility::Result<Normal> {
+        let mut matrix = Mat::zeros(atoms.len(), normal.dimension());
+        for (row, atom) in atoms.iter().enumerate() {
+            for &(column, coefficient) in &atom.linear {
+                matrix[(row, column)] = coefficient;
+            }
+        }
+        normal.affine_image(matrix.as_ref(), &vec![0.0; atoms.len()])
+    };
+    // the opposite of a conjunction is the union of the opposites
+    let mut outside = f64::NEG_INFINITY;
+    for atom in atoms {
+        let single = image(std::slice::from_ref(atom)).map_err(text)?;
+        let log = single
+            .log_possibility_of_complement(&atom.set)
+            .map_err(text)?;
+        outside = outside.max(log);
+    }
+    let sets: Vec<&RealSet> = atoms.iter().map(|atom| &atom.set).collect();
+    let boxes: usize = sets.iter().map(|set| set.parts().len()).product();
+    if boxes > MAX_BOXES {
+        return Err(format!(
+            "the event has {boxes} parts, at most {MAX_BOXES} are allowed"
+        ));
+    }
+    let joint = image(atoms).map_err(|_| {
+        "the linear combinations depend on each other; only independent ones may be joined"
+            .to_owned()
+    })?;
+    let mut inside = f64::NEG_INFINITY;
+    for sides in products(&sets) {
+        let log = joint
+            .log_possibility_of(&Region::Box(sides))
+            .map_err(text)?;
+        inside = inside.max(log);
+    }
+    Ok((inside, outside))
+}
+
+/// Every choice of one interval from each set.
+fn products(sets: &[&RealSet]) -> Vec<Vec<Interval>> {
+    sets.iter().fold(vec![vec![]], |chosen, set| {
+        chosen
+            .iter()
+            .flat_map(|sides: &Vec<Interval>| {
+                set.parts().iter().map(move |part| {
+                    let mut sides = sides.clone();
+                    sides.push(*part);
+                    sides
+                })
+            })
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(text: &str) -> Result<(f64, f64), String> {
+        // variances 1 and 4, correlation 0, modes 1 and -2
+        let normal = Normal::diagonal([1.0, -2.0], &[1.0, 0.25]).unwrap();
+        let names = ["a".to_owned(), "b".to_owned()];
+        let event = Event::parse(text, &Variables::vector(&["mean"], &names)).unwrap();
+        measure(&normal, &event)
+    }
+
+    #[test]
+    fn events_have_the_possibility_of_their_nearest_point() {
+        let half = |squared: f64| (-0.5 * squared).exp();
+        let cases = [
+            ("a > 0", 1.0, 1.0 - half(1.0)),
+            ("a > 3", half(4.0), 0.0),
+            ("mean[b] >= 0", half(1.0), 0.0),
+            // both at distance 1 and 1
+            ("a > 2 and b > 0", half(2.0), 0.0),
+            ("a < 2 and b < 0", 1.0, 1.0 - half(1.0)),
+            ("a > 2 or b > 2", half(1.0), 0.0),
+            ("not (a > 2 or b > 2)", 1.0, 1.0 - half(1.0)),
+            // a + b has mode -1 and variance 5
+            ("a + b > 4", half(5.0), 0.0),
+            ("a + b < 4", 1.0, 1.0 - half(5.0)),
+            ("2*a - b = 4", 1.0, 0.0),
+            // -1 from a + b = -1 and 3 from a - b = 3: both modes
+            ("a + b <= -1 and a - b <= 3", 1.0, 0.0),
+            ("a < 0 or a > 3", half(1.0), 0.0),
+            ("(a < 0 or a > 3) and b = -2", half(1.0), 0.0),
+            ("a > 1 and a < 0", 0.0, 0.0),
+        ];
+        for (text, possibility, necessity) in cases {
+            let (found, sure) = ask(text).unwrap();
+            assert!(
+                (found - possibility).abs() < 1e-12,
+                "{text}: {found} {possibility}"
+            );
+            assert!(
+                (sure - necessity).abs() < 1e-12,
+                "{text}: {sure} {necessity}"
+            );
+        }
+    }
+
+    #[test]
+    fn events_beyond_the_rules_are_refused() {
+        assert!(ask("a > 0 and (b > 0 or a + b > 1)").is_err());
+        assert!(
+            ask("a > 0 and b > 0 and a + b > 1")
+                .unwrap_err()
+                .contains("independent")
+        );
+    }
+}

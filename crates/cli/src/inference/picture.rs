@@ -1,0 +1,197 @@
+//! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode marked.
+
+use plotters::style::RGBColor;
+
+use super::posterior::Report;
+use super::{Profile, logistic};
+use crate::plot::{Figure, Panel, Stroke, palette};
+use crate::report::significant;
+use crate::user_error::UserError;
+
+/// Where a possibility function is too small to be seen.
+const INVISIBLE: f64 = 0.01;
+/// Where it is nearly 1.
+const NEARLY_ONE: f64 = 0.98;
+/// Points of a curve.
+const POINTS: u32 = 600;
+/// More panels than this cannot be read.
+const MAX_PANELS: usize = 36;
+/// Top of the vertical axis.
+const TOP: f64 = 1.06;
+
+fn check_count(count: usize, what: &str) -> Result<(), UserError> {
+    if count > MAX_PANELS {
+        return Err(UserError::new(format!(
+            "--plot: {count} {what} do not fit on a page, at most {MAX_PANELS} do"
+        )));
+    }
+    Ok(())
+}
+
+/// One panel for each coordinate.
+///
+/// # Errors
+/// Too many coordinates.
+pub fn posterior(report: &Report) -> anyhow::Result<Figure> {
+    check_count(report.profiles.len(), "coordinates")?;
+    let names = report.coordinate_names();
+    let mut panels = Vec::with_capacity(names.len());
+    for (i, (profile, name)) in report.profiles.iter().zip(&names).enumerate() {
+        let cuts: Vec<(f64, f64, f64)> = report
+            .alphas
+            .iter()
+            .zip(&report.cuts)
+            .map(|(&alpha, cut)| (alpha, cut[i].0, cut[i].1))
+            .collect();
+        panels.push(profile_panel(profile.as_ref(), name, &cuts)?);
+    }
+    Ok(arrange(panels, format!("{} posterior", report.family)))
+}
+
+fn arrange(mut panels: Vec<Panel>, title: String) -> Figure {
+    if panels.len() == 1 {
+        return Figure::single(panels.remove(0)).title(title);
+    }
+    let columns = (panels.len() as f64).sqrt().ceil() as usize;
+    Figure::grid(columns, panels).title(title)
+}
+
+/// The part of the line worth looking at, with a little air around it.
+fn shown_range(profile: &dyn Profile, smallest: f64) -> possibility::Result<std::ops::Range<f64>> {
+    let (outer, inner) = (
+        profile.cut(INVISIBLE.min(0.5 * smallest))?,
+        profile.cut(NEARLY_ONE)?,
+    );
+    let (mut lower, mut upper) = (outer.lower(), outer.upper());
+    // toward an infinite end the function rises to 1: go a bit beyond the place where it nearly is
+    if upper.is_infinite() {
+        upper = inner.lower() + 0.3 * (inner.lower() - lower).max(1e-9);
+    }
+    if lower.is_infinite() {
+        lower = inner.upper() - 0.3 * (upper - inner.upper()).max(1e-9);
+    }
+    let air = 0.04 * (upper - lower);
+    let air = if air > 0.0 {
+        air
+    } else {
+        0.5 * lower.abs().max(1.0)
+    };
+    Ok(lower - air..upper + air)
+}
+
+/// The curve over the range, inside the domain, with the special points on it.
+fn curve(
+    profile: &dyn Profile,
+    range: &std::ops::Range<f64>,
+    special: impl IntoIterator<Item = f64>,
+) -> Vec<(f64, f64)> {
+    let step = (range.end - range.start) / f64::from(POINTS);
+    let domain = profile.domain();
+    let mut places: Vec<f64> = (0..=POINTS)
+        .map(|i| range.start + step * f64::from(i))
+        .chain(special)
+        .chain([domain.lower(), domain.upper()])
+        .filter(|x| x.is_finite() && domain.contains(*x) && range.start <= *x && *x <= range.end)
+        .collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    places.into_iter().map(|x| (x, profile.value(x))).collect()
+}
+
+fn mode_label(mode: f64) -> String {
+    format!("mode {}", significant(mode))
+        .replace('-', "−")
+        .replace("inf", "∞")
+}
+
+/// A color mixed with white.
+fn tint(color: RGBColor, share: f64) -> RGBColor {
+    let mix = |channel: u8| (255.0 - share * (255.0 - f64::from(channel))).round() as u8;
+    RGBColor(mix(color.0), mix(color.1), mix(color.2))
+}
+
+fn profile_panel(
+    profile: &dyn Profile,
+    name: &str,
+    cuts: &[(f64, f64, f64)],
+) -> possibility::Result<Panel> {
+    let smallest = cuts.iter().map(|cut| cut.0).fold(1.0, f64::min);
+    let range = shown_range(profile, smallest)?;
+    let mut panel = Panel::new("", range.clone(), 0.0..TOP).labels(name, "possibility");
+    let mode = profile.mode();
+    let ends = cuts.iter().flat_map(|&(_, lower, upper)| [lower, upper]);
+    let points = curve(profile, &range, ends.chain(mode));
+    let mut ordered = cuts.to_vec();
+    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (i, &(alpha, lower, upper)) in ordered.iter().enumerate() {
+        // tints instead of transparency: the legend then shows the color of the picture
+        let share = (i + 1) as f64 / (ordered.len() + 1) as f64;
+        let color = tint(palette::BLUE, 0.1 + 0.5 * share);
+        let inside = points.iter().filter(|p| lower <= p.0 && p.0 <= upper);
+        let band = inside.map(|&(x, y)| (x, 0.0, y)).collect();
+        panel
+            .band(band, color, 1.0)
+            .labeled(format!("{}-cut", significant(alpha)));
+    }
+    panel.line(points, Stroke::solid(palette::BLUE));
+    if let Some(mode) = mode {
+        let label = mode_label(mode);
+        if range.start <= mode && mode <= range.end {
+            let drop = vec![(mode, 0.0), (mode, 1.0)];
+            panel.line(drop, Stroke::dashed(palette::VERMILION).width(1.4));
+            panel
+                .dots(vec![(mode, 1.0)], palette::VERMILION)
+                .labeled(label);
+        } else {
+            // an infinite mode has no place on the axis, only a name
+            panel.dots(vec![], palette::VERMILION).labeled(label);
+        }
+    }
+    Ok(panel)
+}
+
+/// One panel for each coefficient: the Laplace approximation and the band that holds the posterior.
+///
+/// # Errors
+/// Too many coefficients.
+pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
+    check_count(report.coefficients.len(), "coefficients")?;
+    let mut panels = Vec::with_capacity(report.coefficients.len());
+    let smallest = report.alphas.iter().copied().fold(1.0, f64::min);
+    for coefficient in &report.coefficients {
+        let [laplace, upper, lower] = &coefficient.views;
+        let tight = shown_range(laplace.profile.as_ref(), smallest)?;
+        let reach = 0.6 * (tight.end - tight.start);
+        let middle = 0.5 * (tight.end + tight.start);
+        let range = middle - reach..middle + reach;
+        let mode = laplace.profile.mode();
+        let draw = |profile: &dyn Profile| curve(profile, &range, mode);
+        let (above, below) = (draw(upper.profile.as_ref()), draw(lower.profile.as_ref()));
+        let mut panel =
+            Panel::new("", range.clone(), 0.0..TOP).labels(&coefficient.name, "possibility");
+        let band = above.iter().zip(&below).map(|(a, b)| (a.0, b.1, a.1));
+        panel
+            .band(band.collect(), palette::SKY, 0.25)
+            .labeled("holds the posterior");
+        panel
+            .line(above, Stroke::dashed(palette::ORANGE))
+            .labeled("upper");
+        panel
+            .line(below, Stroke::dotted(palette::GREEN).width(2.4))
+            .labeled("lower");
+        panel
+            .line(draw(laplace.profile.as_ref()), Stroke::solid(palette::BLUE))
+            .labeled("Laplace");
+        for &(alpha, lower, upper) in &laplace.cuts(&report.alphas) {
+            let ends = vec![(lower, alpha), (upper, alpha)];
+            panel.line(ends, Stroke::solid(palette::BLUE).width(1.0));
+        }
+        if let Some(mode) = mode {
+            panel
+                .dots(vec![(mode, 1.0)], palette::VERMILION)
+                .labeled(mode_label(mode));
+        }
+        panels.push(panel);
+    }
+    Ok(arrange(panels, "logistic posterior".to_owned()))
+}

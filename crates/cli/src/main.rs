@@ -1,0 +1,90 @@
+//! `maxitive`: arguments in, exit code out.
+//!
+//! Standard output carries results that can be piped; advice and errors go to standard error. The exit
+//! code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
+
+mod commands;
+mod data;
+mod event;
+mod figures;
+mod inference;
+mod plot;
+mod report;
+mod user_error;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::user_error::UserError;
+
+/// Possibilistic inference: what the data leave possible, and what they make necessary.
+#[derive(Debug, Parser)]
+#[command(
+    name = "maxitive",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+#[command(after_long_help = "\
+Examples:
+  maxitive infer bernoulli trials.csv --column success --event 'p > 0.5'
+  maxitive infer logistic patients.csv --target cured --json
+  maxitive figures pictures
+
+Every command explains itself: maxitive infer poisson --help")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Infer(commands::infer::InferArgs),
+    Figures(commands::figures::FiguresArgs),
+    Completions(commands::completions::CompletionsArgs),
+    Man(commands::man::ManArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Infer(args) => commands::infer::execute(args),
+        Command::Figures(args) => commands::figures::execute(args),
+        Command::Completions(args) => commands::completions::execute(args),
+        Command::Man(args) => commands::man::execute(args),
+    };
+    result.unwrap_or_else(|error| {
+        if is_broken_pipe(&error) {
+            // the reader of our output has seen enough
+            return ExitCode::SUCCESS;
+        }
+        // nothing is left to do if even standard error is closed
+        let _ = writeln!(io::stderr(), "error: {error:#}");
+        if error.chain().any(|cause| cause.is::<UserError>()) {
+            ExitCode::from(2)
+        } else {
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

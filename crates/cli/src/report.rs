@@ -1,0 +1,162 @@
+//! Results for people, as aligned text, and for programs, as JSON.
+
+use serde_json::Value;
+
+/// How to read a result, printed below every table.
+pub const READING: &str = "\
+Possibility says how well an event agrees with data and prior (1: fully, 0: ruled out); necessity says how \
+certain\nit is (1 minus the possibility of its opposite). An alpha-cut holds every value of possibility at \
+least alpha.";
+
+/// A number in JSON; what JSON cannot write is one of the strings `"inf"`, `"-inf"`, `"nan"`.
+pub fn number(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or_else(
+        || {
+            let name = if value.is_nan() {
+                "nan"
+            } else if value > 0.0 {
+                "inf"
+            } else {
+                "-inf"
+            };
+            Value::from(name)
+        },
+        Value::Number,
+    )
+}
+
+/// A number or, where there is none, `null`.
+pub fn optional(value: Option<f64>) -> Value {
+    value.map_or(Value::Null, number)
+}
+
+/// A number to six significant digits, trailing zeros dropped.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        // no sign on a zero
+        return if value == 0.0 {
+            "0".to_owned()
+        } else {
+            value.to_string()
+        };
+    }
+    let scientific = format!("{value:.5e}");
+    let (mantissa, exponent) = scientific
+        .split_once('e')
+        .expect("the scientific format has an exponent");
+    let exponent: i32 = exponent.parse().expect("the exponent is an integer");
+    let trim = |text: &str| -> String {
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text.to_owned()
+        }
+    };
+    if (-5..6).contains(&exponent) {
+        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+        trim(&format!("{value:.decimals$}"))
+    } else {
+        format!("{}e{exponent}", trim(mantissa))
+    }
+}
+
+/// A closed interval to six significant digits.
+pub fn interval(lower: f64, upper: f64) -> String {
+    format!("[{}, {}]", significant(lower), significant(upper))
+}
+
+/// Text in columns: the first is flush left, the others flush right.
+#[derive(Debug, Default)]
+pub struct TextTable {
+    rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    /// A table with this header.
+    pub fn new<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Self {
+        let mut table = Self::default();
+        table.row(header);
+        table
+    }
+
+    /// Adds a row.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The lines, each with its line end.
+    pub fn render(&self) -> String {
+        let width = |text: &str| text.chars().count();
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns)
+            .map(|i| {
+                let cells = self.rows.iter().filter_map(|row| row.get(i));
+                cells.map(|cell| width(cell)).max().unwrap_or(0)
+            })
+            .collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (i, cell) in row.iter().enumerate() {
+                let blanks = " ".repeat(widths[i] - width(cell));
+                if i == 0 {
+                    line.push_str(cell);
+                    line.push_str(&blanks);
+                } else {
+                    line.push_str("  ");
+                    line.push_str(&blanks);
+                    line.push_str(cell);
+                }
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_significant_digits() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (1.0, "1"),
+            (0.1 + 0.2, "0.3"),
+            (-1234.5678, "-1234.57"),
+            (999_999.5, "1e6"),
+            (123_456.7, "123457"),
+            (0.000_012_345_678, "0.0000123457"),
+            (0.000_123_456_78, "0.000123457"),
+            (1e-300, "1e-300"),
+            (0.000_001_234_567, "1.23457e-6"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text, "{value:e}");
+        }
+    }
+
+    #[test]
+    fn json_numbers_that_are_not_finite_are_strings() {
+        assert_eq!(number(f64::INFINITY), Value::from("inf"));
+        assert_eq!(number(f64::NEG_INFINITY), Value::from("-inf"));
+        assert_eq!(number(0.1).to_string(), "0.1");
+        assert_eq!(optional(None), Value::Null);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = TextTable::new(["event", "possibility"]);
+        table.row(["θ > 1", "0.5"]);
+        table.row(["x"]);
+        assert_eq!(
+            table.render(),
+            "event  possibility\nθ > 1          0.5\nx\n"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! Help, version, figures, completions and manual pages.
+
+use crate::common::Place;
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let place = Place::new();
+    let commands: [&[&str]; 13] = [
+        &[],
+        &["infer"],
+        &["infer", "bernoulli"],
+        &["infer", "categorical"],
+        &["infer", "poisson"],
+        &["infer", "exponential"],
+        &["infer", "gamma"],
+        &["infer", "normal"],
+        &["infer", "multivariate-normal"],
+        &["infer", "logistic"],
+        &["figures"],
+        &["completions"],
+        &["man"],
+    ];
+    for command in commands {
+        let mut arguments = command.to_vec();
+        arguments.push("--help");
+        let outcome = place.run(&arguments);
+        assert_eq!(outcome.code, Some(0), "{command:?}: {}", outcome.stderr);
+        let example = format!("maxitive {}", command.join(" "));
+        let (_, examples) = outcome.stdout.split_once("Examples:\n").expect("examples");
+        assert!(examples.contains(example.trim()), "{command:?}: {examples}");
+    }
+    let outcome = place.run(&["--version"]);
+    assert_eq!(
+        outcome.stdout,
+        format!("maxitive {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn an_unknown_command_is_a_mistake() {
+    let outcome = Place::new().run(&["infre"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("infer"), "{}", outcome.stderr);
+}
+
+#[test]
+fn figures_are_written_into_a_new_folder() {
+    let place = Place::new();
+    let outcome = place.run(&["figures", "new/pictures"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let written: Vec<&str> = outcome.stdout.lines().collect();
+    assert!(written.len() >= 2);
+    for line in &written {
+        let bytes = std::fs::read(place.path(line)).unwrap();
+        assert!(bytes.len() > 10_000, "{line} has {} bytes", bytes.len());
+        if line.ends_with(".png") {
+            assert!(bytes.starts_with(b"\x89PNG"));
+        } else {
+            let svg = String::from_utf8(bytes).unwrap();
+            assert!(svg.starts_with("<svg") && svg.contains("<text") && !svg.contains("NaN"));
+        }
+    }
+    let found = std::fs::read_dir(place.path("new/pictures"))
+        .unwrap()
+        .count();
+    assert_eq!(found, written.len(), "no temporary file is left");
+    assert!(written.contains(&"new/pictures/families.svg"));
+}
+
+#[test]
+fn figures_do_not_replace_a_file_by_a_folder() {
+    let place = Place::new().with("taken", "precious");
+    let outcome = place.run(&["figures", "taken"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("taken: is a file, not a folder"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stdout, "");
+    assert_eq!(
+        std::fs::read_to_string(place.path("taken")).unwrap(),
+        "precious"
+    );
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let outcome = place.run(&["completions", shell]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        assert!(outcome.stdout.contains("multivariate-normal"), "{shell}");
+    }
+    assert_eq!(place.run(&["completions", "tcsh"]).code, Some(2));
+}
+
+#[test]
+fn manual_pages_cover_every_command() {
+    let place = Place::new();
+    let outcome = place.run(&["man"]);
+    assert!(
+        outcome.stdout.contains(".TH maxitive"),
+        "{}",
+        outcome.stdout
+    );
+    assert_eq!(place.run(&["man", "pages"]).code, Some(0));
+    let pages = place.path("pages");
+    for name in [
+        "maxitive.1",
+        "maxitive-infer.1",
+        "maxitive-infer-logistic.1",
+        "maxitive-figures.1",
+    ] {
+        let page = std::fs::read_to_string(pages.join(name)).unwrap();
+        assert!(
+            page.contains(".SH NAME") && page.contains("Examples"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn standard_input_is_read_too() {
+    use std::io::Write;
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_maxitive"))
+        .args(["infer", "poisson", "-", "--json"])
+        .current_dir(Place::new().folder().parent().unwrap())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"k\n1\n3\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::common::assert_close(&report["mode"], 2.0);
+}

@@ -1,0 +1,8 @@
+//! The built binary, run as a person would.
+
+#![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
+
+mod commands;
+mod common;
+mod infer;
+mod mistakes;

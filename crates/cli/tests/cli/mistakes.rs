@@ -1,0 +1,361 @@
+//! Every mistake ends with exit code 2, a message that names file, place and rule, and nothing written.
+
+use crate::common::Place;
+
+/// Runs `infer` with a plot on a file and expects a refusal with these words.
+#[track_caller]
+fn refuse(data: impl AsRef<[u8]>, arguments: &[&str], words: &[&str]) {
+    let place = Place::new().with("data.csv", data);
+    refuse_in(&place, arguments, words);
+}
+
+#[track_caller]
+fn refuse_in(place: &Place, arguments: &[&str], words: &[&str]) {
+    let before = place.files();
+    let mut all = vec!["infer"];
+    all.extend(arguments);
+    all.extend(["--plot", "out.svg"]);
+    let outcome = place.run(&all);
+    assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+    assert_eq!(outcome.stdout, "", "{arguments:?}");
+    assert!(outcome.stderr.starts_with("error: "), "{}", outcome.stderr);
+    for word in words {
+        assert!(
+            outcome.stderr.contains(word),
+            "{word:?} in {}",
+            outcome.stderr
+        );
+    }
+    assert_eq!(place.files(), before, "nothing is written");
+}
+
+#[test]
+fn missing_and_malformed_values_name_line_and_column() {
+    for word in ["", "NA", "NaN", "null", "?"] {
+        refuse(
+            format!("# head\nx,y\n1,1\n2,{word}\n"),
+            &["normal", "data.csv", "--column", "y", "--variance", "1"],
+            &["data.csv: line 4, column \"y\": missing value"],
+        );
+    }
+    refuse(
+        "x\n1\n\n2,5\n",
+        &["poisson", "data.csv"],
+        &["data.csv: line 4: the row has 2 fields, but the header has 1"],
+    );
+    refuse(
+        "x\n1\none\n",
+        &["poisson", "data.csv"],
+        &["data.csv: line 3, column \"x\": \"one\" is not a number"],
+    );
+    refuse(
+        "x\n1\ninf\n",
+        &["normal", "data.csv", "--variance", "1"],
+        &["data.csv: line 3, column \"x\": inf is not a finite number"],
+    );
+    refuse(
+        b"x\n1\n\xff\n",
+        &["poisson", "data.csv"],
+        &["data.csv: line 3, column \"x\": the text is not UTF-8"],
+    );
+}
+
+#[test]
+fn malformed_files_are_refused() {
+    refuse(
+        "",
+        &["poisson", "data.csv"],
+        &["data.csv: the file is empty"],
+    );
+    refuse(
+        "# nothing\n",
+        &["poisson", "data.csv"],
+        &["data.csv: the file is empty"],
+    );
+    refuse(
+        "x\n",
+        &["poisson", "data.csv"],
+        &["data.csv: there is a header but no row"],
+    );
+    refuse(
+        "x,x\n1,2\n",
+        &["poisson", "data.csv", "--column", "x"],
+        &["line 1: the header names the column \"x\" twice"],
+    );
+    refuse(
+        "count,size\n1,2\n",
+        &["poisson", "data.csv", "--column", "cuont"],
+        &[
+            "unknown column \"cuont\"",
+            "did you mean \"count\"?",
+            "\"size\"",
+        ],
+    );
+    refuse(
+        "a,b\n1,2\n",
+        &["poisson", "data.csv"],
+        &["choose a column with --column", "\"a\", \"b\""],
+    );
+    refuse(
+        "x\n1\n",
+        &["poisson", "nowhere.csv"],
+        &["nowhere.csv: there is no such file"],
+    );
+    refuse("x\n1\n", &["poisson", "."], &[".: is a folder, not a file"]);
+}
+
+#[test]
+fn data_of_another_family_are_refused() {
+    let column = "data.csv: line 3, column \"x\": ";
+    refuse(
+        "x\n1\n2\n",
+        &["bernoulli", "data.csv"],
+        &[column, "2 is not allowed", "0 or 1"],
+    );
+    refuse(
+        "x\n1\nmaybe\n",
+        &["bernoulli", "data.csv"],
+        &[column, "maybe is not allowed", "0 or 1"],
+    );
+    refuse(
+        "x\n1\n-1\n",
+        &["poisson", "data.csv"],
+        &[column, "-1 is not allowed for poisson", "count"],
+    );
+    refuse(
+        "x\n1\n1.5\n",
+        &["poisson", "data.csv"],
+        &[column, "1.5 is not allowed for poisson"],
+    );
+    refuse(
+        "x\n1\n-0.1\n",
+        &["exponential", "data.csv"],
+        &[column, "-0.1 is not allowed for exponential"],
+    );
+    refuse(
+        "x\n1\n-0.1\n",
+        &["gamma", "data.csv", "--shape", "2"],
+        &[column, "-0.1 is not allowed for gamma"],
+    );
+    refuse(
+        "x\n0\n0\n",
+        &["exponential", "data.csv"],
+        &["data.csv, column \"x\": "],
+    );
+    refuse(
+        "x\na\nc\n",
+        &["categorical", "data.csv", "--classes", "a,b"],
+        &[column, "unknown class \"c\"", "\"a\", \"b\""],
+    );
+    refuse(
+        "x\na\na\n",
+        &["categorical", "data.csv"],
+        &["the only class is \"a\"", "--classes"],
+    );
+}
+
+#[test]
+fn logistic_data_are_checked() {
+    let fit = |rest: &[&'static str]| {
+        let mut arguments = vec!["logistic", "data.csv", "--target", "y"];
+        arguments.extend(rest);
+        arguments
+    };
+    refuse(
+        "a,y\n1,1\n2,2\n",
+        &fit(&[]),
+        &["data.csv: line 3, column \"y\": 2 is not allowed"],
+    );
+    refuse(
+        "a,y\n1,1\nNaN,0\n",
+        &fit(&[]),
+        &["data.csv: line 3, column \"a\": missing value"],
+    );
+    refuse("a,z\n1,1\n", &fit(&[]), &["unknown column \"y\""]);
+    refuse(
+        "a,y\n1,1\n",
+        &fit(&["--covariates", "a,a"]),
+        &["column \"a\" is asked for twice"],
+    );
+    refuse(
+        "a,y\n1,1\n",
+        &fit(&["--covariates", "y"]),
+        &["\"y\" is the target"],
+    );
+    refuse("y\n1\n", &fit(&["--no-intercept"]), &["--no-intercept"]);
+    // a singular prior
+    refuse(
+        "a,y\n1,1\n",
+        &fit(&["--prior-precision", "0"]),
+        &["--prior-precision", "0"],
+    );
+    refuse(
+        "a,y\n1,1\n",
+        &fit(&["--prior-precision", "-1"]),
+        &["--prior-precision", "-1"],
+    );
+    refuse(
+        "a,y\n1,1\n",
+        &fit(&["--event", "a + coefficient > 0"]),
+        &["one coefficient"],
+    );
+}
+
+#[test]
+fn covariances_are_checked() {
+    let check = |covariance: &str, words: &[&str]| {
+        let place = Place::new()
+            .with("data.csv", "a,b\n1,2\n3,4\n")
+            .with("cov.csv", covariance);
+        let arguments = [
+            "multivariate-normal",
+            "data.csv",
+            "--columns",
+            "a,b",
+            "--covariance",
+            "cov.csv",
+        ];
+        refuse_in(&place, &arguments, words);
+    };
+    check("a,b\n1,2\n2,4\n", &["cov.csv: ", "positive definite"]);
+    check("a,b\n1,0.5\n0.2,1\n", &["cov.csv: ", "not symmetric"]);
+    check(
+        "a,b\n1,0\n",
+        &["cov.csv: a covariance has as many rows as columns, found 1 rows and 2 columns"],
+    );
+    check("a,c\n1,0\n0,1\n", &["cov.csv: unknown column \"b\""]);
+    check(
+        "a,b\n1,x\n0,1\n",
+        &["cov.csv: line 2, column \"b\": \"x\" is not a number"],
+    );
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let data = "x\n1\n0\n";
+    let bernoulli = |rest: &[&'static str]| {
+        let mut arguments = vec!["bernoulli", "data.csv"];
+        arguments.extend(rest);
+        arguments
+    };
+    for alpha in ["0", "1.5", "-0.1", "nan", "x"] {
+        let place = Place::new().with("data.csv", data);
+        refuse_in(
+            &place,
+            &["bernoulli", "data.csv", "--alpha", alpha],
+            &["--alpha"],
+        );
+    }
+    refuse(
+        data,
+        &bernoulli(&["--prior-mean", "0.5"]),
+        &["--prior-weight"],
+    );
+    refuse(
+        data,
+        &bernoulli(&["--prior-weight", "1"]),
+        &["--prior-mean"],
+    );
+    refuse(
+        data,
+        &bernoulli(&["--prior-mean", "1.5", "--prior-weight", "1"]),
+        &["--prior-mean", "1.5"],
+    );
+    refuse(
+        data,
+        &bernoulli(&["--prior-mean", "0.5", "--prior-weight", "-1"]),
+        &["--prior-weight", "-1"],
+    );
+    refuse(
+        data,
+        &bernoulli(&["--prior-mean", "0.5,0.5", "--prior-weight", "1"]),
+        &["--prior-mean", "one number"],
+    );
+    refuse(
+        data,
+        &["gamma", "data.csv", "--shape", "0"],
+        &["--shape", "0"],
+    );
+    refuse(
+        data,
+        &["normal", "data.csv", "--variance", "-2"],
+        &["--variance", "-2"],
+    );
+    refuse(
+        "x\na\nb\n",
+        &[
+            "categorical",
+            "data.csv",
+            "--prior-mean",
+            "0.5,0.6",
+            "--prior-weight",
+            "1",
+        ],
+        &["--prior-mean", "add up to 1.1"],
+    );
+    refuse(
+        "x\na\nb\n",
+        &[
+            "categorical",
+            "data.csv",
+            "--prior-mean",
+            "1",
+            "--prior-weight",
+            "1",
+        ],
+        &["--prior-mean", "2 numbers are expected"],
+    );
+    refuse(
+        "x\na\nb\n",
+        &["categorical", "data.csv", "--classes", "a,b,a"],
+        &["\"a\" is named twice"],
+    );
+}
+
+#[test]
+fn mistakes_in_events_show_the_place() {
+    refuse(
+        "x\n1\n",
+        &["poisson", "data.csv", "--event", "rate >"],
+        &[
+            "event \"rate >\": expected a number or a variable",
+            "\n  rate >\n        ^",
+        ],
+    );
+    refuse(
+        "x\n1\n",
+        &["poisson", "data.csv", "--event", "p > 1"],
+        &["unknown variable \"p\"", "\"rate\""],
+    );
+    refuse(
+        "x\na\nb\nc\n",
+        &["categorical", "data.csv", "--event", "a > 0.1 and b > 0.1"],
+        &["about one class", "\"a\", \"b\""],
+    );
+    refuse(
+        "x\na\nb\n",
+        &["categorical", "data.csv", "--event", "p[d] > 0.1"],
+        &["unknown label \"d\""],
+    );
+}
+
+#[test]
+fn a_plot_needs_a_known_format_and_a_folder() {
+    let place = Place::new().with("data.csv", "x\n1\n");
+    let outcome = place.run(&["infer", "poisson", "data.csv", "--plot", "out.pdf"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains(".svg or .png"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = place.run(&["infer", "poisson", "data.csv", "--plot", "none/out.svg"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("there is no folder none"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(outcome.stdout, "");
+    assert_eq!(place.files(), ["data.csv"]);
+}

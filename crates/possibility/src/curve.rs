@@ -1,0 +1,744 @@
+//! Real functions of one variable that can be bounded over whole intervals: the inputs of the certified
+//! search. A curve is usually a log possibility, a log prior, or minus a loss.
+//!
+//! Three ways to get one:
+//! - write the formula once for every [`Scalar`] ([`Formula`]) and wrap it in [`Smooth`];
+//! - give a closure with a Lipschitz constant ([`Lipschitz`]);
+//! - combine curves: [`Sum`], [`Scaled`].
+//!
+//! On an unbounded domain a curve must also say how it behaves far out ([`Tail`]), because no number of
+//! evaluations can tell.
+
+use crate::arithmetic::{Jet, Range, Scalar};
+use crate::error::{Error, Result, check};
+use crate::set::Interval;
+
+/// Orders kept by [`Curve::series`].
+pub const SERIES_ORDER: usize = 9;
+
+/// Which infinite end of the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// `x → -∞`.
+    Left,
+    /// `x → +∞`.
+    Right,
+}
+
+impl End {
+    /// `-1` or `+1`.
+    pub fn sign(self) -> f64 {
+        match self {
+            Self::Left => -1.0,
+            Self::Right => 1.0,
+        }
+    }
+}
+
+/// Behavior beyond a point: `quadratic x² + linear x + constant + r(x)` with `r` and its slope enclosed.
+///
+/// The remainder should shrink to a point as the starting point moves out, or go to infinity with a
+/// slope of one sign.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// Coefficient of `x²`.
+    pub quadratic: f64,
+    /// Coefficient of `x`.
+    pub linear: f64,
+    /// Constant term.
+    pub constant: f64,
+    /// Encloses `r(x)` for every `x` beyond the starting point.
+    pub remainder: Range,
+    /// Encloses `r'(x)` for every `x` beyond the starting point.
+    pub remainder_slope: Range,
+}
+
+impl Tail {
+    /// A tail that is exactly a polynomial of degree two.
+    pub fn polynomial(quadratic: f64, linear: f64, constant: f64) -> Self {
+        let zero = Range::point(0.0);
+        Self {
+            quadratic,
+            linear,
+            constant,
+            remainder: zero,
+            remainder_slope: zero,
+        }
+    }
+
+    /// Encloses the slope beyond `from`.
+    pub fn slope(&self, end: End, from: f64) -> Range {
+        let q = 2.0 * self.quadratic;
+        let reach = match end {
+            End::Left => Range::new(f64::NEG_INFINITY, from),
+            End::Right => Range::new(from, f64::INFINITY),
+        };
+        let polynomial = if q == 0.0 {
+            Range::point(0.0)
+        } else {
+            Range::point(q) * reach
+        };
+        polynomial + Range::point(self.linear) + self.remainder_slope
+    }
+
+    /// Encloses the limit at infinity if the polynomial part is constant.
+    pub fn limit(&self) -> Option<Range> {
+        (self.quadratic == 0.0 && self.linear == 0.0)
+            .then(|| Range::point(self.constant) + self.remainder)
+    }
+
+    fn combine(&self, other: &Self) -> Self {
+        Self {
+            quadratic: self.quadratic + other.quadratic,
+            linear: self.linear + other.linear,
+            constant: self.constant + other.constant,
+            remainder: self.remainder + other.remainder,
+            remainder_slope: self.remainder_slope + other.remainder_slope,
+        }
+    }
+
+    fn scale(&self, factor: f64) -> Self {
+        Self {
+            quadratic: factor * self.quadratic,
+            linear: factor * self.linear,
+            constant: factor * self.constant,
+            remainder: self.remainder.scale(factor),
+            remainder_slope: self.remainder_slope.scale(factor),
+        }
+    }
+}
+
+/// A function on an interval of the line that can be enclosed over cells.
+pub trait Curve {
+    /// Where the function lives; outside it is `-∞`.
+    fn domain(&self) -> Interval {
+        Interval::REAL_LINE
+    }
+
+    /// Value at `x`.
+    fn value(&self, x: f64) -> f64;
+
+    /// Value, slope and half the curvature at `x` as plain numbers; NaN where unknown.
+    fn jet(&self, x: f64) -> Jet<f64, 3>;
+
+    /// Encloses value, slope and half the curvature over a bounded cell.
+    fn enclose(&self, cell: Range) -> Jet<Range, 3>;
+
+    /// Encloses the Taylor coefficients over a bounded cell to high order, where the curve has them.
+    fn series(&self, _cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        None
+    }
+
+    /// Behavior at the infinite end beyond `from`; `None` if the curve does not know.
+    fn tail(&self, _end: End, _from: f64) -> Option<Tail> {
+        None
+    }
+}
+
+/// The methods of [`Curve`] for a pointer to a curve.
+macro_rules! curve_of_pointer {
+    () => {
+        fn domain(&self) -> Interval {
+            (**self).domain()
+        }
+        fn value(&self, x: f64) -> f64 {
+            (**self).value(x)
+        }
+        fn jet(&self, x: f64) -> Jet<f64, 3> {
+            (**self).jet(x)
+        }
+        fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+            (**self).enclose(cell)
+        }
+        fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+            (**self).series(cell)
+        }
+        fn tail(&self, end: End, from: f64) -> Option<Tail> {
+            (**self).tail(end, from)
+        }
+    };
+}
+
+impl<C: Curve + ?Sized> Curve for &C {
+    curve_of_pointer!();
+}
+
+impl<C: Curve + ?Sized> Curve for Box<C> {
+    curve_of_pointer!();
+}
+
+/// A formula written once for every kind of number.
+///
+/// ```
+/// use possibility::arithmetic::Scalar;
+/// use possibility::curve::{Curve, Formula, Smooth};
+///
+/// /// `-x⁴`
+/// struct Quartic;
+/// impl Formula for Quartic {
+///     fn evaluate<S: Scalar>(&self, x: S) -> S {
+///         -x.square().square()
+///     }
+/// }
+/// let curve = Smooth(Quartic);
+/// assert_eq!(curve.value(2.0), -16.0);
+/// assert_eq!(curve.jet(2.0).slope(), -32.0);
+/// ```
+pub trait Formula {
+    /// The value at `x`, whatever kind of number `x` is.
+    fn evaluate<S: Scalar>(&self, x: S) -> S;
+
+    /// Where the formula holds, see [`Curve::domain`].
+    fn holds_on(&self) -> Interval {
+        Interval::REAL_LINE
+    }
+
+    /// Behavior beyond `from`, see [`Curve::tail`].
+    fn far_out(&self, _end: End, _from: f64) -> Option<Tail> {
+        None
+    }
+}
+
+/// The methods of [`Curve`] for a type that is, or holds, a [`Formula`].
+macro_rules! curve_of_formula {
+    ($($field:tt)?) => {
+        fn domain(&self) -> Interval {
+            self$(.$field)?.holds_on()
+        }
+        fn value(&self, x: f64) -> f64 {
+            self$(.$field)?.evaluate(x)
+        }
+        fn jet(&self, x: f64) -> Jet<f64, 3> {
+            self$(.$field)?.evaluate(Jet::variable(x))
+        }
+        fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+            self$(.$field)?.evaluate(Jet::variable(cell))
+        }
+        fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+            Some(self$(.$field)?.evaluate(Jet::variable(cell)))
+        }
+        fn tail(&self, end: End, from: f64) -> Option<Tail> {
+            self$(.$field)?.far_out(end, from)
+        }
+    };
+}
+
+/// A [`Formula`] as a [`Curve`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Smooth<F>(pub F);
+
+impl<F: Formula> Curve for Smooth<F> {
+    curve_of_formula!(0);
+}
+
+/// `-precision/2 (x - center)² + offset`: the log of a normal possibility function, or a quadratic penalty.
+///
+/// ```
+/// use possibility::curve::{Curve, Parabola};
+/// let prior = Parabola::new(1.0, 4.0)?;
+/// assert_eq!(prior.value(2.0), -2.0);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parabola {
+    center: f64,
+    precision: f64,
+}
+
+impl Parabola {
+    /// The parabola with peak 0 at `center` and curvature `-precision`; precision 0 is the constant 0.
+    ///
+    /// # Errors
+    /// `center` is not finite, or `precision` not in `[0, ∞)`.
+    pub fn new(center: f64, precision: f64) -> Result<Self> {
+        check("center", center, "finite numbers", f64::is_finite)?;
+        check("precision", precision, "[0, inf)", |p| {
+            p >= 0.0 && p.is_finite()
+        })?;
+        Ok(Self { center, precision })
+    }
+
+    /// The peak.
+    pub fn center(&self) -> f64 {
+        self.center
+    }
+
+    /// Minus the curvature.
+    pub fn precision(&self) -> f64 {
+        self.precision
+    }
+}
+
+impl Formula for Parabola {
+    fn evaluate<S: Scalar>(&self, x: S) -> S {
+        x.shift(-self.center).square().scale(-0.5 * self.precision)
+    }
+
+    fn far_out(&self, _end: End, _from: f64) -> Option<Tail> {
+        let p = self.precision;
+        Some(Tail::polynomial(
+            -0.5 * p,
+            p * self.center,
+            -0.5 * p * self.center * self.center,
+        ))
+    }
+}
+
+impl Curve for Parabola {
+    curve_of_formula!();
+}
+
+/// `log σ(±x)`: the log likelihood of one Bernoulli observation with log-odds `x`. Paper: Appendix E.3.
+///
+/// ```
+/// use possibility::curve::{Curve, LogSigmoid};
+/// let observed_no = LogSigmoid::new(-1.0)?;
+/// assert!((observed_no.value(0.0) - 0.5f64.ln()).abs() < 1e-15);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LogSigmoid {
+    factor: f64,
+}
+
+impl LogSigmoid {
+    /// `x ↦ log σ(factor · x)`, the factor being label times covariate.
+    ///
+    /// # Errors
+    /// `factor` is not finite.
+    pub fn new(factor: f64) -> Result<Self> {
+        check("factor", factor, "finite numbers", f64::is_finite)?;
+        Ok(Self { factor })
+    }
+}
+
+impl Formula for LogSigmoid {
+    fn evaluate<S: Scalar>(&self, x: S) -> S {
+        -x.scale(-self.factor).softplus()
+    }
+
+    fn far_out(&self, end: End, from: f64) -> Option<Tail> {
+        if self.factor == 0.0 {
+            return Some(Tail::polynomial(0.0, 0.0, -std::f64::consts::LN_2));
+        }
+        // beyond `from` the argument |factor x| is at least `reach` where it has the sign of the end
+        let rises = self.factor * end.sign() > 0.0;
+        let reach = if from * end.sign() > 0.0 {
+            (self.factor * from).abs()
+        } else {
+            return None;
+        };
+        let rest = Range::point(-reach).softplus().upper;
+        let slope = (Range::point(-reach).sigmoid() * Range::point(self.factor.abs())).upper;
+        // toward the rising end the value is -softplus(-|z|); toward the other it is z - softplus(-|z|)
+        let linear = if rises { 0.0 } else { self.factor };
+        let remainder = Range::new(-rest, 0.0);
+        let toward = end.sign();
+        let remainder_slope = if toward > 0.0 {
+            Range::new(0.0, slope)
+        } else {
+            Range::new(-slope, 0.0)
+        };
+        Some(Tail {
+            quadratic: 0.0,
+            linear,
+            constant: 0.0,
+            remainder,
+            remainder_slope,
+        })
+    }
+}
+
+impl Curve for LogSigmoid {
+    curve_of_formula!();
+}
+
+/// A closure with a Lipschitz constant on a bounded interval: `|f(x) - f(y)| ≤ L |x - y|`.
+///
+/// The search converges slowly on such a curve (its cost grows like the inverse tolerance where the
+/// function is flat), because nothing is known about its slope.
+///
+/// ```
+/// use possibility::curve::{Curve, Lipschitz};
+/// use possibility::set::Interval;
+/// let tent = Lipschitz::new(|x: f64| -x.abs(), 1.0, Interval::closed(-2.0, 2.0)?)?;
+/// assert_eq!(tent.value(-1.5), -1.5);
+/// assert_eq!(tent.value(3.0), f64::NEG_INFINITY);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Lipschitz<F> {
+    function: F,
+    constant: f64,
+    domain: Interval,
+}
+
+impl<F: Fn(f64) -> f64> Lipschitz<F> {
+    /// Wraps `function`, whose Lipschitz constant on `domain` is at most `constant`.
+    ///
+    /// # Errors
+    /// `constant` is not in `[0, ∞)`, or the domain is unbounded.
+    pub fn new(function: F, constant: f64, domain: Interval) -> Result<Self> {
+        check("Lipschitz constant", constant, "[0, inf)", |c| {
+            c >= 0.0 && c.is_finite()
+        })?;
+        check(
+            "domain width",
+            domain.width(),
+            "a bounded interval",
+            f64::is_finite,
+        )?;
+        Ok(Self {
+            function,
+            constant,
+            domain,
+        })
+    }
+}
+
+impl<F: Fn(f64) -> f64> Curve for Lipschitz<F> {
+    fn domain(&self) -> Interval {
+        self.domain
+    }
+
+    fn value(&self, x: f64) -> f64 {
+        if self.domain.contains(x) {
+            (self.function)(x)
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        Jet {
+            coefficients: [self.value(x), f64::NAN, f64::NAN],
+        }
+    }
+
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        let middle = self.domain.clamp(cell.middle());
+        let radius = (cell.upper - middle).max(middle - cell.lower).next_up();
+        let value = Range::around((self.function)(middle), (self.constant * radius).next_up());
+        let slope = Range::new(-self.constant, self.constant);
+        Jet {
+            coefficients: [value, slope, Range::ALL],
+        }
+    }
+}
+
+/// The sum of curves, on the common part of their domains.
+pub struct Sum<'a> {
+    parts: Vec<Box<dyn Curve + 'a>>,
+    domain: Interval,
+}
+
+impl std::fmt::Debug for Sum<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sum")
+            .field("parts", &self.parts.len())
+            .field("domain", &self.domain)
+            .finish()
+    }
+}
+
+impl<'a> Sum<'a> {
+    /// Adds the parts; no part is the constant 0.
+    ///
+    /// # Errors
+    /// The domains have no common point.
+    pub fn new(parts: Vec<Box<dyn Curve + 'a>>) -> Result<Self> {
+        let mut domain = Interval::REAL_LINE;
+        for part in &parts {
+            domain = domain.intersection(&part.domain()).ok_or(Error::Empty {
+                name: "common domain of the curves",
+            })?;
+        }
+        Ok(Self { parts, domain })
+    }
+}
+
+impl Curve for Sum<'_> {
+    fn domain(&self) -> Interval {
+        self.domain
+    }
+    fn value(&self, x: f64) -> f64 {
+        if self.domain.contains(x) {
+            self.parts.iter().map(|part| part.value(x)).sum()
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        self.parts
+            .iter()
+            .fold(Jet::constant(0.0), |sum, part| sum + part.jet(x))
+    }
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        self.parts
+            .iter()
+            .fold(Jet::constant(0.0), |sum, part| sum + part.enclose(cell))
+    }
+    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        self.parts.iter().try_fold(Jet::constant(0.0), |sum, part| {
+            Some(sum + part.series(cell)?)
+        })
+    }
+    fn tail(&self, end: End, from: f64) -> Option<Tail> {
+        self.parts
+            .iter()
+            .try_fold(Tail::polynomial(0.0, 0.0, 0.0), |sum, part| {
+                Some(sum.combine(&part.tail(end, from)?))
+            })
+    }
+}
+
+/// The sum of two curves, on the common part of their domains; keeps the types, so that it can be owned.
+#[derive(Debug, Clone, Copy)]
+pub struct Plus<A, B> {
+    first: A,
+    second: B,
+    domain: Interval,
+}
+
+impl<A: Curve, B: Curve> Plus<A, B> {
+    /// `first + second`.
+    ///
+    /// # Errors
+    /// The domains have no common point.
+    pub fn new(first: A, second: B) -> Result<Self> {
+        let domain = first
+            .domain()
+            .intersection(&second.domain())
+            .ok_or(Error::Empty {
+                name: "common domain of the curves",
+            })?;
+        Ok(Self {
+            first,
+            second,
+            domain,
+        })
+    }
+
+    /// The first summand.
+    pub fn first(&self) -> &A {
+        &self.first
+    }
+
+    /// The second summand.
+    pub fn second(&self) -> &B {
+        &self.second
+    }
+}
+
+impl<A: Curve, B: Curve> Curve for Plus<A, B> {
+    fn domain(&self) -> Interval {
+        self.domain
+    }
+    fn value(&self, x: f64) -> f64 {
+        if self.domain.contains(x) {
+            self.first.value(x) + self.second.value(x)
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        self.first.jet(x) + self.second.jet(x)
+    }
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        self.first.enclose(cell) + self.second.enclose(cell)
+    }
+    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        Some(self.first.series(cell)? + self.second.series(cell)?)
+    }
+    fn tail(&self, end: End, from: f64) -> Option<Tail> {
+        Some(
+            self.first
+                .tail(end, from)?
+                .combine(&self.second.tail(end, from)?),
+        )
+    }
+}
+
+/// `factor · curve + offset`, with any sign of the factor; factor `-1` turns an infimum into a supremum.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaled<C> {
+    curve: C,
+    factor: f64,
+    offset: f64,
+}
+
+impl<C: Curve> Scaled<C> {
+    /// `factor · curve + offset`.
+    ///
+    /// # Errors
+    /// `factor` or `offset` is not finite.
+    pub fn new(curve: C, factor: f64, offset: f64) -> Result<Self> {
+        check("factor", factor, "finite numbers", f64::is_finite)?;
+        check("offset", offset, "finite numbers", f64::is_finite)?;
+        Ok(Self {
+            curve,
+            factor,
+            offset,
+        })
+    }
+
+    /// `-curve`.
+    pub fn negative(curve: C) -> Self {
+        Self {
+            curve,
+            factor: -1.0,
+            offset: 0.0,
+        }
+    }
+
+    /// `curve + offset`.
+    pub(crate) fn shifted(curve: C, offset: f64) -> Self {
+        Self {
+            curve,
+            factor: 1.0,
+            offset,
+        }
+    }
+}
+
+impl<C: Curve> Curve for Scaled<C> {
+    fn domain(&self) -> Interval {
+        self.curve.domain()
+    }
+    fn value(&self, x: f64) -> f64 {
+        self.factor * self.curve.value(x) + self.offset
+    }
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        self.curve.jet(x).scale(self.factor).shift(self.offset)
+    }
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        self.curve
+            .enclose(cell)
+            .scale(self.factor)
+            .shift(self.offset)
+    }
+    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        Some(
+            self.curve
+                .series(cell)?
+                .scale(self.factor)
+                .shift(self.offset),
+        )
+    }
+    fn tail(&self, end: End, from: f64) -> Option<Tail> {
+        let mut tail = self.curve.tail(end, from)?.scale(self.factor);
+        tail.constant += self.offset;
+        Some(tail)
+    }
+}
+
+/// A curve restricted to an interval, for example a prior with bounded support.
+#[derive(Debug, Clone, Copy)]
+pub struct Restricted<C> {
+    curve: C,
+    domain: Interval,
+}
+
+impl<C: Curve> Restricted<C> {
+    /// `curve` on `domain`, `-∞` elsewhere.
+    ///
+    /// # Errors
+    /// The domain has no point in common with the curve's own.
+    pub fn new(curve: C, domain: Interval) -> Result<Self> {
+        let domain = domain.intersection(&curve.domain()).ok_or(Error::Empty {
+            name: "restricted domain of the curve",
+        })?;
+        Ok(Self { curve, domain })
+    }
+}
+
+impl<C: Curve> Curve for Restricted<C> {
+    fn domain(&self) -> Interval {
+        self.domain
+    }
+    fn value(&self, x: f64) -> f64 {
+        if self.domain.contains(x) {
+            self.curve.value(x)
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        self.curve.jet(x)
+    }
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        self.curve.enclose(cell)
+    }
+    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        self.curve.series(cell)
+    }
+    fn tail(&self, end: End, from: f64) -> Option<Tail> {
+        self.curve.tail(end, from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tails_enclose_values_and_slopes(
+            factor in prop::sample::select(vec![-2.5, -1.0, -0.3, 0.0, 0.7, 1.0, 3.0]),
+            from in 0.1..30.0f64, beyond in 0.0..100.0f64, left in any::<bool>(),
+            center in -3.0..3.0f64, precision in 0.0..4.0f64,
+        ) {
+            let end = if left { End::Left } else { End::Right };
+            let (from, x) = (end.sign() * from, end.sign() * (from + beyond));
+            let sum = Sum::new(vec![
+                Box::new(LogSigmoid::new(factor).unwrap()),
+                Box::new(Scaled::new(Parabola::new(center, precision).unwrap(), -0.5, 0.25).unwrap()),
+            ]).unwrap();
+            let tail = sum.tail(end, from).unwrap();
+            let rest = sum.value(x) - (tail.quadratic * x * x + tail.linear * x + tail.constant);
+            let slack = 1e-12 * (1.0 + x * x * (1.0 + precision));
+            prop_assert!(tail.remainder.lower - slack <= rest && rest <= tail.remainder.upper + slack);
+            let slope = tail.slope(end, from);
+            let exact = sum.jet(x).slope();
+            prop_assert!(slope.lower - slack <= exact && exact <= slope.upper + slack);
+        }
+
+        #[test]
+        fn lipschitz_cells_contain_the_function(a in -2.0..2.0f64, w in 0.0..1.0f64, s in 0.0..1.0f64) {
+            let domain = Interval::closed(-2.0, 3.0).unwrap();
+            let curve = Lipschitz::new(|x: f64| (2.0 * x).sin() - x.abs(), 3.0, domain).unwrap();
+            let value = curve.enclose(Range::new(a, a + w)).value();
+            prop_assert!(value.contains(curve.value(a + s * w)));
+        }
+    }
+
+    #[test]
+    fn a_tail_with_constant_polynomial_has_a_limit() {
+        // log σ(x) - x... at the left end log σ(x) = x - softplus(x), so the sum tends to 0
+        let sum = Sum::new(vec![
+            Box::new(LogSigmoid::new(1.0).unwrap()),
+            Box::new(Scaled::new(LogSigmoid::new(1.0).unwrap(), -1.0, 0.5).unwrap()),
+        ])
+        .unwrap();
+        let limit = sum.tail(End::Left, -50.0).unwrap().limit().unwrap();
+        assert!(limit.contains(0.5) && limit.width() < 1e-20 + 1e-15);
+        assert!(
+            LogSigmoid::new(1.0)
+                .unwrap()
+                .tail(End::Right, -1.0)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        assert!(Parabola::new(f64::NAN, 1.0).is_err());
+        assert!(Parabola::new(0.0, -1.0).is_err());
+        assert!(LogSigmoid::new(f64::INFINITY).is_err());
+        let half_line = Interval::at_least(0.0).unwrap();
+        assert!(Lipschitz::new(|x: f64| x, 1.0, half_line).is_err());
+        let disjoint = Restricted::new(Parabola::new(0.0, 1.0).unwrap(), half_line).unwrap();
+        assert!(Restricted::new(disjoint, Interval::below(-1.0).unwrap()).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! Normal possibility function with known variance: `g_λ(θ) = exp(-(θ-μ)²/(2σ²))`, `λ = μ/σ²`, `T(θ) = θ`,
+//! `B(θ) = θ²/(2σ²)`, `A(λ) = σ²λ²/2`. Paper: appendix "Possibilistic Exponential Family".
+
+use super::{ExponentialForm, check_alpha};
+use crate::error::{Result, check};
+use crate::function::{Measure, Mode, Possibility};
+use crate::set::{Interval, RealSet};
+
+/// A normal possibility function on ℝ whose variance is known.
+///
+/// ```
+/// use possibility::{Measure, Possibility};
+/// use possibility::family::exponential::NormalStyle;
+/// use possibility::set::{Interval, RealSet};
+/// let g = NormalStyle::new(1.5, 0.25)?;
+/// assert!((g.possibility(&2.0) - (-0.5f64).exp()).abs() < 1e-15);
+/// let event = RealSet::from(Interval::above(2.0)?);
+/// assert!((g.possibility_of(&event)? - (-0.5f64).exp()).abs() < 1e-15);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NormalStyle {
+    mode: f64,
+    variance: f64,
+}
+
+impl NormalStyle {
+    /// The member with mode `μ` and variance `σ²`.
+    ///
+    /// # Errors
+    /// `μ` is not finite, or `σ²` not finite and positive.
+    pub fn new(mode: f64, variance: f64) -> Result<Self> {
+        check("mode", mode, "finite numbers", f64::is_finite)?;
+        check("variance", variance, "(0, inf)", |v| {
+            v > 0.0 && v.is_finite()
+        })?;
+        Ok(Self { mode, variance })
+    }
+
+    /// The member with natural parameter `λ = μ/σ²`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn from_natural(natural: f64, variance: f64) -> Result<Self> {
+        Self::new(natural * variance, variance)
+    }
+
+    /// The maximizer `μ`.
+    pub fn mode(&self) -> Mode<f64> {
+        Mode::Point(self.mode)
+    }
+
+    /// `1/σ²`, minus the second derivative of `log g` at the mode.
+    pub fn precision(&self) -> f64 {
+        1.0 / self.variance
+    }
+
+    /// `{θ : g(θ) ≥ alpha} = [μ - σ√(-2 log α), μ + σ√(-2 log α)]`.
+    ///
+    /// # Errors
+    /// `alpha` outside `(0, 1]`.
+    pub fn alpha_cut(&self, alpha: f64) -> Result<RealSet> {
+        let half_width = (-2.0 * self.variance * check_alpha(alpha)?).sqrt();
+        Ok(Interval::closed(self.mode - half_width, self.mode + half_width)?.into())
+    }
+
+    fn supremum(&self, event: &RealSet) -> f64 {
+        event
+            .parts()
+            .iter()
+            .map(|part| self.log_possibility(&part.clamp(self.mode)))
+            .fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+impl Possibility for NormalStyle {
+    type Point = f64;
+
+    fn log_possibility(&self, point: &f64) -> f64 {
+        let gap = point - self.mode;
+        if gap.is_nan() {
+            return f64::NEG_INFINITY;
+        }
+        0.0 - 0.5 * gap * gap / self.variance
+    }
+}
+
+impl Measure<RealSet> for NormalStyle {
+    fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
+        Ok(self.supremum(event))
+    }
+
+    fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
+        Ok(self.supremum(&event.complement()))
+    }
+}
+
+impl ExponentialForm for NormalStyle {
+    fn natural(&self) -> Vec<f64> {
+        vec![self.mode / self.variance]
+    }
+
+    fn statistic(&self, point: &f64) -> Vec<f64> {
+        vec![*point]
+    }
+
+    fn base(&self, point: &f64) -> f64 {
+        0.5 * point * point / self.variance
+    }
+
+    fn log_partition(&self) -> f64 {
+        0.5 * self.mode * self.mode / self.variance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_agree_and_bad_parameters_are_refused() {
+        let g = NormalStyle::from_natural(-0.6, 2.5).unwrap();
+        assert_eq!(g.mode(), Mode::Point(-1.5));
+        assert_eq!(g.precision(), 0.4);
+        for x in [-4.0, -1.5, 0.0, 2.25] {
+            assert!((g.exponential_form(&x) - g.log_possibility(&x)).abs() < 1e-14);
+        }
+        assert!(NormalStyle::new(0.0, 0.0).is_err());
+        assert!(NormalStyle::new(f64::NAN, 1.0).is_err());
+        assert!(NormalStyle::new(0.0, f64::INFINITY).is_err());
+        assert_eq!(g.possibility_of(&RealSet::empty()).unwrap(), 0.0);
+        assert_eq!(g.necessity_of(&RealSet::everything()).unwrap(), 1.0);
+    }
+}

@@ -1,0 +1,793 @@
+//! One pass over the data: the loss `ℓ(w) = Σ cᵢ softplus(tᵢ)` with `tᵢ = -yᵢ xᵢᵀw`, `yᵢ = ±1`, its gradient,
+//! its Hessian and the curvature of its quadratic majorizer, all together.
+//!
+//! | quantity | per row, with `a = abs(tᵢ)` and `u = e⁻ᵃ` |
+//! |---|---|
+//! | loss | `max(tᵢ, 0) + log(1 + u)` |
+//! | residual `∂ℓ/∂z` | `-yᵢ σ(tᵢ)` |
+//! | curvature `σ'(tᵢ)` | `u / (1 + u)²`, at most 1/4 |
+//! | majorizer `tanh(a/2) / (2a)` | `(1 - u) / (2a (1 + u))`, at most 1/4, 1/4 at 0 |
+//!
+//! [`scalar_twin`] is the same, written the obvious way. [`evaluate`] works on blocks of rows with the widest
+//! vectors the processor has, found at run time. Sums are taken over fixed groups of blocks and added in a
+//! fixed order, so that the number of threads changes no bit of the result.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::design::{BLOCK_ROWS, BlockView, Design};
+
+/// What a pass must compute. Each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Demand {
+    /// The loss.
+    Loss,
+    /// And its gradient.
+    Gradient,
+    /// And its Hessian.
+    Curvature,
+    /// And the curvature of its majorizer.
+    Majorizer,
+}
+
+/// Sums over rows. What was not demanded is empty; of a matrix only the lower triangle is filled.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Evaluation {
+    /// `ℓ(w)`.
+    pub loss: f64,
+    /// `∇ℓ(w)`.
+    pub gradient: Vec<f64>,
+    /// `∇²ℓ(w)`, `[d, d]` row after row.
+    pub curvature: Vec<f64>,
+    /// `Σ cᵢ tanh(aᵢ/2)/(2aᵢ) xᵢxᵢᵀ`, `[d, d]` row after row.
+    pub majorizer: Vec<f64>,
+}
+
+impl Evaluation {
+    fn zero(columns: usize, demand: Demand) -> Self {
+        let size = |needed: Demand, size: usize| if demand >= needed { size } else { 0 };
+        Self {
+            loss: 0.0,
+            gradient: vec![0.0; size(Demand::Gradient, columns)],
+            curvature: vec![0.0; size(Demand::Curvature, columns * columns)],
+            majorizer: vec![0.0; size(Demand::Majorizer, columns * columns)],
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.loss += other.loss;
+        let pairs = [
+            (&mut self.gradient, &other.gradient),
+            (&mut self.curvature, &other.curvature),
+            (&mut self.majorizer, &other.majorizer),
+        ];
+        for (sum, terms) in pairs {
+            for (sum, term) in sum.iter_mut().zip(terms) {
+                *sum += term;
+            }
+        }
+    }
+}
+
+/// The pass at `coefficients`, by at most `threads` threads; any number gives the same bits.
+///
+/// # Panics
+/// The number of coefficients is not the number of columns.
+pub(super) fn evaluate(
+    design: &Design,
+    coefficients: &[f64],
+    demand: Demand,
+    threads: usize,
+) -> Evaluation {
+    evaluate_on(Arch::new(), design, coefficients, demand, threads)
+}
+
+/// Below this many multiplications a second thread costs more than it saves.
+const SMALL_WORK: usize = 1 << 18;
+
+/// [`evaluate`] with a given instruction set.
+fn evaluate_on(
+    arch: Arch,
+    design: &Design,
+    coefficients: &[f64],
+    demand: Demand,
+    threads: usize,
+) -> Evaluation {
+    let columns = design.columns();
+    assert_eq!(
+        coefficients.len(),
+        columns,
+        "one coefficient for each column"
+    );
+    let groups = group_count(design.block_count(), columns);
+    let mut partials: Vec<Evaluation> = vec![Evaluation::zero(columns, demand); groups];
+    let work = |queue: &Mutex<std::iter::Enumerate<std::slice::IterMut<'_, Evaluation>>>| {
+        let mut scratch = Box::<Scratch>::default();
+        loop {
+            // the lock is never held while a sum is taken, so that it cannot be poisoned half-way
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((group, sum)) = next else { break };
+            let first = group * design.block_count() / groups;
+            let last = (group + 1) * design.block_count() / groups;
+            arch.dispatch(Group {
+                design,
+                blocks: first..last,
+                coefficients,
+                demand,
+                scratch: &mut scratch,
+                sum,
+            });
+        }
+    };
+    let size = design.rows() * columns * (columns + 8);
+    let threads = if size < SMALL_WORK {
+        1
+    } else {
+        threads.clamp(1, groups.max(1))
+    };
+    {
+        let queue = Mutex::new(partials.iter_mut().enumerate());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(|| work(&queue));
+            }
+            work(&queue);
+        });
+    }
+    let mut total = Evaluation::zero(columns, demand);
+    for partial in &partials {
+        total.add(partial);
+    }
+    total
+}
+
+/// Groups of blocks that are summed on their own: enough for many threads to share, few enough for their
+/// sums to stay small beside the data. It depends on the size of the data alone.
+fn group_count(blocks: usize, columns: usize) -> usize {
+    const MOST: usize = 256;
+    const LEAST: usize = 16;
+    const NUMBERS: usize = 1 << 22;
+    blocks.min((NUMBERS / (columns * columns + columns + 1)).clamp(LEAST, MOST))
+}
+
+/// One number for each row of a block, on cache lines.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Rows([f64; BLOCK_ROWS]);
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self([0.0; BLOCK_ROWS])
+    }
+}
+
+/// Columns in the widest tile of the Hessian.
+const TILE: usize = 4;
+
+/// Working memory of a thread.
+#[derive(Debug, Default)]
+struct Scratch {
+    linear: Rows,
+    loss: Rows,
+    residual: Rows,
+    curvature: Rows,
+    majorizer: Rows,
+    scaled: [Rows; TILE],
+}
+
+/// The sums over a group of blocks.
+struct Group<'a> {
+    design: &'a Design,
+    blocks: Range<usize>,
+    coefficients: &'a [f64],
+    demand: Demand,
+    scratch: &'a mut Scratch,
+    sum: &'a mut Evaluation,
+}
+
+impl WithSimd for Group<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for b in self.blocks.clone() {
+            let block = self.design.block(b);
+            // rows are padded to whole vectors: the matrix is zero there, and so is every factor below
+            let padded = block.labels.len().next_multiple_of(8);
+            linear_predictor(
+                simd,
+                &block,
+                padded,
+                self.coefficients,
+                &mut self.scratch.linear,
+            );
+            let majorize = self.demand == Demand::Majorizer;
+            match (S::IS_SCALAR, majorize) {
+                (true, false) => respond::<false, false>(&block, self.scratch),
+                (true, true) => respond::<false, true>(&block, self.scratch),
+                (false, false) => respond::<true, false>(&block, self.scratch),
+                (false, true) => respond::<true, true>(&block, self.scratch),
+            }
+            let Scratch {
+                loss,
+                residual,
+                curvature,
+                majorizer,
+                scaled,
+                ..
+            } = &mut *self.scratch;
+            self.sum.loss += sum(simd, &loss.0[..padded]);
+            if self.demand >= Demand::Gradient {
+                add_gradient(simd, &block, &residual.0[..padded], &mut self.sum.gradient);
+            }
+            if self.demand >= Demand::Curvature {
+                let factor = &curvature.0[..padded];
+                add_gram(simd, &block, factor, scaled, &mut self.sum.curvature);
+            }
+            if majorize {
+                let factor = &majorizer.0[..padded];
+                add_gram(simd, &block, factor, scaled, &mut self.sum.majorizer);
+            }
+        }
+    }
+}
+
+/// The first `padded` rows of column `j`, as vectors.
+#[inline(always)]
+fn column<'a, S: Simd>(_simd: S, block: &BlockView<'a>, j: usize, padded: usize) -> &'a [S::f64s] {
+    S::as_simd_f64s(&block.values[j * BLOCK_ROWS..j * BLOCK_ROWS + padded]).0
+}
+
+/// Sum of the entries; their number is a multiple of 8.
+#[inline(always)]
+fn sum<S: Simd>(simd: S, values: &[f64]) -> f64 {
+    let mut total = simd.splat_f64s(0.0);
+    for &v in S::as_simd_f64s(values).0 {
+        total = simd.add_f64s(total, v);
+    }
+    simd.reduce_sum_f64s(total)
+}
+
+/// `z = Xw`, four columns at a time.
+#[inline(always)]
+fn linear_predictor<S: Simd>(
+    simd: S,
+    block: &BlockView<'_>,
+    padded: usize,
+    coefficients: &[f64],
+    linear: &mut Rows,
+) {
+    let z = S::as_mut_simd_f64s(&mut linear.0[..padded]).0;
+    for v in z.iter_mut() {
+        *v = simd.splat_f64s(0.0);
+    }
+    let n = z.len();
+    let mut j = 0;
+    while j + 4 <= coefficients.len() {
+        let x0 = &column(simd, block, j, padded)[..n];
+        let x1 = &column(simd, block, j + 1, padded)[..n];
+        let x2 = &column(simd, block, j + 2, padded)[..n];
+        let x3 = &column(simd, block, j + 3, padded)[..n];
+        let w0 = simd.splat_f64s(coefficients[j]);
+        let w1 = simd.splat_f64s(coefficients[j + 1]);
+        let w2 = simd.splat_f64s(coefficients[j + 2]);
+        let w3 = simd.splat_f64s(coefficients[j + 3]);
+        for v in 0..n {
+            let first = simd.mul_add_e_f64s(w1, x1[v], simd.mul_f64s(w0, x0[v]));
+            let second = simd.mul_add_e_f64s(w3, x3[v], simd.mul_f64s(w2, x2[v]));
+            z[v] = simd.add_f64s(z[v], simd.add_f64s(first, second));
+        }
+        j += 4;
+    }
+    while j < coefficients.len() {
+        let x = &column(simd, block, j, padded)[..n];
+        let w = simd.splat_f64s(coefficients[j]);
+        for v in 0..n {
+            z[v] = simd.mul_add_e_f64s(w, x[v], z[v]);
+        }
+        j += 1;
+    }
+}
+
+/// `g += Xᵀr`.
+#[inline(always)]
+fn add_gradient<S: Simd>(simd: S, block: &BlockView<'_>, residual: &[f64], gradient: &mut [f64]) {
+    let padded = residual.len();
+    let r = S::as_simd_f64s(residual).0;
+    let columns = gradient.len();
+    let mut j = 0;
+    while j + 4 <= columns {
+        let sums = tile::<S, 1, 4>(simd, [r], columns_from(simd, block, j, padded));
+        for (g, s) in gradient[j..j + 4].iter_mut().zip(sums[0]) {
+            *g += s;
+        }
+        j += 4;
+    }
+    while j < columns {
+        gradient[j] += tile::<S, 1, 1>(simd, [r], columns_from(simd, block, j, padded))[0][0];
+        j += 1;
+    }
+}
+
+/// Columns `j .. j + C`.
+#[inline(always)]
+fn columns_from<'a, S: Simd, const C: usize>(
+    simd: S,
+    block: &BlockView<'a>,
+    j: usize,
+    padded: usize,
+) -> [&'a [S::f64s]; C] {
+    let mut columns = [column(simd, block, j, padded); C];
+    for (c, slot) in columns.iter_mut().enumerate() {
+        *slot = column(simd, block, j + c, padded);
+    }
+    columns
+}
+
+/// Lower triangle of `Xᵀ diag(factor) X`, added to `gram` (`[d, d]` row after row).
+#[inline(always)]
+fn add_gram<S: Simd>(
+    simd: S,
+    block: &BlockView<'_>,
+    factor: &[f64],
+    scaled: &mut [Rows; TILE],
+    gram: &mut [f64],
+) {
+    // a tile of 4 x 4 sums needs more than 16 registers
+    if S::REGISTER_COUNT >= 32 {
+        add_gram_tiled::<S, 4>(simd, block, factor, scaled, gram);
+    } else {
+        add_gram_tiled::<S, 3>(simd, block, factor, scaled, gram);
+    }
+}
+
+#[inline(always)]
+fn add_gram_tiled<S: Simd, const T: usize>(
+    simd: S,
+    block: &BlockView<'_>,
+    factor: &[f64],
+    scaled: &mut [Rows; TILE],
+    gram: &mut [f64],
+) {
+    let columns = gram.len().isqrt();
+    let mut j = 0;
+    while j < columns {
+        match columns - j {
+            1 => add_gram_rows::<S, T, 1>(simd, block, factor, scaled, j, columns, gram),
+            2 => add_gram_rows::<S, T, 2>(simd, block, factor, scaled, j, columns, gram),
+            3 => add_gram_rows::<S, T, 3>(simd, block, factor, scaled, j, columns, gram),
+            _ => add_gram_rows::<S, T, T>(simd, block, factor, scaled, j, columns, gram),
+        }
+        j += T;
+    }
+}
+
+/// Rows `j .. j + R` of the lower triangle.
+#[inline(always)]
+fn add_gram_rows<S: Simd, const T: usize, const R: usize>(
+    simd: S,
+    block: &BlockView<'_>,
+    factor: &[f64],
+    scaled: &mut [Rows; TILE],
+    j: usize,
+    columns: usize,
+    gram: &mut [f64],
+) {
+    let padded = factor.len();
+    let f = S::as_simd_f64s(factor).0;
+    let n = f.len();
+    for (r, scaled) in scaled.iter_mut().enumerate().take(R) {
+        let x = &column(simd, block, j + r, padded)[..n];
+        let s = &mut S::as_mut_simd_f64s(&mut scaled.0[..padded]).0[..n];
+        for v in 0..n {
+            s[v] = simd.mul_f64s(f[v], x[v]);
+        }
+    }
+    let mut left = [f; R];
+    for (left, scaled) in left.iter_mut().zip(scaled.iter()) {
+        *left = S::as_simd_f64s(&scaled.0[..padded]).0;
+    }
+    let mut k = 0;
+    while k < j {
+        let sums = tile::<S, R, T>(simd, left, columns_from(simd, block, k, padded));
+        for (r, sums) in sums.iter().enumerate() {
+            let row = (j + r) * columns + k;
+            for (g, s) in gram[row..row + T].iter_mut().zip(sums) {
+                *g += s;
+            }
+        }
+        k += T;
+    }
+    let sums = tile::<S, R, R>(simd, left, columns_from(simd, block, j, padded));
+    for (r, sums) in sums.iter().enumerate() {
+        let row = (j + r) * columns + j;
+        for (g, s) in gram[row..=row + r].iter_mut().zip(sums) {
+            *g += s;
+        }
+    }
+}
+
+/// The `R·C` inner products of the left with the right columns.
+#[inline(always)]
+fn tile<'a, S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    mut left: [&'a [S::f64s]; R],
+    mut right: [&'a [S::f64s]; C],
+) -> [[f64; C]; R] {
+    let n = left[0].len();
+    for column in left.iter_mut().chain(&mut right) {
+        *column = &column[..n];
+    }
+    let mut sums = [[simd.splat_f64s(0.0); C]; R];
+    for v in 0..n {
+        let mut x = [right[0][v]; C];
+        for c in 1..C {
+            x[c] = right[c][v];
+        }
+        for r in 0..R {
+            let l = left[r][v];
+            for c in 0..C {
+                sums[r][c] = simd.mul_add_e_f64s(l, x[c], sums[r][c]);
+            }
+        }
+    }
+    let mut totals = [[0.0; C]; R];
+    for r in 0..R {
+        for c in 0..C {
+            totals[r][c] = simd.reduce_sum_f64s(sums[r][c]);
+        }
+    }
+    totals
+}
+
+/// From the linear predictor to loss, residual, curvature and, if `MAJORIZE`, majorizer of each row; zero
+/// beyond the last row. `FUSED` says that the processor multiplies and adds in one instruction.
+#[inline(always)]
+fn respond<const FUSED: bool, const MAJORIZE: bool>(block: &BlockView<'_>, scratch: &mut Scratch) {
+    let n = block.labels.len().min(BLOCK_ROWS);
+    let padded = n.next_multiple_of(8);
+    let linear = &scratch.linear.0[..n];
+    let labels = &block.labels[..n];
+    let loss = &mut scratch.loss.0[..padded];
+    let residual = &mut scratch.residual.0[..padded];
+    let curvature = &mut scratch.curvature.0[..padded];
+    let majorizer = &mut scratch.majorizer.0[..padded];
+    for values in [&mut *loss, residual, curvature, majorizer] {
+        values[n..].fill(0.0);
+    }
+    for i in 0..n {
+        // minus the label as ±1
+        let sign = 1.0 - 2.0 * f64::from(labels[i]);
+        let t = sign * linear[i];
+        let a = t.abs();
+        let (u, one_minus_u) = exp_negative::<FUSED>(a);
+        let inverse = 1.0 / (1.0 + u);
+        // max(t, 0), written so that a NaN comes through
+        loss[i] = (0.5 * t + 0.5 * a) + log_1p_unit::<FUSED>(u);
+        residual[i] = sign * (if t >= 0.0 { inverse } else { u * inverse });
+        curvature[i] = u * inverse * inverse;
+        if MAJORIZE {
+            let quotient = one_minus_u * inverse / (2.0 * a);
+            majorizer[i] = if a < SMALL_PREDICTOR {
+                0.25 - a * a / 48.0
+            } else {
+                quotient
+            };
+        }
+    }
+    if let Some(weights) = block.weights {
+        let weights = &weights[..n];
+        for values in [loss, residual, curvature, majorizer] {
+            for (value, weight) in values[..n].iter_mut().zip(weights) {
+                *value *= weight;
+            }
+        }
+    }
+}
+
+/// `tanh(a/2)/(2a) = 1/4 - a²/48 + a⁴/480 - …`: the third term is below half an ulp of the first here.
+const SMALL_PREDICTOR: f64 = 1e-4;
+
+/// `a·b + c`, in one rounding where the processor can.
+#[inline(always)]
+fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
+    if FUSED { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// `(e⁻ᵃ, 1 - e⁻ᵃ)` for `a ≥ 0`, each to a few ulp; `(0, 1)` beyond 708.
+///
+/// `-a = k log 2 + r` with an integer `k` and `abs(r) ≤ log(2)/2`, then `eʳ - 1` by its Taylor polynomial.
+#[inline(always)]
+fn exp_negative<const FUSED: bool>(a: f64) -> (f64, f64) {
+    /// Adding it rounds to an integer, and leaves that integer in the low bits.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    /// `log 2` in two parts; the first has so few bits that its product with `k` is exact.
+    const LN_2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
+    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    const LARGEST: f64 = 708.0;
+    const TAYLOR: [f64; 12] = [
+        1.0 / 6_227_020_800.0,
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+    ];
+    let x = -(if a < LARGEST { a } else { LARGEST });
+    let rounded = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND);
+    let k = rounded - ROUND;
+    let r = multiply_add::<FUSED>(k, -LN_2_LOW, multiply_add::<FUSED>(k, -LN_2_HIGH, x));
+    let mut p = TAYLOR[0];
+    for &c in &TAYLOR[1..] {
+        p = multiply_add::<FUSED>(p, r, c);
+    }
+    let exp_m1 = multiply_add::<FUSED>(r * r, p, r);
+    // 2^k: the exponent field moved down by -k
+    let scale = f64::from_bits((rounded.to_bits() << 52).wrapping_add(1f64.to_bits()));
+    let u = multiply_add::<FUSED>(scale, exp_m1, scale);
+    let one_minus_u = multiply_add::<FUSED>(-scale, exp_m1, 1.0 - scale);
+    (if a < LARGEST { u } else { 0.0 }, one_minus_u)
+}
+
+/// `log(1 + u)` for `u` in `[0, 1]`, to a few ulp, as `2 artanh(u/(u+2))`, or as
+/// `log 2 + 2 artanh((u-1)/(u+3))` for the upper part of the range.
+#[inline(always)]
+fn log_1p_unit<const FUSED: bool>(u: f64) -> f64 {
+    /// 2/(2i + 3), from the last term to the first.
+    const SERIES: [f64; 9] = [
+        2.0 / 19.0,
+        2.0 / 17.0,
+        2.0 / 15.0,
+        2.0 / 13.0,
+        2.0 / 11.0,
+        2.0 / 9.0,
+        2.0 / 7.0,
+        2.0 / 5.0,
+        2.0 / 3.0,
+    ];
+    let upper = u > std::f64::consts::SQRT_2 - 1.0;
+    let (shift, add, offset) = if upper {
+        (1.0, 3.0, std::f64::consts::LN_2)
+    } else {
+        (0.0, 2.0, 0.0)
+    };
+    let t = (u - shift) / (u + add);
+    let square = t * t;
+    let mut p = SERIES[0];
+    for &c in &SERIES[1..] {
+        p = multiply_add::<FUSED>(p, square, c);
+    }
+    offset + multiply_add::<FUSED>(t * square, p, 2.0 * t)
+}
+
+/// The pass written the obvious way: one row after another, library functions, one matrix entry at a time.
+#[cfg(test)]
+pub(super) fn scalar_twin(design: &Design, coefficients: &[f64]) -> Evaluation {
+    use crate::numeric::{sigmoid, softplus};
+
+    let columns = design.columns();
+    let mut total = Evaluation::zero(columns, Demand::Majorizer);
+    for i in 0..design.rows() {
+        let x = design.row(i);
+        let z: f64 = x.iter().zip(coefficients).map(|(x, w)| x * w).sum();
+        let y = if design.label(i) { 1.0 } else { -1.0 };
+        let weight = design.weight(i);
+        let residual = -y * sigmoid(-y * z);
+        let curvature = sigmoid(z) * sigmoid(-z);
+        total.loss += weight * softplus(-y * z);
+        for j in 0..columns {
+            total.gradient[j] += weight * residual * x[j];
+            for k in 0..=j {
+                total.curvature[j * columns + k] += weight * curvature * x[j] * x[k];
+                total.majorizer[j * columns + k] += weight * majorizer_curvature(z) * x[j] * x[k];
+            }
+        }
+    }
+    total
+}
+
+/// `tanh(abs(z)/2) / (2 abs(z))`, 1/4 at 0: the least curvature of a parabola that touches softplus at `z`
+/// and lies above it everywhere (it touches again at `-z`).
+pub(super) fn majorizer_curvature(z: f64) -> f64 {
+    let a = z.abs();
+    if a < SMALL_PREDICTOR {
+        0.25 - a * a / 48.0
+    } else {
+        (0.5 * a).tanh() / (2.0 * a)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numeric::{sigmoid, softplus};
+    use proptest::prelude::*;
+
+    /// Relative difference of two vectors, by their largest entries.
+    fn difference(got: &[f64], want: &[f64]) -> f64 {
+        assert_eq!(got.len(), want.len());
+        let scale = want.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        let gap = got
+            .iter()
+            .zip(want)
+            .fold(0.0f64, |m, (g, w)| m.max((g - w).abs()));
+        if scale == 0.0 { gap } else { gap / scale }
+    }
+
+    /// Every instruction set this machine has, by name.
+    fn instruction_sets() -> Vec<(&'static str, Arch)> {
+        let mut sets = vec![("scalar", Arch::Scalar), ("widest", Arch::new())];
+        #[cfg(target_arch = "x86_64")]
+        sets.extend(pulp::x86::V3::try_new().map(|v3| ("v3", Arch::V3(v3))));
+        sets
+    }
+
+    #[test]
+    fn exp_and_log_agree_with_the_library() {
+        let mut a = 0.0f64;
+        while a < 745.0 {
+            let (fused, fused_rest) = exp_negative::<true>(a);
+            let (plain, plain_rest) = exp_negative::<false>(a);
+            let (exact, rest) = ((-a).exp(), -(-a).exp_m1());
+            // beyond 708 the result is 0 for a number below 1e-307
+            for u in [fused, plain] {
+                assert!(
+                    (u - exact).abs() <= 4e-16 * exact || a >= 708.0,
+                    "exp(-{a}) as {u}"
+                );
+                assert!((u - exact).abs() < 1e-307 || a < 708.0);
+                let got = log_1p_unit::<true>(u);
+                assert!(
+                    (got - u.ln_1p()).abs() <= 5e-16 * u.ln_1p(),
+                    "log(1 + {u}) as {got}"
+                );
+                let got = log_1p_unit::<false>(u);
+                assert!(
+                    (got - u.ln_1p()).abs() <= 5e-16 * u.ln_1p(),
+                    "log(1 + {u}) as {got}"
+                );
+            }
+            for r in [fused_rest, plain_rest] {
+                assert!(
+                    (r - rest).abs() <= 5e-16 * rest,
+                    "1 - exp(-{a}) as {r} for {rest}"
+                );
+            }
+            a = if a < 2.0 {
+                a + 1.1e-3
+            } else {
+                a * 1.001 + 0.01
+            };
+        }
+        assert_eq!(exp_negative::<true>(f64::INFINITY), (0.0, 1.0));
+        assert_eq!(exp_negative::<false>(1e9), (0.0, 1.0));
+        assert_eq!(exp_negative::<true>(0.0), (1.0, 0.0));
+    }
+
+    #[test]
+    fn the_majorizer_touches_softplus_twice_and_lies_above() {
+        for z0 in [-7.0, -1.3, -2e-4, -5e-5, 0.0, 5e-5, 0.4, 2.5, 30.0] {
+            let k = majorizer_curvature(z0);
+            let parabola =
+                |z: f64| softplus(z0) + sigmoid(z0) * (z - z0) + 0.5 * k * (z - z0) * (z - z0);
+            let touch = parabola(-z0) - softplus(-z0);
+            // a few roundings of terms that are at most twice as large as z0
+            let rounding = 8.0 * f64::EPSILON * (1.0 + z0.abs());
+            assert!(touch.abs() < rounding, "touches at {}: {touch}", -z0);
+            for i in -400..=400 {
+                let z = 0.1 * f64::from(i);
+                assert!(parabola(z) >= softplus(z) - 1e-13, "above at {z} from {z0}");
+            }
+            assert!(k <= 0.25 && k >= sigmoid(z0) * sigmoid(-z0));
+        }
+        // both forms meet where they change over
+        let (below, above) = (SMALL_PREDICTOR * (1.0 - 1e-9), SMALL_PREDICTOR);
+        assert!((majorizer_curvature(below) - majorizer_curvature(above)).abs() < 1e-15);
+    }
+
+    /// A design with numbers from a small linear congruence, and coefficients to go with it.
+    fn example(rows: usize, columns: usize, weighted: bool) -> (Design, Vec<f64>) {
+        let mut state = (rows * 31 + columns * 7 + 1) as u64;
+        let mut draw = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64 * 4.0 - 2.0
+        };
+        let mut design = Design::new(columns).unwrap();
+        for _ in 0..rows {
+            let row: Vec<f64> = (0..columns).map(|_| draw()).collect();
+            let weight = if weighted { draw().abs() } else { 1.0 };
+            design.push_weighted(&row, draw() > 0.0, weight).unwrap();
+        }
+        let coefficients = (0..columns).map(|_| draw()).collect();
+        (design, coefficients)
+    }
+
+    /// Rounding of a sum over a few hundred rows; entries that cancel are compared by the largest.
+    const TWIN: f64 = 1e-13;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn the_fast_pass_is_its_scalar_twin(
+            rows in 1usize..1100,
+            columns in 1usize..20,
+            weighted in any::<bool>(),
+            scale in prop::sample::select(vec![1e-6, 0.1, 1.0, 30.0]),
+        ) {
+            let (design, mut w) = example(rows, columns, weighted);
+            for w in &mut w {
+                *w *= scale;
+            }
+            let twin = scalar_twin(&design, &w);
+            // the gradient's entries cancel: compare them with the sum of sizes
+            let size = (rows as f64).sqrt();
+            for (name, arch) in instruction_sets() {
+                let fast = evaluate_on(arch, &design, &w, Demand::Majorizer, 1);
+                prop_assert!((fast.loss - twin.loss).abs() <= TWIN * twin.loss, "{} loss", name);
+                prop_assert!(
+                    difference(&fast.gradient, &twin.gradient) <= TWIN * size, "{} gradient", name
+                );
+                // a huge linear predictor carries its rounding into the exponential
+                let curvature = difference(&fast.curvature, &twin.curvature);
+                prop_assert!(curvature <= TWIN * scale.max(1.0), "{} {}", name, curvature);
+                let majorizer = difference(&fast.majorizer, &twin.majorizer);
+                prop_assert!(majorizer <= TWIN * scale.max(1.0), "{} {}", name, majorizer);
+                for demand in [Demand::Loss, Demand::Gradient, Demand::Curvature] {
+                    let part = evaluate_on(arch, &design, &w, demand, 1);
+                    prop_assert_eq!(part.loss, fast.loss);
+                    prop_assert!(part.gradient.is_empty() || part.gradient == fast.gradient);
+                    prop_assert!(part.curvature.is_empty() || part.curvature == fast.curvature);
+                    prop_assert!(part.majorizer.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        for (rows, columns) in [(70_001, 3), (9_973, 19), (513, 41), (1, 1)] {
+            let (design, w) = example(rows, columns, false);
+            let one = evaluate(&design, &w, Demand::Majorizer, 1);
+            for threads in [2, 3, 4, 7] {
+                assert_eq!(evaluate(&design, &w, Demand::Majorizer, threads), one);
+            }
+        }
+    }
+
+    #[test]
+    fn huge_predictors_do_not_overflow() {
+        let mut design = Design::new(1).unwrap();
+        for x in [1e150, -1e150, 1e5, -1e5] {
+            design.push(&[x], true).unwrap();
+        }
+        let at = evaluate(&design, &[1.0], Demand::Majorizer, 1);
+        assert_eq!(at.loss, 1e150 + 1e5);
+        assert_eq!(at.gradient, vec![1e150 + 1e5]);
+        assert_eq!(at.curvature, vec![0.0]);
+        // tanh is 1: Σ x²/(2|x|)
+        assert!((at.majorizer[0] / 1e150 - 1.0).abs() < 1e-15);
+        // a predictor that is itself too large shows in the loss
+        let mut design = Design::new(2).unwrap();
+        design.push(&[1e300, -1e300], true).unwrap();
+        let at = evaluate(&design, &[1e300, 1e300], Demand::Loss, 1);
+        assert!(at.loss.is_nan());
+    }
+
+    #[test]
+    fn no_rows_give_zero() {
+        let design = Design::with_intercept(2);
+        let at = evaluate(&design, &[1.0, 2.0, 3.0], Demand::Majorizer, 4);
+        assert_eq!(at, Evaluation::zero(3, Demand::Majorizer));
+    }
+}

@@ -1,0 +1,403 @@
+//! The tightest Gaussian above and the widest Gaussian below a possibility function, both centered at its
+//! mode. Beyond the paper: certified counterparts of its Figure "posterior between its bounds".
+//!
+//! With `u = log f`, mode `m` and `q(x) = -2 (u(x) - u(m)) / (x - m)²`,
+//!
+//! ```text
+//! exp(-p/2 (x - m)²) ≥ f(x) everywhere  ⇔  p ≤ inf q,      exp(-p/2 (x - m)²) ≤ f(x) everywhere  ⇔  p ≥ sup q.
+//! ```
+//!
+//! Both extrema are found by the certified search. The Laplace precision `-u''(m) = q(m)` lies between them, so
+//! that the Laplace approximation is neither bound unless `f` is Gaussian. Near the mode `q` is enclosed by
+//! its Taylor series, where the quotient would cancel.
+
+use crate::arithmetic::{Jet, Range, Scalar};
+use crate::curve::{Curve, End, Parabola, SERIES_ORDER, Tail};
+use crate::error::{Error, Result};
+use crate::function::{Measure, Mode};
+use crate::line::Line;
+use crate::search::Search;
+use crate::set::{Interval, RealSet};
+
+/// The pair of Gaussians around a possibility function on the line.
+///
+/// ```
+/// use possibility::curve::{LogSigmoid, Parabola};
+/// use possibility::posterior::LinePosterior;
+/// use possibility::tight::TightGaussians;
+/// let posterior = LinePosterior::new(LogSigmoid::new(-1.0)?, Parabola::new(0.0, 1.0)?)?;
+/// let bounds = TightGaussians::around(posterior.function())?;
+/// assert!((bounds.upper_precision() - 1.0).abs() < 1e-10);
+/// assert!((bounds.lower_precision() - 1.2467020444092178).abs() < 1e-10);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TightGaussians {
+    mode: f64,
+    laplace_precision: f64,
+    upper_precision: f64,
+    lower_precision: f64,
+    upper_touches: f64,
+    lower_touches: f64,
+}
+
+impl TightGaussians {
+    /// Both Gaussians, precisions to a relative `1e-12`.
+    ///
+    /// # Errors
+    /// The function has no single finite mode, no Taylor series, or an extremum cannot be certified.
+    pub fn around<C: Curve>(function: &Line<C>) -> Result<Self> {
+        let Mode::Point(mode) = *function.mode() else {
+            return Err(Error::NotCertified {
+                reason: "tight Gaussians need a single mode",
+                lower: 0.0,
+                upper: f64::INFINITY,
+            });
+        };
+        let curve = function.log_curve();
+        let quotient = Quotient::new(&curve, mode)?;
+        let search = Search {
+            absolute: 0.0,
+            relative: 1e-12,
+            cells: 400_000,
+        };
+        let narrowest = search.infimum(&quotient, Interval::REAL_LINE)?;
+        let domain = curve.domain();
+        let (lower_precision, lower_touches) =
+            if domain.lower().is_finite() || domain.upper().is_finite() {
+                // f vanishes beyond an end, where no Gaussian does
+                let end = if domain.lower().is_finite() {
+                    domain.lower()
+                } else {
+                    domain.upper()
+                };
+                (f64::INFINITY, end)
+            } else {
+                let widest = search.supremum(&quotient, Interval::REAL_LINE)?;
+                (widest.value, widest.argument)
+            };
+        Ok(Self {
+            mode,
+            laplace_precision: quotient.at_mode(),
+            // a negative infimum cannot happen below the mode's own value; 0 stands for the function 1
+            upper_precision: narrowest.value.max(0.0),
+            lower_precision,
+            upper_touches: narrowest.argument,
+            lower_touches,
+        })
+    }
+
+    /// The common center.
+    pub fn mode(&self) -> f64 {
+        self.mode
+    }
+
+    /// Precision of the Laplace approximation, between the other two.
+    pub fn laplace_precision(&self) -> f64 {
+        self.laplace_precision
+    }
+
+    /// The largest precision of a Gaussian that lies above; 0 if only the uninformative function does.
+    pub fn upper_precision(&self) -> f64 {
+        self.upper_precision
+    }
+
+    /// The smallest precision of a Gaussian that lies below; `+∞` if only the point mass does.
+    pub fn lower_precision(&self) -> f64 {
+        self.lower_precision
+    }
+
+    /// Where the upper Gaussian touches the function besides the mode; infinite if only in the limit.
+    pub fn upper_touches(&self) -> f64 {
+        self.upper_touches
+    }
+
+    /// Where the lower Gaussian touches the function besides the mode; infinite if only in the limit.
+    pub fn lower_touches(&self) -> f64 {
+        self.lower_touches
+    }
+
+    /// Certified `(lower, upper)` values of the possibility of an event.
+    ///
+    /// # Errors
+    /// A supremum cannot be certified.
+    pub fn possibility_of(&self, event: &RealSet) -> Result<(f64, f64)> {
+        Ok((
+            self.measure(self.lower_precision, event)?,
+            self.measure(self.upper_precision, event)?,
+        ))
+    }
+
+    /// Certified `(lower, upper)` values of the necessity of an event: the wider Gaussian is less certain.
+    ///
+    /// # Errors
+    /// A supremum cannot be certified.
+    pub fn necessity_of(&self, event: &RealSet) -> Result<(f64, f64)> {
+        let outside = event.complement();
+        Ok((
+            1.0 - self.measure(self.upper_precision, &outside)?,
+            1.0 - self.measure(self.lower_precision, &outside)?,
+        ))
+    }
+
+    fn measure(&self, precision: f64, event: &RealSet) -> Result<f64> {
+        if precision.is_infinite() {
+            return Ok(if event.contains(self.mode) { 1.0 } else { 0.0 });
+        }
+        Line::new(Parabola::new(self.mode, precision)?)?.possibility_of(event)
+    }
+}
+
+/// `q(x) = -2 (u(x) - u(m) - u'(m)(x - m)) / (x - m)²`, continued by `-u''(m)` at the mode.
+///
+/// The slope term is zero at an exact mode; it removes what is left of the slope at the rounded one.
+struct Quotient<'a, C> {
+    curve: &'a C,
+    mode: f64,
+    series: Jet<Range, SERIES_ORDER>,
+}
+
+impl<'a, C: Curve> Quotient<'a, C> {
+    fn new(curve: &'a C, mode: f64) -> Result<Self> {
+        let unknown = Error::NotCertified {
+            reason: "the curve has no Taylor series at its mode",
+            lower: 0.0,
+            upper: f64::INFINITY,
+        };
+        if !mode.is_finite() {
+            return Err(unknown);
+        }
+        let series = curve.series(Range::point(mode)).ok_or(unknown)?;
+        Ok(Self {
+            curve,
+            mode,
+            series,
+        })
+    }
+
+    fn at_mode(&self) -> f64 {
+        -2.0 * self.series.coefficients[2].middle()
+    }
+
+    /// From the Taylor series at the mode, the last coefficient taken over everything in between.
+    fn near<const N: usize>(&self, cell: Range) -> Option<Jet<Range, N>> {
+        let between = cell.hull(&Range::point(self.mode));
+        let last = self.curve.series(between)?.coefficients[SERIES_ORDER - 1];
+        let distance = Jet::<Range, N>::variable(cell) - Jet::constant(self.mode);
+        let mut sum = Jet::flat(last);
+        for k in (2..SERIES_ORDER - 1).rev() {
+            sum = Jet::flat(self.series.coefficients[k]) + sum * distance;
+        }
+        Some(sum.scale(-2.0))
+    }
+
+    /// From the tail of the curve beyond `from`, for the given values of `1/d = 1/(x - m)`: a constant, and
+    /// ranges of what is left of `q` and of its slope.
+    fn far(&self, end: End, from: f64, inverse: Range) -> Option<(f64, Range, Range)> {
+        let tail = self.curve.tail(end, from)?;
+        let m = Range::point(self.mode);
+        let (a, b) = (Range::point(tail.quadratic), Range::point(tail.linear));
+        let [level, slope] = [self.series.coefficients[0], self.series.coefficients[1]];
+        // u - u(m) - u'(m) d = a d² + first d + rest
+        let first = (a * m).scale(2.0) + b - slope;
+        let rest = a * m.square() + b * m + Range::point(tail.constant) + tail.remainder - level;
+        let square = inverse.square();
+        let remainder = -(first * inverse + rest * square).scale(2.0);
+        let remainder_slope = first.scale(2.0) * square + (rest * (inverse * square)).scale(4.0)
+            - (tail.remainder_slope * square).scale(2.0);
+        Some((-2.0 * tail.quadratic, remainder, remainder_slope))
+    }
+
+    /// The same on a cell that lies on one side of the mode.
+    fn far_on(&self, cell: Range) -> Option<Jet<Range, 3>> {
+        let end = if cell.lower > self.mode {
+            End::Right
+        } else {
+            End::Left
+        };
+        let from = if cell.lower > self.mode {
+            cell.lower
+        } else {
+            cell.upper
+        };
+        let inverse = Range::point(1.0) / (cell - Range::point(self.mode));
+        let (constant, value, slope) = self.far(end, from, inverse)?;
+        Some(Jet {
+            coefficients: [value + Range::point(constant), slope, Range::ALL],
+        })
+    }
+
+    /// The quotient as it stands, away from the mode.
+    fn direct(&self, cell: Range) -> Jet<Range, 3> {
+        let distance = Jet::<Range, 3>::variable(cell) - Jet::constant(self.mode);
+        let tangent = Jet::flat(self.series.coefficients[0])
+            + Jet::flat(self.series.coefficients[1]) * distance;
+        ((self.curve.enclose(cell) - tangent) / distance.square()).scale(-2.0)
+    }
+}
+
+impl<C: Curve> Curve for Quotient<'_, C> {
+    fn domain(&self) -> Interval {
+        self.curve.domain()
+    }
+
+    fn value(&self, x: f64) -> f64 {
+        self.enclose(Range::point(x)).value().middle()
+    }
+
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        let jet = self.enclose(Range::point(x));
+        Jet {
+            coefficients: jet.coefficients.map(|c| c.middle()),
+        }
+    }
+
+    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+        let near: Option<Jet<Range, 3>> = self.near(cell);
+        if cell.contains(self.mode) {
+            return near.unwrap_or(Jet {
+                coefficients: [Range::ALL; 3],
+            });
+        }
+        // three enclosures of the same numbers: keep what is common to them
+        let forms = [near, self.far_on(cell)];
+        forms
+            .into_iter()
+            .flatten()
+            .fold(self.direct(cell), |best, form| Jet {
+                coefficients: std::array::from_fn(|k| {
+                    best.coefficients[k].meet(&form.coefficients[k])
+                }),
+            })
+    }
+
+    fn tail(&self, end: End, from: f64) -> Option<Tail> {
+        let distance = (from - self.mode) * end.sign();
+        if distance <= 0.0 {
+            return None;
+        }
+        // every 1/d beyond `from`, with its sign
+        let inverse = match end {
+            End::Right => Range::new(0.0, (1.0 / distance).next_up()),
+            End::Left => Range::new(-(1.0 / distance).next_up(), 0.0),
+        };
+        let (constant, remainder, remainder_slope) = self.far(end, from, inverse)?;
+        Some(Tail {
+            quadratic: 0.0,
+            linear: 0.0,
+            constant,
+            remainder,
+            remainder_slope,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::{Formula, LogSigmoid, Plus, Restricted, Smooth};
+    use crate::function::Possibility;
+    use crate::posterior::LinePosterior;
+    use proptest::prelude::*;
+
+    /// `log(1/cosh)`-free mixture: `-a x²/2 - (b/4) x⁴` on a bounded interval.
+    struct Quartic {
+        a: f64,
+        b: f64,
+    }
+
+    impl Formula for Quartic {
+        fn evaluate<S: Scalar>(&self, x: S) -> S {
+            x.square().scale(-0.5 * self.a) - x.square().square().scale(0.25 * self.b)
+        }
+        fn holds_on(&self) -> Interval {
+            Interval::closed(-2.0, 3.0).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_quartic_is_bounded_by_its_own_curvature() {
+        // q(x) = a + b x²/2: smallest at the mode, and no Gaussian below where f vanishes
+        let line = Line::new(Smooth(Quartic { a: 1.5, b: 0.5 })).unwrap();
+        let bounds = TightGaussians::around(&line).unwrap();
+        assert!((bounds.upper_precision() - 1.5).abs() < 1e-11);
+        assert!((bounds.laplace_precision() - 1.5).abs() < 1e-13);
+        assert_eq!(bounds.lower_precision(), f64::INFINITY);
+        let event: RealSet = Interval::at_least(1.0).unwrap().into();
+        let (lower, upper) = bounds.possibility_of(&event).unwrap();
+        assert_eq!(lower, 0.0);
+        assert!(upper >= line.possibility_of(&event).unwrap());
+    }
+
+    #[test]
+    fn a_gaussian_is_its_own_bound() {
+        let line = Line::new(Parabola::new(3.0, 0.7).unwrap()).unwrap();
+        let bounds = TightGaussians::around(&line).unwrap();
+        for precision in [bounds.upper_precision(), bounds.lower_precision()] {
+            assert!((precision - 0.7).abs() < 1e-11, "{precision}");
+        }
+    }
+
+    #[test]
+    fn functions_without_one_mode_are_refused() {
+        let flat = Line::new(Parabola::new(0.0, 0.0).unwrap()).unwrap();
+        assert!(matches!(
+            TightGaussians::around(&flat),
+            Err(Error::NotCertified { .. })
+        ));
+        let limit = Line::new(LogSigmoid::new(1.0).unwrap()).unwrap();
+        assert!(matches!(
+            TightGaussians::around(&limit),
+            Err(Error::NotCertified { .. })
+        ));
+        let half = Restricted::new(
+            Parabola::new(0.0, 1.0).unwrap(),
+            Interval::at_least(-1.0).unwrap(),
+        );
+        let bounds = TightGaussians::around(&Line::new(half.unwrap()).unwrap()).unwrap();
+        assert_eq!(bounds.lower_precision(), f64::INFINITY);
+    }
+
+    proptest! {
+        #[test]
+        fn one_observation_has_the_closed_form(
+            factor in prop_oneof![-3.0..-0.1f64, 0.1..3.0f64], delta in 0.2..4.0f64, center in -2.0..2.0f64,
+        ) {
+            let posterior = LinePosterior::new(
+                LogSigmoid::new(factor).unwrap(), Parabola::new(center, delta).unwrap()).unwrap();
+            let bounds = TightGaussians::around(posterior.function()).unwrap();
+            // in z = factor·x the widest lower bound of the softplus touches at ±z
+            let z = (factor * bounds.mode()).abs();
+            let curvature = if z < 1e-6 { 0.25 } else { (0.5 * z).tanh() / (2.0 * z) };
+            let expected = delta + factor * factor * curvature;
+            prop_assert!((bounds.lower_precision() - expected).abs() < 1e-10 * expected);
+            prop_assert!((bounds.upper_precision() - delta).abs() < 1e-10 * delta);
+            prop_assert!(bounds.upper_precision() <= bounds.laplace_precision() + 1e-10);
+            prop_assert!(bounds.laplace_precision() <= bounds.lower_precision() + 1e-10);
+        }
+
+        #[test]
+        fn events_are_bracketed(
+            f1 in -2.0..2.0f64, f2 in -2.0..2.0f64, delta in 0.3..3.0f64,
+            a in -3.0..3.0f64, width in 0.0..3.0f64, x in -6.0..6.0f64,
+        ) {
+            let likelihood =
+                Plus::new(LogSigmoid::new(f1).unwrap(), LogSigmoid::new(f2).unwrap()).unwrap();
+            let posterior =
+                LinePosterior::new(likelihood, Parabola::new(0.4, delta).unwrap()).unwrap();
+            let g = posterior.function();
+            let bounds = TightGaussians::around(g).unwrap();
+            let event: RealSet = Interval::closed(a, a + width).unwrap().into();
+            let (lower, upper) = bounds.possibility_of(&event).unwrap();
+            let exact = g.possibility_of(&event).unwrap();
+            prop_assert!(lower <= exact + 1e-11 && exact <= upper + 1e-11);
+            let (lower, upper) = bounds.necessity_of(&event).unwrap();
+            let exact = g.necessity_of(&event).unwrap();
+            prop_assert!(lower <= exact + 1e-11 && exact <= upper + 1e-11);
+            let d = x - bounds.mode();
+            let log = g.log_possibility(&x);
+            prop_assert!(-0.5 * bounds.lower_precision() * d * d <= log + 1e-11);
+            prop_assert!(log <= -0.5 * bounds.upper_precision() * d * d + 1e-11);
+        }
+    }
+}
