@@ -268,7 +268,8 @@ def main():
     text = summarize(results, arguments.threads, arguments.statistic)
     head = ("# One optimizer step\n\n"
             f"torch {torch.__version__}, {processor}; load of the machine before the run {load_before[0]:.1f}, "
-            f"after it {record['load_after'][0]:.1f} (this benchmark alone gives about 1).\n"
+            f"after it {record['load_after'][0]:.1f}.\n"
+            + ("Other programs were running: these figures are provisional.\n" if load_before[0] > 0.5 else "") +
             "Made by `compare.py`, which says what is counted.\n\n")
     (arguments.out / "results.md").write_text(head + text)
     print(text)
