@@ -26,7 +26,7 @@ const LINE: usize = 16;
 ///
 /// `Refuse` and `SkipStep` must read all gradients before anything is changed: 4 bytes per parameter on top of the 28
 /// (`ucbopt`) or 36 (adaptive rules) of the update itself. Measured, that is about a tenth of the time of a step in the cache and
-/// a seventh to a fifth beyond it. `SkipCoordinates` makes its test inside the update, at no cost that could be measured.
+/// a seventh to a fifth beyond it. `SkipCoordinates` tests inside the update, which reads the gradient anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NonFinite {
     /// The step is refused with [`Error::NonFiniteGradient`]; parameters and state are as before.
