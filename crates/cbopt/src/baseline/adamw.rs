@@ -1,0 +1,230 @@
+//! `adamw`, Adam with decoupled weight decay:
+//!
+//! ```text
+//! m ← β₁ m + (1-β₁) g        v ← β₂ v + (1-β₂) g²
+//! θ ← (1 - ρ δ) θ - ρ m/(1-β₁ᵗ) / (√(v/(1-β₂ᵗ)) + ε)
+//! ```
+//!
+//! State: momentum and curvature (here `v`), 8 bytes per parameter; a step moves 28 bytes per parameter.
+
+use crate::error::{Result, check_nonnegative, check_positive, check_rate};
+use crate::executor::{Executor, StepReport};
+use crate::kernel::{Kernel, Marks, Point};
+use crate::state::State;
+use crate::update::{
+    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, sealed, sweep,
+};
+
+/// Hyper-parameters of `adamw`; the default is the paper's CIFAR setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdamWConfig {
+    /// Rate of the first moment, β₁ in `[0, 1)`. Default 0.9.
+    pub beta1: f64,
+    /// Rate of the second moment, β₂ in `[0, 1)`. Default 0.999.
+    pub beta2: f64,
+    /// Stability constant ε > 0, added after the square root. Default 1e-8.
+    pub eps: f64,
+    /// Decoupled weight decay δ ≥ 0. Default 2e-4.
+    pub weight_decay: f64,
+}
+
+impl Default for AdamWConfig {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: 2e-4,
+        }
+    }
+}
+
+impl AdamWConfig {
+    /// The rule.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfRange`] for the first field outside its range.
+    pub fn build(&self) -> Result<AdamW> {
+        check_rate("beta1", self.beta1)?;
+        check_rate("beta2", self.beta2)?;
+        check_positive("eps", self.eps)?;
+        check_nonnegative("weight_decay", self.weight_decay)?;
+        Ok(AdamW {
+            config: self.clone(),
+        })
+    }
+}
+
+/// The rule `adamw`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdamW {
+    config: AdamWConfig,
+}
+
+impl AdamW {
+    /// Its hyper-parameters.
+    pub fn config(&self) -> &AdamWConfig {
+        &self.config
+    }
+}
+
+impl Update for AdamW {
+    fn id(&self) -> &'static str {
+        "adamw"
+    }
+
+    fn state(&self, len: usize) -> State {
+        State {
+            momentum: vec![0.0; len],
+            curvature: vec![0.0; len],
+            ..State::new(self.id(), len)
+        }
+    }
+
+    fn coordinate(&self, theta: f64) -> Coordinate {
+        Coordinate {
+            theta,
+            momentum: 0.0,
+            curvature: 0.0,
+            envelope: 0.0,
+        }
+    }
+
+    fn step_scalar(&self, lr: f64, step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
+        let config = &self.config;
+        x.theta *= 1.0 - lr * config.weight_decay;
+        x.momentum = config.beta1 * x.momentum + (1.0 - config.beta1) * gradient;
+        x.curvature = config.beta2 * x.curvature + (1.0 - config.beta2) * (gradient * gradient);
+        let corrected = x.momentum / bias_correction(config.beta1, step);
+        let scale = (x.curvature / bias_correction(config.beta2, step)).sqrt() + config.eps;
+        x.theta -= lr * corrected / scale;
+    }
+}
+
+impl sealed::Advance for AdamW {
+    fn limit(&self) -> f32 {
+        AdamWKernel::LIMIT
+    }
+
+    fn check_state(&self, state: &State) -> Result<()> {
+        check_buffer("momentum", &state.momentum, true, state)?;
+        check_buffer("curvature", &state.curvature, true, state)
+    }
+
+    fn advance(
+        &self,
+        executor: &Executor,
+        lr: f64,
+        params: &mut [f32],
+        grads: &[f32],
+        state: &mut State,
+    ) -> StepReport {
+        let config = &self.config;
+        let step = state.step + 1;
+        let kernel = AdamWKernel {
+            momentum: Average::new(config.beta1),
+            curvature: Average::new(config.beta2),
+            shrink: (lr * config.weight_decay) as f32,
+            scale: (1.0 / bias_correction(config.beta2, step).sqrt()) as f32,
+            eps: config.eps as f32,
+            lr: (lr / bias_correction(config.beta1, step)) as f32,
+        };
+        sweep(executor, &kernel, params, grads, state)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct AdamWKernel {
+    momentum: Average,
+    curvature: Average,
+    /// ρ δ.
+    shrink: f32,
+    /// `1/√(1-β₂ᵗ)`.
+    scale: f32,
+    eps: f32,
+    /// `ρ/(1-β₁ᵗ)`.
+    lr: f32,
+}
+
+impl Kernel for AdamWKernel {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        let momentum = self.momentum.next(x.momentum, gradient);
+        let curvature = self.curvature.next(x.curvature, gradient * gradient);
+        let denominator = curvature.sqrt() * self.scale + self.eps;
+        let theta = x.theta - (self.shrink * x.theta + self.lr * (momentum / denominator));
+        (
+            Point {
+                theta,
+                momentum,
+                curvature,
+                ..x
+            },
+            Marks::default(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn first_step_by_hand() {
+        // β₁ = β₂ = 1/2, ε = 1, δ = 1/4, ρ = 1/2, θ = 2, g = 3: m̄ = 3, √v̄ = 3, θ = 7/8·2 - 3/8 = 11/8.
+        let config = AdamWConfig {
+            beta1: 0.5,
+            beta2: 0.5,
+            eps: 1.0,
+            weight_decay: 0.25,
+        };
+        let rule = config.build().unwrap();
+        let mut x = rule.coordinate(2.0);
+        rule.step_scalar(0.5, 1, 3.0, 0.0, &mut x);
+        assert_eq!((x.theta, x.momentum, x.curvature), (1.375, 1.5, 4.5));
+    }
+
+    #[test]
+    fn fields_are_checked() {
+        for (config, name) in [
+            (
+                AdamWConfig {
+                    beta1: 1.0,
+                    ..Default::default()
+                },
+                "beta1",
+            ),
+            (
+                AdamWConfig {
+                    beta2: 1.0,
+                    ..Default::default()
+                },
+                "beta2",
+            ),
+            (
+                AdamWConfig {
+                    eps: 0.0,
+                    ..Default::default()
+                },
+                "eps",
+            ),
+            (
+                AdamWConfig {
+                    weight_decay: f64::NAN,
+                    ..Default::default()
+                },
+                "weight_decay",
+            ),
+        ] {
+            match config.build() {
+                Err(Error::OutOfRange { field, .. }) => assert_eq!(field, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The loop over parameters: one generic source, compiled once per instruction set, chosen at run time.
+//!
+//! A rule is a [`Kernel`]: what happens to one coordinate, in `f32`, written with correctly rounded operations
+//! only. The loop around it is vectorized by the compiler inside functions that enable an instruction set; since
+//! no operation is contracted or reordered, a coordinate gets the same bits in every instruction set, in the
+//! vector part and in the tail, and in any thread.
+//!
+//! `unsafe` is allowed here and nowhere else in the crate: the calls of functions with an enabled instruction set
+//! (below) and the hand-over of a borrowed job to waiting threads (`workers`).
+#![allow(unsafe_code)]
+
+mod isa;
+mod workers;
+
+pub use isa::Isa;
+use isa::Kind;
+pub(crate) use workers::Workers;
+
+/// Coordinates handled between two looks at anything but the loop itself; also the size of the noise buffer.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Parameter and state of one coordinate. A rule leaves alone what it does not use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub theta: f32,
+    pub momentum: f32,
+    pub curvature: f32,
+    pub envelope: f32,
+}
+
+/// What the update of one coordinate met.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Marks {
+    /// The denominator was raised to its floor.
+    pub floored: bool,
+    /// The curvature gap, before any stabilizer, was not positive.
+    pub gap_not_positive: bool,
+    /// The step was cut at the clip radius.
+    pub clipped: bool,
+}
+
+/// Sums of [`Marks`] over coordinates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub floored: u64,
+    pub gap_not_positive: u64,
+    pub clipped: u64,
+    pub skipped: u64,
+    pub overflowed: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.floored += other.floored;
+        self.gap_not_positive += other.gap_not_positive;
+        self.clipped += other.clipped;
+        self.skipped += other.skipped;
+        self.overflowed += other.overflowed;
+    }
+}
+
+/// One rule with its constants of this step.
+pub(crate) trait Kernel: Copy + Send + Sync {
+    /// State buffers used: momentum, curvature and envelope, in this order.
+    const BUFFERS: usize;
+    /// Whether the rule reads a second input per coordinate.
+    const SECOND: bool;
+    /// Whether that input is made by [`Kernel::prepare`], block by block, instead of read from memory.
+    const PREPARED: bool = false;
+    /// Whether coordinates with an unusable gradient are left alone.
+    const CHECKED: bool = true;
+    /// Largest gradient magnitude the rule accepts.
+    const LIMIT: f32;
+
+    /// The update of one coordinate.
+    fn update(&self, gradient: f32, second: f32, point: Point) -> (Point, Marks);
+
+    /// Writes the second input of the coordinates from `first` on.
+    #[inline(always)]
+    fn prepare(&self, _first: u64, _gradient: &[f32], _second: &mut [f32]) {}
+}
+
+/// The slices of one sweep; buffers that a rule does not use are empty.
+pub(crate) struct Span<'a> {
+    /// Index of the first coordinate, for the noise.
+    pub first: u64,
+    pub theta: &'a mut [f32],
+    pub gradient: &'a [f32],
+    pub second: &'a [f32],
+    pub momentum: &'a mut [f32],
+    pub curvature: &'a mut [f32],
+    pub envelope: &'a mut [f32],
+}
+
+impl<'a> Span<'a> {
+    /// The first `count` coordinates and the rest.
+    pub fn split_at(self, count: usize) -> (Self, Self) {
+        fn cut(slice: &[f32], count: usize) -> (&[f32], &[f32]) {
+            slice.split_at(count.min(slice.len()))
+        }
+        fn cut_mut(slice: &mut [f32], count: usize) -> (&mut [f32], &mut [f32]) {
+            let count = count.min(slice.len());
+            slice.split_at_mut(count)
+        }
+        let (theta, theta_rest) = cut_mut(self.theta, count);
+        let (gradient, gradient_rest) = cut(self.gradient, count);
+        let (second, second_rest) = cut(self.second, count);
+        let (momentum, momentum_rest) = cut_mut(self.momentum, count);
+        let (curvature, curvature_rest) = cut_mut(self.curvature, count);
+        let (envelope, envelope_rest) = cut_mut(self.envelope, count);
+        let rest = Span {
+            first: self.first + theta.len() as u64,
+            theta: theta_rest,
+            gradient: gradient_rest,
+            second: second_rest,
+            momentum: momentum_rest,
+            curvature: curvature_rest,
+            envelope: envelope_rest,
+        };
+        (
+            Span {
+                first: self.first,
+                theta,
+                gradient,
+                second,
+                momentum,
+                curvature,
+                envelope,
+            },
+            rest,
+        )
+    }
+}
+
+/// Runs `kernel` over all coordinates of `span`.
+pub(crate) fn sweep<K: Kernel>(isa: Isa, kernel: &K, span: Span<'_>) -> Tally {
+    let mut scratch = [0.0f32; BLOCK];
+    let mut rest = span;
+    let mut tally = Tally::default();
+    while !rest.theta.is_empty() {
+        let (block, after) = rest.split_at(BLOCK);
+        rest = after;
+        let second = if K::PREPARED {
+            let made = &mut scratch[..block.theta.len()];
+            isa.run(Prepare {
+                kernel,
+                first: block.first,
+                gradient: block.gradient,
+                second: &mut *made,
+            });
+            &*made
+        } else {
+            block.second
+        };
+        tally.add(lanes(
+            isa,
+            kernel,
+            block.theta,
+            block.gradient,
+            second,
+            block.momentum,
+            block.curvature,
+            block.envelope,
+        ));
+    }
+    tally
+}
+
+/// The loop itself. Slices are separate arguments so that the compiler knows that they do not overlap.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn lanes_body<K: Kernel>(
+    kernel: &K,
+    theta: &mut [f32],
+    gradient: &[f32],
+    second: &[f32],
+    momentum: &mut [f32],
+    curvature: &mut [f32],
+    envelope: &mut [f32],
+) -> Tally {
+    let count = theta.len();
+    assert!(count <= BLOCK, "the counters below hold one block");
+    assert!(gradient.len() == count && (!K::SECOND || second.len() == count));
+    assert!(K::BUFFERS < 1 || momentum.len() == count);
+    assert!(K::BUFFERS < 2 || curvature.len() == count);
+    assert!(K::BUFFERS < 3 || envelope.len() == count);
+    let (mut floored, mut gap_not_positive, mut clipped, mut skipped, mut overflowed) =
+        (0u32, 0u32, 0u32, 0u32, 0u32);
+    let kernel = *kernel;
+    for i in 0..count {
+        let g = gradient[i];
+        let old = Point {
+            theta: theta[i],
+            momentum: if K::BUFFERS >= 1 { momentum[i] } else { 0.0 },
+            curvature: if K::BUFFERS >= 2 { curvature[i] } else { 0.0 },
+            envelope: if K::BUFFERS >= 3 { envelope[i] } else { 0.0 },
+        };
+        let s = if K::SECOND { second[i] } else { 0.0 };
+        let (new, marks) = kernel.update(g, s, old);
+        // A coordinate whose gradient is unusable keeps everything it has.
+        let usable = !K::CHECKED || is_usable(g, K::LIMIT);
+        theta[i] = if usable { new.theta } else { old.theta };
+        if K::BUFFERS >= 1 {
+            momentum[i] = if usable { new.momentum } else { old.momentum };
+        }
+        if K::BUFFERS >= 2 {
+            curvature[i] = if usable { new.curvature } else { old.curvature };
+        }
+        if K::BUFFERS >= 3 {
+            envelope[i] = if usable { new.envelope } else { old.envelope };
+        }
+        skipped += u32::from(!usable);
+        floored += u32::from(usable & marks.floored);
+        gap_not_positive += u32::from(usable & marks.gap_not_positive);
+        clipped += u32::from(usable & marks.clipped);
+        let finite =
+            is_usable(new.theta, f32::MAX) & (K::BUFFERS < 2 || is_usable(new.curvature, f32::MAX));
+        overflowed += u32::from(usable & !finite);
+    }
+    Tally {
+        floored: floored.into(),
+        gap_not_positive: gap_not_positive.into(),
+        clipped: clipped.into(),
+        skipped: skipped.into(),
+        overflowed: overflowed.into(),
+    }
+}
+
+macro_rules! lanes_with {
+    ($name:ident, $attribute:meta) => {
+        #[$attribute]
+        #[allow(clippy::too_many_arguments)]
+        fn $name<K: Kernel>(
+            kernel: &K,
+            theta: &mut [f32],
+            gradient: &[f32],
+            second: &[f32],
+            momentum: &mut [f32],
+            curvature: &mut [f32],
+            envelope: &mut [f32],
+        ) -> Tally {
+            lanes_body(
+                kernel, theta, gradient, second, momentum, curvature, envelope,
+            )
+        }
+    };
+}
+
+lanes_with!(lanes_portable, inline(never));
+#[cfg(target_arch = "x86_64")]
+lanes_with!(lanes_avx2, target_feature(enable = "avx2,fma"));
+#[cfg(target_arch = "x86_64")]
+lanes_with!(
+    lanes_avx512,
+    target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
+);
+#[cfg(target_arch = "aarch64")]
+lanes_with!(lanes_neon, target_feature(enable = "neon"));
+
+#[allow(clippy::too_many_arguments)]
+fn lanes<K: Kernel>(
+    isa: Isa,
+    kernel: &K,
+    theta: &mut [f32],
+    gradient: &[f32],
+    second: &[f32],
+    momentum: &mut [f32],
+    curvature: &mut [f32],
+    envelope: &mut [f32],
+) -> Tally {
+    match isa.0 {
+        Kind::Portable => lanes_portable(
+            kernel, theta, gradient, second, momentum, curvature, envelope,
+        ),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
+        Kind::Avx2 => unsafe {
+            lanes_avx2(
+                kernel, theta, gradient, second, momentum, curvature, envelope,
+            )
+        },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
+        Kind::Avx512 => unsafe {
+            lanes_avx512(
+                kernel, theta, gradient, second, momentum, curvature, envelope,
+            )
+        },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
+        Kind::Neon => unsafe {
+            lanes_neon(
+                kernel, theta, gradient, second, momentum, curvature, envelope,
+            )
+        },
+    }
+}
+
+/// Work that is compiled once per instruction set. `run` must be `#[inline(always)]`.
+pub(crate) trait Work {
+    /// What the work gives back.
+    type Output;
+    /// Does the work.
+    fn run(self) -> Self::Output;
+}
+
+macro_rules! work_with {
+    ($name:ident, $attribute:meta) => {
+        #[$attribute]
+        fn $name<W: Work>(work: W) -> W::Output {
+            work.run()
+        }
+    };
+}
+
+work_with!(work_portable, inline(never));
+#[cfg(target_arch = "x86_64")]
+work_with!(work_avx2, target_feature(enable = "avx2,fma"));
+#[cfg(target_arch = "x86_64")]
+work_with!(
+    work_avx512,
+    target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
+);
+#[cfg(target_arch = "aarch64")]
+work_with!(work_neon, target_feature(enable = "neon"));
+
+impl Isa {
+    /// Does `work` with this instruction set.
+    pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
+        match self.0 {
+            Kind::Portable => work_portable(work),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
+            Kind::Avx2 => unsafe { work_avx2(work) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
+            Kind::Avx512 => unsafe { work_avx512(work) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
+            Kind::Neon => unsafe { work_neon(work) },
+        }
+    }
+}
+
+/// [`Kernel::prepare`] as [`Work`].
+struct Prepare<'a, K> {
+    kernel: &'a K,
+    first: u64,
+    gradient: &'a [f32],
+    second: &'a mut [f32],
+}
+
+impl<K: Kernel> Work for Prepare<'_, K> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.kernel.prepare(self.first, self.gradient, self.second);
+    }
+}
+
+/// Position of the first entry that is NaN or larger in magnitude than `limit`.
+pub(crate) fn first_unusable(isa: Isa, gradient: &[f32], limit: f32) -> Option<usize> {
+    for (number, block) in gradient.chunks(BLOCK).enumerate() {
+        if isa.run(CountUnusable { block, limit }) > 0 {
+            let inside = block.iter().position(|g| !is_usable(*g, limit));
+            return inside.map(|position| number * BLOCK + position);
+        }
+    }
+    None
+}
+
+/// Whether a gradient can be used: NaN compares false.
+#[inline(always)]
+fn is_usable(gradient: f32, limit: f32) -> bool {
+    gradient.abs() <= limit
+}
+
+struct CountUnusable<'a> {
+    block: &'a [f32],
+    limit: f32,
+}
+
+impl Work for CountUnusable<'_> {
+    type Output = u32;
+    #[inline(always)]
+    fn run(self) -> u32 {
+        self.block
+            .iter()
+            .map(|g| u32::from(!is_usable(*g, self.limit)))
+            .sum()
+    }
+}

@@ -1,0 +1,62 @@
+//! Update rules over flat `f32` slices: the three CBOpt optimizers and the methods they are compared with.
+//!
+//! A config is checked once by `build`, which gives a rule; a rule makes a [`State`] and then steps in place:
+//!
+//! ```
+//! use cbopt::{Update, UpperAdaptCboConfig};
+//! let rule = UpperAdaptCboConfig { weight_decay: 2e-4, ..Default::default() }.build()?;
+//! let mut params = vec![0.7_f32, -0.3, 0.1];
+//! let mut state = rule.state(params.len());
+//! for _ in 0..100 {
+//!     let grads: Vec<f32> = params.iter().map(|w| w - 1.0).collect();
+//!     rule.step(0.005, &mut params, &grads, &mut state)?;
+//! }
+//! assert!(params.iter().all(|w| (w - 1.0).abs() < 0.1));
+//! # Ok::<(), cbopt::Error>(())
+//! ```
+//!
+//! | id | config | rule |
+//! |---|---|---|
+//! | `ucbopt` | [`UpperCboConfig`] | [`upper`] |
+//! | `ucbopt-adapt` | [`UpperAdaptCboConfig`] | [`upper_adapt`] |
+//! | `lcbopt-adapt` | [`LowerAdaptCboConfig`] | [`lower_adapt`] |
+//! | `sgd` | [`SgdConfig`] | [`baseline::sgd`] |
+//! | `adamw` | [`AdamWConfig`] | [`baseline::adamw`] |
+//! | `ivon` | [`IvonConfig`] | [`baseline::ivon`] |
+//!
+//! Each rule exists twice: [`Update::step_scalar`] is one coordinate in plain `f64`, and [`Update::step`] is one fused pass
+//! over memory, vectorized for the machine it runs on and shared between the threads of an [`Executor`]. The bits of the
+//! result do not depend on the instruction set or on the number of threads, and a state that was saved with
+//! [`State::to_bytes`] continues to the same bits.
+
+pub mod baseline;
+pub mod checkpoint;
+pub mod error;
+pub mod executor;
+pub mod group;
+mod kernel;
+pub mod lower_adapt;
+pub mod noise;
+pub mod rule;
+pub mod schedule;
+pub mod stabilizer;
+pub mod state;
+pub mod update;
+pub mod upper;
+pub mod upper_adapt;
+
+pub use baseline::adamw::{AdamW, AdamWConfig};
+pub use baseline::ivon::{HessianEstimate, Ivon, IvonConfig, Noise};
+pub use baseline::sgd::{Sgd, SgdConfig};
+pub use error::{Error, Result};
+pub use executor::{Executor, NonFinite, StepReport};
+pub use group::{Group, Groups, GroupsState};
+pub use kernel::Isa;
+pub use lower_adapt::{LowerAdaptCbo, LowerAdaptCboConfig};
+pub use rule::Rule;
+pub use schedule::{Schedule, ScheduleConfig};
+pub use stabilizer::EpsPolicy;
+pub use state::State;
+pub use update::{Coordinate, Update};
+pub use upper::{UpperCbo, UpperCboConfig};
+pub use upper_adapt::{UpperAdaptCbo, UpperAdaptCboConfig};

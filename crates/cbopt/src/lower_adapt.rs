@@ -1,0 +1,428 @@
+//! `lcbopt-adapt`, lower CBO optimization with adaptive curvature, γ > 1 and β₃ in `[0, 1)`:
+//!
+//! ```text
+//! m ← β₁ m + (1-β₁) ĝ        h ← β₂ h + (1-β₂) ĝ²        h̃ = h + δ        m̄ = m / (1-β₁ᵗ)
+//! c ← max(β₃ c, h̃), c₀ = h₀ + δ
+//! θ ← θ - ρ (m̄ + δ θ) / (γ c - h̃ + ε)
+//! ```
+//!
+//! The envelope `c` is a running maximum of `h̃` that may decay by the factor β₃ per step. Since `c ≥ h̃`, the curvature gap
+//! `γ c - h̃ ≥ (γ-1) c` is positive. Paper: Appendix "Algorithms", lCBOpt-adapt. State: momentum, curvature and envelope,
+//! 12 bytes per parameter; a step moves 36 bytes per parameter.
+
+use crate::error::{Result, check};
+use crate::executor::{Executor, StepReport};
+use crate::kernel::{Kernel, Marks, Point};
+use crate::stabilizer::{EpsPolicy, Stabilizer};
+use crate::state::State;
+use crate::update::{
+    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip, clip_scalar,
+    sealed, sweep,
+};
+use crate::upper::check_common;
+
+/// Hyper-parameters of `lcbopt-adapt`; the default is the paper's Fashion-MNIST setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LowerAdaptCboConfig {
+    /// Rate of the first moment, β₁ in `[0, 1)`. Default 0.9.
+    pub beta1: f64,
+    /// Rate of the curvature average, β₂ in `[0, 1)`. Default 0.99999.
+    pub beta2: f64,
+    /// Decay of the envelope per step, β₃ in `[0, 1)`. Default 0.999.
+    pub beta3: f64,
+    /// Weight decay, the prior precision δ > 0. Default 0.002.
+    pub weight_decay: f64,
+    /// Initial curvature h₀ > 0. Default 0.1.
+    pub hess_init: f64,
+    /// Strength of the correction, γ > 1. Default 1.02.
+    pub gamma: f64,
+    /// Stability constant ε ≥ 0, used as `eps_policy` says. Default 1e-8.
+    pub eps: f64,
+    /// Default: added, as the paper says. The authors' code adds, then clamps, which is the same.
+    pub eps_policy: EpsPolicy,
+    /// Multiplies the learning rate by `h₀ + δ`; not in the paper. Default off.
+    pub rescale_lr: bool,
+    /// Clips `(m̄ + δθ)/(γc - h̃ + ε)` to `[-r, r]`, r > 0; not in the paper. Default none.
+    pub clip_radius: Option<f64>,
+}
+
+impl Default for LowerAdaptCboConfig {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.99999,
+            beta3: 0.999,
+            weight_decay: 2e-3,
+            hess_init: 0.1,
+            gamma: 1.02,
+            eps: 1e-8,
+            eps_policy: EpsPolicy::Add,
+            rescale_lr: false,
+            clip_radius: None,
+        }
+    }
+}
+
+impl LowerAdaptCboConfig {
+    /// The same with the ε of the authors' released code: added, then clamped.
+    #[must_use]
+    pub fn as_released(self) -> Self {
+        Self {
+            eps_policy: EpsPolicy::AddThenClamp,
+            ..self
+        }
+    }
+
+    /// The rule.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfRange`] for the first field outside its range.
+    ///
+    /// ```
+    /// use cbopt::LowerAdaptCboConfig;
+    /// let error = LowerAdaptCboConfig { gamma: 1.0, ..Default::default() }.build().unwrap_err();
+    /// assert_eq!(error.to_string(), "gamma is 1, allowed: (1, inf)");
+    /// ```
+    pub fn build(&self) -> Result<LowerAdaptCbo> {
+        check_common(
+            (self.beta1, self.beta2),
+            (self.weight_decay, self.hess_init),
+            self.eps,
+            self.clip_radius,
+        )?;
+        check("beta3", self.beta3, "[0, 1)", |b| (0.0..1.0).contains(&b))?;
+        check("gamma", self.gamma, "(1, inf)", |g| {
+            g > 1.0 && g.is_finite()
+        })?;
+        Ok(LowerAdaptCbo {
+            config: self.clone(),
+        })
+    }
+}
+
+/// The rule `lcbopt-adapt`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LowerAdaptCbo {
+    config: LowerAdaptCboConfig,
+}
+
+impl LowerAdaptCbo {
+    /// Its hyper-parameters.
+    pub fn config(&self) -> &LowerAdaptCboConfig {
+        &self.config
+    }
+
+    /// Learning rate as it multiplies the step.
+    fn effective_lr(&self, lr: f64) -> f64 {
+        let config = &self.config;
+        if config.rescale_lr {
+            lr * (config.hess_init + config.weight_decay)
+        } else {
+            lr
+        }
+    }
+}
+
+impl Update for LowerAdaptCbo {
+    fn id(&self) -> &'static str {
+        "lcbopt-adapt"
+    }
+
+    fn state(&self, len: usize) -> State {
+        State {
+            momentum: vec![0.0; len],
+            curvature: vec![self.config.hess_init as f32; len],
+            envelope: vec![(self.config.hess_init + self.config.weight_decay) as f32; len],
+            ..State::new(self.id(), len)
+        }
+    }
+
+    fn coordinate(&self, theta: f64) -> Coordinate {
+        let envelope = self.config.hess_init + self.config.weight_decay;
+        Coordinate {
+            theta,
+            momentum: 0.0,
+            curvature: self.config.hess_init,
+            envelope,
+        }
+    }
+
+    fn step_scalar(&self, lr: f64, step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
+        let config = &self.config;
+        // m ← β₁ m + (1-β₁) ĝ
+        x.momentum = config.beta1 * x.momentum + (1.0 - config.beta1) * gradient;
+        // h ← β₂ h + (1-β₂) ĝ²
+        x.curvature = config.beta2 * x.curvature + (1.0 - config.beta2) * (gradient * gradient);
+        // h̃ = h + δ
+        let total = x.curvature + config.weight_decay;
+        // c ← max(β₃ c, h̃)
+        x.envelope = (config.beta3 * x.envelope).max(total);
+        // H_s = γ c - h̃
+        let gap = config.gamma * x.envelope - total;
+        let denominator = config.eps_policy.apply(gap, config.eps);
+        // θ ← θ - ρ (m̄ + δ θ) / (H_s + ε)
+        let corrected = x.momentum / bias_correction(config.beta1, step);
+        let direction = (corrected + config.weight_decay * x.theta) / denominator;
+        let radius = config.clip_radius.unwrap_or(f64::INFINITY);
+        x.theta -= self.effective_lr(lr) * clip_scalar(direction, radius);
+    }
+}
+
+impl sealed::Advance for LowerAdaptCbo {
+    fn limit(&self) -> f32 {
+        SQUARE_LIMIT
+    }
+
+    fn check_state(&self, state: &State) -> Result<()> {
+        check_buffer("momentum", &state.momentum, true, state)?;
+        check_buffer("curvature", &state.curvature, true, state)?;
+        check_buffer("envelope", &state.envelope, true, state)
+    }
+
+    fn advance(
+        &self,
+        executor: &Executor,
+        lr: f64,
+        params: &mut [f32],
+        grads: &[f32],
+        state: &mut State,
+    ) -> StepReport {
+        let config = &self.config;
+        let kernel = LowerAdaptKernel {
+            momentum: Average::new(config.beta1),
+            curvature: Average::new(config.beta2),
+            decline: config.beta3 as f32,
+            correction: (1.0 / bias_correction(config.beta1, state.step + 1)) as f32,
+            decay: config.weight_decay as f32,
+            complement: (config.gamma - 1.0) as f32,
+            stabilizer: config.eps_policy.stabilizer(config.eps),
+            radius: config
+                .clip_radius
+                .map_or(f32::INFINITY, |radius| radius as f32),
+            lr: self.effective_lr(lr) as f32,
+        };
+        if config.clip_radius.is_none() && !config.eps_policy.clamps() {
+            sweep(executor, &Plain(kernel), params, grads, state)
+        } else {
+            sweep(executor, &kernel, params, grads, state)
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LowerAdaptKernel {
+    momentum: Average,
+    curvature: Average,
+    /// β₃.
+    decline: f32,
+    correction: f32,
+    decay: f32,
+    /// γ - 1, formed in `f64`.
+    complement: f32,
+    stabilizer: Stabilizer,
+    radius: f32,
+    lr: f32,
+}
+
+impl LowerAdaptKernel {
+    /// The update; `PLAIN` leaves out the floor and the clip, which then would change nothing.
+    #[inline(always)]
+    fn next<const PLAIN: bool>(&self, gradient: f32, x: Point) -> (Point, Marks) {
+        let momentum = self.momentum.next(x.momentum, gradient);
+        let curvature = self.curvature.next(x.curvature, gradient * gradient);
+        let total = curvature + self.decay;
+        let decayed = self.decline * x.envelope;
+        let envelope = if decayed > total { decayed } else { total };
+        // γ c - h̃ = (c - h̃) + (γ-1) c: both terms are at least 0, so nothing cancels.
+        let gap = (envelope - total) + self.complement * envelope;
+        let (denominator, floored) = if PLAIN {
+            self.stabilizer.add(gap)
+        } else {
+            self.stabilizer.apply(gap)
+        };
+        let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
+        let (direction, clipped) = if PLAIN {
+            (direction, false)
+        } else {
+            clip(direction, self.radius)
+        };
+        let theta = x.theta - self.lr * direction;
+        let marks = Marks {
+            floored,
+            gap_not_positive: gap <= 0.0,
+            clipped,
+        };
+        (
+            Point {
+                theta,
+                momentum,
+                curvature,
+                envelope,
+            },
+            marks,
+        )
+    }
+}
+
+impl Kernel for LowerAdaptKernel {
+    const BUFFERS: usize = 3;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.next::<false>(gradient, x)
+    }
+}
+
+/// The paper's form: no floor, no clip.
+#[derive(Debug, Clone, Copy)]
+struct Plain(LowerAdaptKernel);
+
+impl Kernel for Plain {
+    const BUFFERS: usize = 3;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.0.next::<true>(gradient, x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    /// Values worked out apart from this code: θ₀ = 0.7, gradients 0.3, -0.2, 0.5.
+    #[test]
+    fn three_steps_by_hand() {
+        let config = LowerAdaptCboConfig {
+            beta2: 0.99,
+            eps_policy: EpsPolicy::Add,
+            ..Default::default()
+        };
+        let rule = config.build().unwrap();
+        let mut x = rule.coordinate(0.7);
+        let want = [0.404_221_274_67, 0.374_494_091_39, 0.171_691_710_31];
+        for (t, (g, want)) in [0.3, -0.2, 0.5].into_iter().zip(want).enumerate() {
+            rule.step_scalar(0.002, t as u64 + 1, g, 0.0, &mut x);
+            assert!((x.theta - want).abs() < 1e-11, "{} {want}", x.theta);
+        }
+        assert!((x.envelope - 0.102_807_99).abs() < 1e-9, "{}", x.envelope);
+    }
+
+    #[test]
+    fn every_field_is_checked() {
+        let good = LowerAdaptCboConfig::default();
+        let bad: [(&str, LowerAdaptCboConfig); 11] = [
+            (
+                "beta1",
+                LowerAdaptCboConfig {
+                    beta1: 1.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "beta2",
+                LowerAdaptCboConfig {
+                    beta2: -0.1,
+                    ..good.clone()
+                },
+            ),
+            (
+                "beta3",
+                LowerAdaptCboConfig {
+                    beta3: 1.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "beta3",
+                LowerAdaptCboConfig {
+                    beta3: -0.1,
+                    ..good.clone()
+                },
+            ),
+            (
+                "gamma",
+                LowerAdaptCboConfig {
+                    gamma: 1.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "gamma",
+                LowerAdaptCboConfig {
+                    gamma: f64::INFINITY,
+                    ..good.clone()
+                },
+            ),
+            (
+                "gamma",
+                LowerAdaptCboConfig {
+                    gamma: f64::NAN,
+                    ..good.clone()
+                },
+            ),
+            (
+                "weight_decay",
+                LowerAdaptCboConfig {
+                    weight_decay: 0.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "hess_init",
+                LowerAdaptCboConfig {
+                    hess_init: -1.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "eps",
+                LowerAdaptCboConfig {
+                    eps: f64::NAN,
+                    ..good.clone()
+                },
+            ),
+            (
+                "clip_radius",
+                LowerAdaptCboConfig {
+                    clip_radius: Some(f64::NAN),
+                    ..good.clone()
+                },
+            ),
+        ];
+        for (name, config) in bad {
+            match config.build() {
+                Err(Error::OutOfRange { field, .. }) => assert_eq!(field, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
+    /// The law that makes the step well defined: the gap stays positive whatever the gradients are.
+    #[test]
+    fn the_gap_stays_positive() {
+        let rule = LowerAdaptCboConfig {
+            beta2: 0.6,
+            ..Default::default()
+        }
+        .build()
+        .unwrap();
+        let mut state = rule.state(64);
+        let mut params = vec![0.3; 64];
+        for t in 0..40 {
+            let grads: Vec<f32> = (0..64)
+                .map(|i| 10f32.powi((i * 7 + t * 5) % 17 - 8) * (i - 31) as f32)
+                .collect();
+            let report = rule.step(1e-3, &mut params, &grads, &mut state).unwrap();
+            assert_eq!(
+                (report.gap_not_positive, report.floored, report.overflowed),
+                (0, 0, 0)
+            );
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! `ucbopt`, upper CBO optimization with a fixed curvature parameter ϑ in `[0, δ]`:
+//!
+//! ```text
+//! m ← β₁ m + (1-β₁) ĝ        h ← β₂ h + (1-β₂) ĝ²        m̄ = m / (1-β₁ᵗ)
+//! θ ← θ - ρ (m̄ + δ θ) / (h + δ - ϑ)
+//! ```
+//!
+//! `h` starts at h₀ and is not bias-corrected; δ θ uses θ before the step. Paper: Section "Experiments", algorithm uCBOpt
+//! (which asks ϑ > 0; ϑ = 0, the base of its ablation, is allowed too). State: momentum and curvature, 8 bytes per
+//! parameter; a step moves 28 bytes per parameter.
+
+use crate::error::{Result, check, check_nonnegative, check_positive, check_rate};
+use crate::executor::{Executor, StepReport};
+use crate::kernel::{Kernel, Marks, Point};
+use crate::stabilizer::{EpsPolicy, Stabilizer};
+use crate::state::State;
+use crate::update::{
+    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip, clip_scalar,
+    sealed, sweep,
+};
+
+/// Hyper-parameters of `ucbopt`; the default is the paper's Fashion-MNIST setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpperCboConfig {
+    /// Rate of the first moment, β₁ in `[0, 1)`. Default 0.9.
+    pub beta1: f64,
+    /// Rate of the curvature average, β₂ in `[0, 1)`. Default 0.99999.
+    pub beta2: f64,
+    /// Weight decay, the prior precision δ > 0. Default 0.002.
+    pub weight_decay: f64,
+    /// Initial curvature h₀ > 0. Default 0.05.
+    pub hess_init: f64,
+    /// Candidate curvature ϑ in `[0, δ]`. Default 8e-6.
+    pub vartheta: f64,
+    /// Stability constant ε ≥ 0, used as `eps_policy` says. Default 1e-8.
+    pub eps: f64,
+    /// Default: none, as the paper prints the rule. The authors' code clamps.
+    pub eps_policy: EpsPolicy,
+    /// Multiplies the learning rate by `h₀ + δ`; not in the paper. Default off.
+    pub rescale_lr: bool,
+    /// Clips `(m̄ + δθ)/(h + δ - ϑ)` to `[-r, r]`, r > 0; not in the paper. Default none.
+    pub clip_radius: Option<f64>,
+}
+
+impl Default for UpperCboConfig {
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.99999,
+            weight_decay: 2e-3,
+            hess_init: 0.05,
+            vartheta: 8e-6,
+            eps: 1e-8,
+            eps_policy: EpsPolicy::None,
+            rescale_lr: false,
+            clip_radius: None,
+        }
+    }
+}
+
+/// Checks what the three CBOpt rules have in common.
+pub(crate) fn check_common(
+    (beta1, beta2): (f64, f64),
+    (weight_decay, hess_init): (f64, f64),
+    eps: f64,
+    clip_radius: Option<f64>,
+) -> Result<()> {
+    check_rate("beta1", beta1)?;
+    check_rate("beta2", beta2)?;
+    check_positive("weight_decay", weight_decay)?;
+    check_positive("hess_init", hess_init)?;
+    check_nonnegative("eps", eps)?;
+    clip_radius.map_or(Ok(0.0), |radius| {
+        check("clip_radius", radius, "(0, inf]", |r| r > 0.0)
+    })?;
+    Ok(())
+}
+
+impl UpperCboConfig {
+    /// The same with the ε of the authors' released code: clamped.
+    #[must_use]
+    pub fn as_released(self) -> Self {
+        Self {
+            eps_policy: EpsPolicy::Clamp,
+            ..self
+        }
+    }
+
+    /// The rule.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfRange`] for the first field outside its range.
+    ///
+    /// ```
+    /// use cbopt::UpperCboConfig;
+    /// let error = UpperCboConfig { vartheta: 0.003, ..Default::default() }.build().unwrap_err();
+    /// assert_eq!(error.to_string(), "vartheta is 0.003, allowed: [0, weight_decay]");
+    /// ```
+    pub fn build(&self) -> Result<UpperCbo> {
+        check_common(
+            (self.beta1, self.beta2),
+            (self.weight_decay, self.hess_init),
+            self.eps,
+            self.clip_radius,
+        )?;
+        check("vartheta", self.vartheta, "[0, weight_decay]", |v| {
+            (0.0..=self.weight_decay).contains(&v)
+        })?;
+        Ok(UpperCbo {
+            config: self.clone(),
+        })
+    }
+}
+
+/// The rule `ucbopt`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpperCbo {
+    config: UpperCboConfig,
+}
+
+impl UpperCbo {
+    /// Its hyper-parameters.
+    pub fn config(&self) -> &UpperCboConfig {
+        &self.config
+    }
+
+    /// Learning rate as it multiplies the step.
+    fn effective_lr(&self, lr: f64) -> f64 {
+        let config = &self.config;
+        if config.rescale_lr {
+            lr * (config.hess_init + config.weight_decay)
+        } else {
+            lr
+        }
+    }
+}
+
+impl Update for UpperCbo {
+    fn id(&self) -> &'static str {
+        "ucbopt"
+    }
+
+    fn state(&self, len: usize) -> State {
+        State {
+            momentum: vec![0.0; len],
+            curvature: vec![self.config.hess_init as f32; len],
+            ..State::new(self.id(), len)
+        }
+    }
+
+    fn coordinate(&self, theta: f64) -> Coordinate {
+        Coordinate {
+            theta,
+            momentum: 0.0,
+            curvature: self.config.hess_init,
+            envelope: 0.0,
+        }
+    }
+
+    fn step_scalar(&self, lr: f64, step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
+        let config = &self.config;
+        // m ← β₁ m + (1-β₁) ĝ
+        x.momentum = config.beta1 * x.momentum + (1.0 - config.beta1) * gradient;
+        // h ← β₂ h + (1-β₂) ĝ²
+        x.curvature = config.beta2 * x.curvature + (1.0 - config.beta2) * (gradient * gradient);
+        // H_s = h + δ - ϑ
+        let gap = x.curvature + config.weight_decay - config.vartheta;
+        let denominator = config.eps_policy.apply(gap, config.eps);
+        // θ ← θ - ρ (m̄ + δ θ) / H_s
+        let corrected = x.momentum / bias_correction(config.beta1, step);
+        let direction = (corrected + config.weight_decay * x.theta) / denominator;
+        let radius = config.clip_radius.unwrap_or(f64::INFINITY);
+        x.theta -= self.effective_lr(lr) * clip_scalar(direction, radius);
+    }
+}
+
+impl sealed::Advance for UpperCbo {
+    fn limit(&self) -> f32 {
+        SQUARE_LIMIT
+    }
+
+    fn check_state(&self, state: &State) -> Result<()> {
+        check_buffer("momentum", &state.momentum, true, state)?;
+        check_buffer("curvature", &state.curvature, true, state)
+    }
+
+    fn advance(
+        &self,
+        executor: &Executor,
+        lr: f64,
+        params: &mut [f32],
+        grads: &[f32],
+        state: &mut State,
+    ) -> StepReport {
+        let config = &self.config;
+        let kernel = UpperKernel {
+            momentum: Average::new(config.beta1),
+            curvature: Average::new(config.beta2),
+            correction: (1.0 / bias_correction(config.beta1, state.step + 1)) as f32,
+            decay: config.weight_decay as f32,
+            residual: (config.weight_decay - config.vartheta) as f32,
+            stabilizer: config.eps_policy.stabilizer(config.eps),
+            radius: config
+                .clip_radius
+                .map_or(f32::INFINITY, |radius| radius as f32),
+            lr: self.effective_lr(lr) as f32,
+        };
+        if config.clip_radius.is_none() && !config.eps_policy.clamps() {
+            sweep(executor, &Plain(kernel), params, grads, state)
+        } else {
+            sweep(executor, &kernel, params, grads, state)
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct UpperKernel {
+    momentum: Average,
+    curvature: Average,
+    correction: f32,
+    decay: f32,
+    /// δ - ϑ, formed in `f64`: no cancellation is left for `f32`.
+    residual: f32,
+    stabilizer: Stabilizer,
+    radius: f32,
+    lr: f32,
+}
+
+impl UpperKernel {
+    /// The update; `PLAIN` leaves out the floor and the clip, which then would change nothing.
+    #[inline(always)]
+    fn next<const PLAIN: bool>(&self, gradient: f32, x: Point) -> (Point, Marks) {
+        let momentum = self.momentum.next(x.momentum, gradient);
+        let curvature = self.curvature.next(x.curvature, gradient * gradient);
+        let gap = curvature + self.residual;
+        let (denominator, floored) = if PLAIN {
+            self.stabilizer.add(gap)
+        } else {
+            self.stabilizer.apply(gap)
+        };
+        let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
+        let (direction, clipped) = if PLAIN {
+            (direction, false)
+        } else {
+            clip(direction, self.radius)
+        };
+        let theta = x.theta - self.lr * direction;
+        let marks = Marks {
+            floored,
+            gap_not_positive: gap <= 0.0,
+            clipped,
+        };
+        (
+            Point {
+                theta,
+                momentum,
+                curvature,
+                ..x
+            },
+            marks,
+        )
+    }
+}
+
+impl Kernel for UpperKernel {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.next::<false>(gradient, x)
+    }
+}
+
+/// The paper's form: no floor, no clip.
+#[derive(Debug, Clone, Copy)]
+struct Plain(UpperKernel);
+
+impl Kernel for Plain {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.0.next::<true>(gradient, x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    /// Values worked out apart from this code: θ₀ = 0.7, gradients 0.3, -0.2, 0.5, ρ = 0.1.
+    #[test]
+    fn three_steps_by_hand() {
+        let rule = UpperCboConfig::default().build().unwrap();
+        let mut x = rule.coordinate(0.7);
+        let want = [0.120_299_889_98, 0.048_976_434_31, -0.350_773_212_07];
+        for (t, (g, want)) in [0.3, -0.2, 0.5].into_iter().zip(want).enumerate() {
+            rule.step_scalar(0.1, t as u64 + 1, g, 0.0, &mut x);
+            assert!((x.theta - want).abs() < 1e-11, "{} {want}", x.theta);
+        }
+        assert!((x.curvature - 0.050_002_299_993).abs() < 1e-13);
+    }
+
+    #[test]
+    fn every_field_is_checked_on_both_edges() {
+        let good = UpperCboConfig::default();
+        let bad: [(&str, UpperCboConfig); 12] = [
+            (
+                "beta1",
+                UpperCboConfig {
+                    beta1: 1.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "beta1",
+                UpperCboConfig {
+                    beta1: -1e-9,
+                    ..good.clone()
+                },
+            ),
+            (
+                "beta2",
+                UpperCboConfig {
+                    beta2: 1.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "beta2",
+                UpperCboConfig {
+                    beta2: f64::NAN,
+                    ..good.clone()
+                },
+            ),
+            (
+                "weight_decay",
+                UpperCboConfig {
+                    weight_decay: 0.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "weight_decay",
+                UpperCboConfig {
+                    weight_decay: f64::INFINITY,
+                    ..good.clone()
+                },
+            ),
+            (
+                "hess_init",
+                UpperCboConfig {
+                    hess_init: 0.0,
+                    ..good.clone()
+                },
+            ),
+            (
+                "vartheta",
+                UpperCboConfig {
+                    vartheta: 2.001e-3,
+                    ..good.clone()
+                },
+            ),
+            (
+                "vartheta",
+                UpperCboConfig {
+                    vartheta: -1e-9,
+                    ..good.clone()
+                },
+            ),
+            (
+                "vartheta",
+                UpperCboConfig {
+                    vartheta: f64::NAN,
+                    ..good.clone()
+                },
+            ),
+            (
+                "eps",
+                UpperCboConfig {
+                    eps: -1e-8,
+                    ..good.clone()
+                },
+            ),
+            (
+                "clip_radius",
+                UpperCboConfig {
+                    clip_radius: Some(0.0),
+                    ..good.clone()
+                },
+            ),
+        ];
+        for (name, config) in bad {
+            match config.build() {
+                Err(Error::OutOfRange { field, .. }) => assert_eq!(field, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        for vartheta in [0.0, 2e-3] {
+            assert!(
+                UpperCboConfig {
+                    vartheta,
+                    ..good.clone()
+                }
+                .build()
+                .is_ok()
+            );
+        }
+    }
+
+    #[test]
+    fn the_released_form_floors_and_counts() {
+        let config = UpperCboConfig {
+            weight_decay: 1e-3,
+            vartheta: 1e-3,
+            hess_init: 1e-9,
+            ..Default::default()
+        };
+        let rule = config.as_released().build().unwrap();
+        let mut state = rule.state(5);
+        let report = rule
+            .step(1e-6, &mut [1.0; 5], &[0.0; 5], &mut state)
+            .unwrap();
+        assert_eq!(
+            (report.floored, report.gap_not_positive, report.coordinates),
+            (5, 0, 5)
+        );
+    }
+}

@@ -1,0 +1,489 @@
+//! Reference trajectories and rates: `golden/optimizers/*.json` and `golden/schedules.json`.
+//!
+//! The files of another set with the same schema are read when `MAXITIVE_GOLDEN` names its folder.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+
+use cbopt::schedule::{Shape, Unit};
+use cbopt::{
+    AdamWConfig, Coordinate, EpsPolicy, Executor, HessianEstimate, Isa, Ivon, IvonConfig,
+    LowerAdaptCboConfig, Noise, Rule, ScheduleConfig, SgdConfig, State, Update,
+    UpperAdaptCboConfig, UpperCboConfig,
+};
+use serde_json::Value;
+
+/// A dozen elementwise steps in `f64`; only the order of operations differs.
+const TWIN: f64 = 1e-12;
+/// The same in `f32`.
+const FUSED: f64 = 1e-5;
+/// Eight roundings of `f32`, of the largest value a buffer has held.
+const ROUNDING: f64 = 8.0 * 5.97e-8;
+/// With ϑ = δ and h far below δ, `h + δ - ϑ` of the reference is what a cancellation leaves: `f64` is good to 1e-8.
+const TWIN_CANCELLED: f64 = 1e-8;
+/// Below this ratio of denominator to its terms the reference itself has lost the digits of `f32`.
+const CANCELLED: f64 = 1e-3;
+/// Rates in units of the base rate.
+const RATE: f64 = 1e-12;
+
+fn load(path: &str) -> Vec<Value> {
+    let root = std::env::var_os("MAXITIVE_GOLDEN").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
+        PathBuf::from,
+    );
+    let file = root.join(path);
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let cases = value["cases"].as_array().expect("a list of cases").clone();
+    assert!(!cases.is_empty(), "{path} has no cases");
+    cases
+}
+
+fn number(value: &Value) -> f64 {
+    match value {
+        Value::String(text) if text == "inf" => f64::INFINITY,
+        Value::String(text) if text == "-inf" => f64::NEG_INFINITY,
+        other => other
+            .as_f64()
+            .unwrap_or_else(|| panic!("not a number: {other}")),
+    }
+}
+
+fn vector(value: &Value) -> Vec<f64> {
+    value
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(number)
+        .collect()
+}
+
+fn rows(value: &Value) -> Vec<Vec<f64>> {
+    value
+        .as_array()
+        .expect("a list of lists")
+        .iter()
+        .map(vector)
+        .collect()
+}
+
+fn narrow(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|v| *v as f32).collect()
+}
+
+fn field(hyper: &Value, name: &str) -> f64 {
+    number(
+        hyper
+            .get(name)
+            .unwrap_or_else(|| panic!("hyper-parameter {name}")),
+    )
+}
+
+fn optional(hyper: &Value, name: &str) -> Option<f64> {
+    hyper.get(name).filter(|v| !v.is_null()).map(number)
+}
+
+fn flag(hyper: &Value, name: &str) -> bool {
+    hyper
+        .get(name)
+        .is_some_and(|v| v.as_bool().expect("a truth value"))
+}
+
+fn eps(hyper: &Value) -> (f64, EpsPolicy) {
+    let name = hyper["eps_policy"].as_str().expect("a policy");
+    let policy = EpsPolicy::from_name(name).unwrap_or_else(|| panic!("policy {name}"));
+    (optional(hyper, "eps").unwrap_or(0.0), policy)
+}
+
+fn rule(kind: &str, hyper: &Value) -> Rule {
+    match kind {
+        "ucbopt" => {
+            let (eps, eps_policy) = eps(hyper);
+            let config = UpperCboConfig {
+                beta1: field(hyper, "beta1"),
+                beta2: field(hyper, "beta2"),
+                weight_decay: field(hyper, "weight_decay"),
+                hess_init: field(hyper, "hess_init"),
+                vartheta: field(hyper, "vartheta"),
+                eps,
+                eps_policy,
+                rescale_lr: flag(hyper, "rescale_lr"),
+                clip_radius: optional(hyper, "clip_radius"),
+            };
+            config.build().unwrap().into()
+        }
+        "ucbopt_adapt" => {
+            let (eps, eps_policy) = eps(hyper);
+            let config = UpperAdaptCboConfig {
+                beta1: field(hyper, "beta1"),
+                beta2: field(hyper, "beta2"),
+                beta3: field(hyper, "beta3"),
+                weight_decay: field(hyper, "weight_decay"),
+                hess_init: field(hyper, "hess_init"),
+                gamma: field(hyper, "gamma"),
+                eps,
+                eps_policy,
+                rescale_lr: flag(hyper, "rescale_lr"),
+                clip_radius: optional(hyper, "clip_radius"),
+            };
+            config.build().unwrap().into()
+        }
+        "lcbopt_adapt" => {
+            let (eps, eps_policy) = eps(hyper);
+            let config = LowerAdaptCboConfig {
+                beta1: field(hyper, "beta1"),
+                beta2: field(hyper, "beta2"),
+                beta3: field(hyper, "beta3"),
+                weight_decay: field(hyper, "weight_decay"),
+                hess_init: field(hyper, "hess_init"),
+                gamma: field(hyper, "gamma"),
+                eps,
+                eps_policy,
+                rescale_lr: flag(hyper, "rescale_lr"),
+                clip_radius: optional(hyper, "clip_radius"),
+            };
+            config.build().unwrap().into()
+        }
+        "sgd" => {
+            let config = SgdConfig {
+                momentum: field(hyper, "momentum"),
+                weight_decay: field(hyper, "weight_decay"),
+                nesterov: flag(hyper, "nesterov"),
+            };
+            config.build().unwrap().into()
+        }
+        "adamw" => {
+            let config = AdamWConfig {
+                beta1: field(hyper, "beta1"),
+                beta2: field(hyper, "beta2"),
+                eps: field(hyper, "eps"),
+                weight_decay: field(hyper, "weight_decay"),
+            };
+            config.build().unwrap().into()
+        }
+        other => panic!("unknown optimizer {other}"),
+    }
+}
+
+/// Largest magnitude of one quantity up to some step.
+///
+/// A vector is compared as `max|got - want| / max|want|`. A short vector may pass through zero as a whole; then it holds
+/// the rounding of the values it came from, which no `f32` form can avoid, so [`ROUNDING`] of those is always allowed.
+#[derive(Default)]
+struct Scale {
+    largest: f64,
+}
+
+impl Scale {
+    /// Checks a vector; where all of `want` is zero so far, absolutely.
+    fn check(&mut self, what: &str, got: &[f64], want: &[f64], tolerance: f64, rounding: f64) {
+        assert_eq!(got.len(), want.len(), "{what}");
+        let (mut worst, mut scale) = (0.0f64, 0.0f64);
+        for (g, w) in got.iter().zip(want) {
+            if w.is_infinite() {
+                assert_eq!(g, w, "{what}");
+                continue;
+            }
+            assert!(g.is_finite(), "{what}: got {g}, want {w}");
+            worst = worst.max((g - w).abs());
+            scale = scale.max(w.abs());
+        }
+        self.largest = self.largest.max(scale);
+        let allowed = if self.largest == 0.0 {
+            tolerance
+        } else {
+            (tolerance * scale).max(rounding * self.largest)
+        };
+        assert!(
+            worst <= allowed,
+            "{what}: off by {worst:e}, allowed {allowed:e}"
+        );
+    }
+}
+
+/// The same for one vector alone.
+fn close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    Scale::default().check(what, got, want, tolerance, 0.0);
+}
+
+fn widen(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|v| f64::from(*v)).collect()
+}
+
+/// Whether the denominator of the reference is the small remainder of a cancellation at some step.
+fn cancelled(kind: &str, hyper: &Value, after: &[Value]) -> bool {
+    if kind != "ucbopt" {
+        return false;
+    }
+    let (decay, vartheta) = (field(hyper, "weight_decay"), field(hyper, "vartheta"));
+    after
+        .iter()
+        .flat_map(|state| vector(&state["h"]))
+        .any(|h| h + (decay - vartheta) < CANCELLED * (h + decay))
+}
+
+/// One number of a coordinate.
+type Part = fn(&Coordinate) -> f64;
+
+fn check_coordinates(name: &str, got: &[Coordinate], want: &Value, tolerance: f64) {
+    let parts: [(&str, Part); 4] = [
+        ("theta", |x| x.theta),
+        ("m", |x| x.momentum),
+        ("h", |x| x.curvature),
+        ("c", |x| x.envelope),
+    ];
+    for (key, part) in parts {
+        if let Some(want) = want.get(key) {
+            let got: Vec<f64> = got.iter().map(part).collect();
+            close(&format!("{name}, {key}"), &got, &vector(want), tolerance);
+        }
+    }
+}
+
+/// Scales of parameters, momentum, curvature, envelope and samples over one trajectory.
+type Scales = [Scale; 5];
+
+fn check_state(name: &str, scales: &mut Scales, params: &[f32], state: &State, want: &Value) {
+    let parts = [
+        ("theta", params),
+        ("m", state.momentum()),
+        ("h", state.curvature()),
+        ("c", state.envelope()),
+    ];
+    for ((key, got), scale) in parts.into_iter().zip(scales) {
+        if let Some(want) = want.get(key) {
+            scale.check(
+                &format!("{name}, {key}"),
+                &widen(got),
+                &vector(want),
+                FUSED,
+                ROUNDING,
+            );
+        }
+    }
+}
+
+fn trajectories(kind: &str) {
+    for case in load(&format!("optimizers/{kind}.json")) {
+        let name = format!("{kind} {}", case["name"]);
+        let rule = rule(kind, &case["hyper"]);
+        let (lr, grads, theta) = (
+            vector(&case["lr"]),
+            rows(&case["grads"]),
+            vector(&case["theta0"]),
+        );
+        let after = case["after"].as_array().expect("states");
+        assert!(
+            !after.is_empty() && after.len() == lr.len() && lr.len() == grads.len(),
+            "{name}"
+        );
+        let cancelled = cancelled(kind, &case["hyper"], after);
+
+        let mut twin: Vec<Coordinate> = theta.iter().map(|t| rule.coordinate(*t)).collect();
+        let tolerance = if cancelled { TWIN_CANCELLED } else { TWIN };
+        for (t, want) in after.iter().enumerate() {
+            for (x, g) in twin.iter_mut().zip(&grads[t]) {
+                rule.step_scalar(lr[t], t as u64 + 1, *g, 0.0, x);
+            }
+            check_coordinates(&format!("{name}, twin, step {t}"), &twin, want, tolerance);
+        }
+
+        // The reference is no use for `f32` where its own denominator has lost the digits.
+        if cancelled {
+            continue;
+        }
+        for isa in Isa::available() {
+            let executor = Executor::single().isa(isa);
+            let mut scales = Scales::default();
+            let mut params = narrow(&theta);
+            let mut state = rule.state(params.len());
+            for (t, want) in after.iter().enumerate() {
+                rule.step_on(
+                    &executor,
+                    lr[t],
+                    &mut params,
+                    &narrow(&grads[t]),
+                    &mut state,
+                )
+                .unwrap();
+                let name = format!("{name}, {}, step {t}", isa.name());
+                check_state(&name, &mut scales, &params, &state, want);
+            }
+        }
+    }
+}
+
+#[test]
+fn golden_ucbopt() {
+    trajectories("ucbopt");
+}
+
+#[test]
+fn golden_ucbopt_adapt() {
+    trajectories("ucbopt_adapt");
+}
+
+#[test]
+fn golden_lcbopt_adapt() {
+    trajectories("lcbopt_adapt");
+}
+
+#[test]
+fn golden_sgd() {
+    trajectories("sgd");
+}
+
+#[test]
+fn golden_adamw() {
+    trajectories("adamw");
+}
+
+fn ivon(hyper: &Value) -> Ivon {
+    let hessian = match hyper["hess_approx"].as_str().expect("a name") {
+        "price" => HessianEstimate::Price,
+        "gradsq" => HessianEstimate::SquaredGradient,
+        other => panic!("unknown Hessian estimate {other}"),
+    };
+    let config = IvonConfig {
+        hess_init: field(hyper, "hess_init"),
+        weight_decay: field(hyper, "weight_decay"),
+        beta1: field(hyper, "beta1"),
+        beta2: field(hyper, "beta2"),
+        mc_samples: field(hyper, "mc_samples") as u32,
+        hessian,
+        clip_radius: optional(hyper, "clip_radius"),
+        rescale_lr: flag(hyper, "rescale_lr"),
+        debias: flag(hyper, "debias"),
+        ..IvonConfig::new(field(hyper, "ess"))
+    };
+    config.build().unwrap()
+}
+
+#[test]
+fn golden_ivon() {
+    for case in load("optimizers/ivon.json") {
+        let name = format!("ivon {}", case["name"]);
+        let rule = ivon(&case["hyper"]);
+        let samples = rule.config().mc_samples as usize;
+        let price = rule.config().hessian == HessianEstimate::Price;
+        let (lr, theta) = (vector(&case["lr"]), vector(&case["theta0"]));
+        let cube = |key: &str| -> Vec<Vec<Vec<f64>>> {
+            case[key]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(rows)
+                .collect()
+        };
+        let (z, grads) = (cube("z"), cube("grads"));
+        let after = case["after"].as_array().expect("states");
+        assert!(
+            !after.is_empty() && after.len() == lr.len() && lr.len() == grads.len(),
+            "{name}"
+        );
+
+        let mut twin: Vec<Coordinate> = theta.iter().map(|t| rule.coordinate(*t)).collect();
+        for (t, want) in after.iter().enumerate() {
+            assert_eq!(grads[t].len(), samples);
+            let sampled = rows(&want["sampled"]);
+            for k in 0..samples {
+                let got: Vec<f64> = twin
+                    .iter()
+                    .zip(&z[t][k])
+                    .map(|(x, z)| rule.perturb_scalar(*z, x))
+                    .collect();
+                close(
+                    &format!("{name}, twin, sample {k} of step {t}"),
+                    &got,
+                    &sampled[k],
+                    TWIN,
+                );
+            }
+            for (i, x) in twin.iter_mut().enumerate() {
+                let mean =
+                    |f: &dyn Fn(usize) -> f64| (0..samples).map(f).sum::<f64>() / samples as f64;
+                let gradient = mean(&|k| grads[t][k][i]);
+                let second =
+                    mean(&|k| grads[t][k][i] * if price { z[t][k][i] } else { grads[t][k][i] });
+                rule.step_scalar(lr[t], t as u64 + 1, gradient, second, x);
+            }
+            check_coordinates(&format!("{name}, twin, step {t}"), &twin, want, TWIN);
+        }
+
+        for isa in Isa::available() {
+            let executor = Executor::single().isa(isa);
+            let mut scales = Scales::default();
+            let mut params = narrow(&theta);
+            let mut out = params.clone();
+            let mut state = rule.state(params.len());
+            for (t, want) in after.iter().enumerate() {
+                let name = format!("{name}, {}, step {t}", isa.name());
+                let sampled = rows(&want["sampled"]);
+                for k in 0..samples {
+                    let noise = narrow(&z[t][k]);
+                    let noise = Noise::Given(&noise);
+                    let gradient = narrow(&grads[t][k]);
+                    rule.perturb(&executor, &params, &state, noise, &mut out)
+                        .unwrap();
+                    scales[4].check(
+                        &format!("{name}, sample {k}"),
+                        &widen(&out),
+                        &sampled[k],
+                        FUSED,
+                        ROUNDING,
+                    );
+                    if k + 1 < samples {
+                        assert!(
+                            rule.add_sample(&executor, &gradient, noise, &mut state)
+                                .unwrap()
+                        );
+                    } else {
+                        rule.step_with(&executor, lr[t], &mut params, &gradient, noise, &mut state)
+                            .unwrap();
+                    }
+                }
+                check_state(&name, &mut scales, &params, &state, want);
+            }
+        }
+    }
+}
+
+#[test]
+fn golden_schedules() {
+    for case in load("schedules.json") {
+        let epochs = |name: &str| number(&case[name]) as u64;
+        let (lr, lr_final) = (number(&case["lr"]), number(&case["lr_final"]));
+        let shape = match case["kind"].as_str().expect("a kind") {
+            "warmup_cosine" => Shape::WarmupCosine {
+                warmup: epochs("warmup_epochs"),
+                total: epochs("epochs"),
+                lr_final,
+            },
+            "swag_text" => Shape::Swag {
+                start: epochs("swag_start"),
+                lr_final,
+                swag_lr: number(&case["swag_lr"]),
+            },
+            other => panic!("unknown schedule {other}"),
+        };
+        let schedule = ScheduleConfig {
+            lr,
+            shape,
+            unit: Unit::Epoch,
+        }
+        .build()
+        .unwrap();
+        let mut want = vector(&case["lr_per_epoch"]);
+        assert_eq!(want.len() as u64, epochs("epochs"), "{}", case["name"]);
+        want.extend(case.get("lr_after_last_epoch").map(number));
+        for (epoch, want) in want.into_iter().enumerate() {
+            let got = schedule.rate(epoch as u64);
+            assert!(
+                (got - want).abs() <= RATE * lr,
+                "{}, epoch {epoch}: {got} {want}",
+                case["name"]
+            );
+        }
+    }
+}

@@ -1,0 +1,759 @@
+//! One table of rules, one suite: every row passes every test.
+
+#![allow(clippy::unwrap_used)]
+
+use cbopt::noise::fill_normal;
+use cbopt::{
+    AdamWConfig, Coordinate, EpsPolicy, Error, Executor, Groups, HessianEstimate, Isa, IvonConfig,
+    LowerAdaptCboConfig, Noise, NonFinite, Rule, SgdConfig, State, StepReport, Update,
+    UpperAdaptCboConfig, UpperCboConfig,
+};
+use proptest::prelude::*;
+
+/// A dozen elementwise operations per step in `f32`, a few steps.
+const FUSED: f64 = 1e-5;
+
+/// A row: a name, the rule, and learning rates that suit it on the parabola and on Rosenbrock's function.
+struct Row {
+    name: &'static str,
+    rule: Rule,
+    parabola: f64,
+    rosenbrock: f64,
+}
+
+/// Hyper-parameters where every term shows.
+fn table() -> Vec<Row> {
+    let row = |name, rule, parabola, rosenbrock| Row {
+        name,
+        rule,
+        parabola,
+        rosenbrock,
+    };
+    let upper = UpperCboConfig {
+        beta1: 0.8,
+        beta2: 0.97,
+        weight_decay: 0.01,
+        hess_init: 0.3,
+        vartheta: 0.004,
+        ..Default::default()
+    };
+    let upper_adapt = UpperAdaptCboConfig {
+        beta1: 0.8,
+        beta2: 0.97,
+        beta3: 1.02,
+        weight_decay: 0.01,
+        hess_init: 0.3,
+        gamma: 0.6,
+        ..Default::default()
+    };
+    let lower_adapt = LowerAdaptCboConfig {
+        beta1: 0.8,
+        beta2: 0.97,
+        beta3: 0.98,
+        weight_decay: 0.01,
+        hess_init: 0.3,
+        gamma: 1.4,
+        ..Default::default()
+    };
+    let sgd = SgdConfig {
+        momentum: 0.8,
+        weight_decay: 0.001,
+        nesterov: false,
+    };
+    let ivon = IvonConfig {
+        beta1: 0.8,
+        beta2: 0.9999,
+        weight_decay: 0.01,
+        hess_init: 0.5,
+        seed: 11,
+        ..IvonConfig::new(1e4)
+    };
+    let squared = IvonConfig {
+        hessian: HessianEstimate::SquaredGradientUnscaled,
+        clip_radius: Some(3.0),
+        ..ivon.clone()
+    };
+    vec![
+        row("ucbopt", upper.build().unwrap().into(), 0.05, 0.02),
+        row(
+            "ucbopt, vartheta 0",
+            with(&upper, |c| c.vartheta = 0.0),
+            0.05,
+            0.02,
+        ),
+        row(
+            "ucbopt, released",
+            with(&upper, |c| {
+                c.eps_policy = EpsPolicy::Clamp;
+                c.clip_radius = Some(2.0);
+                c.rescale_lr = true;
+            }),
+            0.1,
+            0.05,
+        ),
+        row(
+            "ucbopt-adapt",
+            upper_adapt.build().unwrap().into(),
+            0.02,
+            0.01,
+        ),
+        row(
+            "ucbopt-adapt, released",
+            upper_adapt.as_released().build().unwrap().into(),
+            0.02,
+            0.01,
+        ),
+        row(
+            "lcbopt-adapt",
+            lower_adapt.build().unwrap().into(),
+            0.02,
+            0.01,
+        ),
+        row("sgd", sgd.build().unwrap().into(), 0.05, 2e-4),
+        row(
+            "sgd, nesterov",
+            SgdConfig {
+                nesterov: true,
+                ..sgd
+            }
+            .build()
+            .unwrap()
+            .into(),
+            0.05,
+            2e-4,
+        ),
+        row(
+            "sgd, no momentum",
+            SgdConfig {
+                momentum: 0.0,
+                ..sgd
+            }
+            .build()
+            .unwrap()
+            .into(),
+            0.1,
+            1e-3,
+        ),
+        row(
+            "adamw",
+            AdamWConfig::default().build().unwrap().into(),
+            0.05,
+            0.02,
+        ),
+        row("ivon", ivon.build().unwrap().into(), 0.1, 0.03),
+        row(
+            "ivon, squared gradient",
+            squared.build().unwrap().into(),
+            0.1,
+            0.02,
+        ),
+    ]
+}
+
+fn with(config: &UpperCboConfig, change: impl FnOnce(&mut UpperCboConfig)) -> Rule {
+    let mut config = config.clone();
+    change(&mut config);
+    config.build().unwrap().into()
+}
+
+/// Where the gradient is asked for: at the parameters, or for `ivon` at its sample.
+fn point(rule: &Rule, params: &[f32], state: &State) -> Vec<f32> {
+    let mut at = params.to_vec();
+    if let Rule::Ivon(ivon) = rule {
+        ivon.perturb(&Executor::single(), params, state, Noise::Current, &mut at)
+            .unwrap();
+    }
+    at
+}
+
+fn minimize(
+    rule: &Rule,
+    lr: f64,
+    steps: usize,
+    mut params: Vec<f32>,
+    gradient: impl Fn(&[f32]) -> Vec<f32>,
+) -> Vec<f32> {
+    let mut state = rule.state(params.len());
+    for _ in 0..steps {
+        let grads = gradient(&point(rule, &params, &state));
+        rule.step(lr, &mut params, &grads, &mut state).unwrap();
+    }
+    assert_eq!(state.steps(), steps as u64);
+    params
+}
+
+fn pseudo(seed: usize, count: usize) -> Vec<f32> {
+    let mut out = vec![0.0; count];
+    fill_normal(
+        cbopt::noise::NoiseKey {
+            seed: seed as u64,
+            step: 77,
+            sample: 3,
+        },
+        0,
+        &mut out,
+    );
+    out
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn descends_a_parabola() {
+    let curvature = [0.3f32, 1.0, 2.0, 0.7, 1.5];
+    let center = [1.0f32, -2.0, 0.5, 3.0, -0.7];
+    let loss = |x: &[f32]| -> f32 {
+        (0..5)
+            .map(|i| 0.5 * curvature[i] * (x[i] - center[i]).powi(2))
+            .sum()
+    };
+    for row in table() {
+        let end = minimize(&row.rule, row.parabola, 400, vec![0.0; 5], |x| {
+            (0..5).map(|i| curvature[i] * (x[i] - center[i])).collect()
+        });
+        // Weight decay alone moves the optimum by a few percent, which costs about 1e-3 of the loss.
+        assert!(
+            loss(&end) < 5e-3 * loss(&[0.0; 5]),
+            "{}: {} at {end:?}",
+            row.name,
+            loss(&end)
+        );
+    }
+}
+
+#[test]
+fn descends_rosenbrock() {
+    let loss = |x: &[f32]| (1.0 - x[0]).powi(2) + 100.0 * (x[1] - x[0] * x[0]).powi(2);
+    for row in table() {
+        let end = minimize(&row.rule, row.rosenbrock, 20_000, vec![-1.2, 1.0], |x| {
+            let valley = x[1] - x[0] * x[0];
+            vec![-2.0 * (1.0 - x[0]) - 400.0 * x[0] * valley, 200.0 * valley]
+        });
+        // From 24.2, through the bend of the valley (4 at the origin side), to its floor.
+        assert!(loss(&end) < 0.5, "{}: {} at {end:?}", row.name, loss(&end));
+    }
+}
+
+#[test]
+fn stays_finite_and_does_not_grow_at_zero_gradient() {
+    for row in table() {
+        let start = vec![1.0, -0.5, 0.0, 2.0];
+        let mut params = start.clone();
+        let mut state = row.rule.state(4);
+        for _ in 0..500 {
+            let report = row
+                .rule
+                .step(row.parabola, &mut params, &[0.0; 4], &mut state)
+                .unwrap();
+            assert_eq!(
+                (report.overflowed, report.gap_not_positive),
+                (0, 0),
+                "{}",
+                row.name
+            );
+        }
+        for (end, start) in params.iter().zip(&start) {
+            assert!(
+                end.abs() <= start.abs() && end * start >= 0.0,
+                "{}: {end} {start}",
+                row.name
+            );
+        }
+        assert!(
+            state.momentum().iter().all(|m| m.is_finite()),
+            "{}",
+            row.name
+        );
+    }
+}
+
+#[test]
+fn huge_and_tiny_gradients_stay_finite() {
+    for row in table() {
+        // The correction term of `ivon` squares the squared gradient: 1e18 is then beyond `f32`, see below.
+        let fourth_power = row.name == "ivon, squared gradient";
+        for scale in [1e18f32, 1e10, 1e-10, 1e-30, 1e-44] {
+            if fourth_power && scale == 1e18 {
+                continue;
+            }
+            let mut params = vec![0.5; 8];
+            let mut state = row.rule.state(8);
+            for t in 0..20 {
+                let grads: Vec<f32> = pseudo(t, 8).iter().map(|g| g * scale).collect();
+                let report = row
+                    .rule
+                    .step(row.parabola, &mut params, &grads, &mut state)
+                    .unwrap();
+                assert_eq!(report.overflowed, 0, "{}, scale {scale:e}", row.name);
+            }
+            let all = [
+                &params[..],
+                state.momentum(),
+                state.curvature(),
+                state.envelope(),
+            ]
+            .concat();
+            assert!(
+                all.iter().all(|v| v.is_finite()),
+                "{}, scale {scale:e}",
+                row.name
+            );
+        }
+    }
+}
+
+/// The loops without floor and clip are the loops with them, where these do not act.
+#[test]
+fn plain_loops_give_the_bits_of_the_general_ones() {
+    let same = |plain: Rule, general: Rule| {
+        let executor = Executor::single();
+        let (a, b) = (
+            run(&plain, &executor, 1001, 3, 5),
+            run(&general, &executor, 1001, 3, 5),
+        );
+        assert_eq!(bits(&a.0), bits(&b.0), "{}", plain.id());
+        assert_eq!(a.1.to_bytes(), b.1.to_bytes(), "{}", plain.id());
+    };
+    let clip_radius = Some(f64::INFINITY);
+    let upper = UpperCboConfig::default();
+    same(
+        upper.build().unwrap().into(),
+        UpperCboConfig {
+            clip_radius,
+            ..upper
+        }
+        .build()
+        .unwrap()
+        .into(),
+    );
+    let upper = UpperAdaptCboConfig::default();
+    same(
+        upper.build().unwrap().into(),
+        UpperAdaptCboConfig {
+            clip_radius,
+            ..upper
+        }
+        .build()
+        .unwrap()
+        .into(),
+    );
+    let lower = LowerAdaptCboConfig::default();
+    same(
+        lower.build().unwrap().into(),
+        LowerAdaptCboConfig {
+            clip_radius,
+            ..lower
+        }
+        .build()
+        .unwrap()
+        .into(),
+    );
+}
+
+#[test]
+fn what_leaves_the_range_is_reported() {
+    let config = IvonConfig {
+        hessian: HessianEstimate::SquaredGradient,
+        ..IvonConfig::new(1e4)
+    };
+    let rule = config.build().unwrap();
+    let report = rule
+        .step(0.1, &mut [0.5; 3], &[1.0, 1e18, 1.0], &mut rule.state(3))
+        .unwrap();
+    assert_eq!(report.overflowed, 1);
+}
+
+#[test]
+fn unusable_gradients_are_refused_or_skipped() {
+    const LEN: usize = 5003;
+    for row in table() {
+        let squares = !matches!(row.rule, Rule::Sgd(_));
+        for (place, bad) in [
+            (0, f32::NAN),
+            (17, f32::INFINITY),
+            (LEN - 1, f32::NEG_INFINITY),
+            (4096, 2e19),
+        ] {
+            if bad == 2e19 && !squares {
+                continue;
+            }
+            let mut params = pseudo(1, LEN);
+            let mut state = row.rule.state(LEN);
+            row.rule
+                .step(0.01, &mut params, &pseudo(2, LEN), &mut state)
+                .unwrap();
+            let (before, saved) = (params.clone(), state.to_bytes());
+            let mut grads = pseudo(3, LEN);
+            grads[place] = bad;
+            if place < LEN - 5 {
+                grads[LEN - 3] = f32::NAN;
+            }
+            for threads in [1, 3] {
+                let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
+                let refused = row
+                    .rule
+                    .step_on(&executor, 0.01, &mut params, &grads, &mut state);
+                match refused {
+                    Err(Error::NonFiniteGradient { index, value, .. }) => {
+                        assert_eq!(
+                            (index, value.to_bits()),
+                            (place, bad.to_bits()),
+                            "{}",
+                            row.name
+                        );
+                    }
+                    other => panic!("{}: {other:?}", row.name),
+                }
+                assert_eq!(bits(&params), bits(&before), "{}", row.name);
+                assert_eq!(state.to_bytes(), saved, "{}", row.name);
+            }
+
+            let skipping = Executor::single().non_finite(NonFinite::SkipStep);
+            let report = row
+                .rule
+                .step_on(&skipping, 0.01, &mut params, &grads, &mut state)
+                .unwrap();
+            assert!(report.skipped && state.steps() == 1 && state.skipped_steps() == 1);
+            assert_eq!(bits(&params), bits(&before), "{}", row.name);
+
+            let around = Executor::single().non_finite(NonFinite::SkipCoordinates);
+            let momentum = state.momentum().to_vec();
+            let report = row
+                .rule
+                .step_on(&around, 0.01, &mut params, &grads, &mut state)
+                .unwrap();
+            let unusable = if place < LEN - 5 { 2 } else { 1 };
+            assert_eq!(report.skipped_coordinates, unusable, "{}", row.name);
+            assert_eq!(state.skipped_coordinates(), unusable);
+            for i in 0..LEN {
+                let kept = params[i].to_bits() == before[i].to_bits();
+                let limit = if squares { 1.844_674_3e19 } else { f32::MAX };
+                let usable = grads[i].abs() <= limit;
+                assert!(usable || kept, "{}: {i}", row.name);
+                if !usable && !momentum.is_empty() {
+                    assert_eq!(state.momentum()[i].to_bits(), momentum[i].to_bits());
+                }
+            }
+            let moved = params.iter().zip(&before).filter(|(a, b)| a != b).count();
+            assert!(moved > LEN - 50, "{}: only {moved} moved", row.name);
+            assert!(params.iter().all(|p| p.is_finite()), "{}", row.name);
+        }
+    }
+}
+
+#[test]
+fn frozen_groups_do_not_move() {
+    for row in table() {
+        let groups = Groups::new()
+            .rule(0..7, row.rule.clone())
+            .frozen(7..20)
+            .rule(20..33, row.rule.clone())
+            .build()
+            .unwrap();
+        let start = pseudo(5, 33);
+        let mut params = start.clone();
+        let mut state = groups.state();
+        for t in 0..5 {
+            let report = groups
+                .step(
+                    &Executor::single(),
+                    0.01,
+                    &mut params,
+                    &pseudo(t, 33),
+                    &mut state,
+                )
+                .unwrap();
+            assert_eq!(report.coordinates, 20);
+        }
+        assert_eq!(bits(&params[7..20]), bits(&start[7..20]), "{}", row.name);
+        assert!(
+            (0..7).chain(20..33).all(|i| params[i] != start[i]),
+            "{}",
+            row.name
+        );
+    }
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused() {
+    for (i, row) in table().iter().enumerate() {
+        let mut state = row.rule.state(4);
+        for lr in [f64::NAN, -0.1, f64::INFINITY] {
+            let refused = row.rule.step(lr, &mut [0.0; 4], &[0.0; 4], &mut state);
+            assert!(
+                matches!(refused, Err(Error::OutOfRange { field: "lr", .. })),
+                "{}",
+                row.name
+            );
+        }
+        assert!(
+            row.rule
+                .step(0.1, &mut [0.0; 3], &[0.0; 4], &mut state)
+                .is_err()
+        );
+        assert!(
+            row.rule
+                .step(0.1, &mut [0.0; 4], &[0.0; 5], &mut state)
+                .is_err()
+        );
+        for other in table()
+            .iter()
+            .skip(i + 1)
+            .filter(|other| other.rule.id() != row.rule.id())
+        {
+            let refused = other.rule.step(0.1, &mut [0.0; 4], &[0.0; 4], &mut state);
+            assert!(
+                matches!(refused, Err(Error::WrongRule { .. })),
+                "{}",
+                row.name
+            );
+            assert!(other.rule.state_from_bytes(4, &state.to_bytes()).is_err());
+        }
+        assert_eq!(state, row.rule.state(4));
+        // Nothing to do is no error.
+        let mut nothing = row.rule.state(0);
+        assert_eq!(
+            row.rule
+                .step(0.1, &mut [], &[], &mut nothing)
+                .unwrap()
+                .coordinates,
+            0
+        );
+    }
+}
+
+#[test]
+fn a_step_allocates_nothing() {
+    const LEN: usize = 10_000;
+    for row in table() {
+        for threads in [1, 2] {
+            let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
+            let mut params = pseudo(1, LEN);
+            let grads = pseudo(2, LEN);
+            let mut state = row.rule.state(LEN);
+            let mut last = StepReport::default();
+            let info = allocation_counter::measure(|| {
+                for _ in 0..3 {
+                    last = row
+                        .rule
+                        .step_on(&executor, 0.01, &mut params, &grads, &mut state)
+                        .unwrap();
+                }
+            });
+            assert_eq!(
+                (info.count_total, last.step),
+                (0, 3),
+                "{}, {threads} threads",
+                row.name
+            );
+        }
+    }
+}
+
+/// Runs a few steps and gives back parameters and saved state.
+fn run(
+    rule: &Rule,
+    executor: &Executor,
+    len: usize,
+    seed: usize,
+    steps: usize,
+) -> (Vec<f32>, State) {
+    let mut params = pseudo(seed, len);
+    let mut state = rule.state(len);
+    for t in 0..steps {
+        let mut grads = pseudo(seed + 1 + t, len);
+        // Several orders of magnitude, and zeros.
+        for (i, g) in grads.iter_mut().enumerate() {
+            *g *= [1.0, 0.1, 0.0, 3.0, 1e-3][i % 5];
+        }
+        rule.step_on(
+            executor,
+            0.01 / (1 + t) as f64,
+            &mut params,
+            &grads,
+            &mut state,
+        )
+        .unwrap();
+    }
+    (params, state)
+}
+
+/// One number of a coordinate.
+type Part = fn(&Coordinate) -> f64;
+
+fn relative(got: &[f32], want: impl Iterator<Item = f64>) -> f64 {
+    let (mut worst, mut scale) = (0.0f64, 0.0f64);
+    for (g, w) in got.iter().zip(want) {
+        worst = worst.max((f64::from(*g) - w).abs());
+        scale = scale.max(w.abs());
+    }
+    if scale == 0.0 { worst } else { worst / scale }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_instruction_set_and_thread_count_gives_the_same_bits(
+        which in 0usize..12, len in 1usize..=4099, threads in 2usize..=5, seed in 0usize..1000,
+    ) {
+        let row = &table()[which];
+        let one = run(&row.rule, &Executor::single().isa(Isa::portable()), len, seed, 4);
+        for isa in Isa::available() {
+            for threads in [1, threads] {
+                let executor = Executor::with_threads(threads).unwrap().isa(isa).parallel_from(1);
+                let other = run(&row.rule, &executor, len, seed, 4);
+                prop_assert_eq!(bits(&one.0), bits(&other.0), "{}, {}", row.name, isa.name());
+                prop_assert_eq!(one.1.to_bytes(), other.1.to_bytes(), "{}, {}", row.name, isa.name());
+            }
+        }
+    }
+
+    #[test]
+    fn fused_agrees_with_the_twin(which in 0usize..12, len in 1usize..=4099, seed in 0usize..1000) {
+        let row = &table()[which];
+        let rule = &row.rule;
+        for isa in Isa::available() {
+            let executor = Executor::single().isa(isa);
+            let mut params = pseudo(seed, len);
+            let mut state = rule.state(len);
+            let mut twin: Vec<Coordinate> =
+                params.iter().map(|p| rule.coordinate(f64::from(*p))).collect();
+            for t in 0..4 {
+                let grads = pseudo(seed + 1 + t, len);
+                let mut second = grads.clone();
+                if let Rule::Ivon(ivon) = rule && ivon.config().hessian == HessianEstimate::Price {
+                    fill_normal(ivon.noise_key(&state).unwrap(), 0, &mut second);
+                }
+                let lr = 0.01 / (1 + t) as f64;
+                rule.step_on(&executor, lr, &mut params, &grads, &mut state).unwrap();
+                for ((x, g), s) in twin.iter_mut().zip(&grads).zip(&second) {
+                    let (g, s) = (f64::from(*g), f64::from(*s));
+                    rule.step_scalar(lr, t as u64 + 1, g, s * g, x);
+                }
+                let pairs: [(&[f32], Part); 4] = [
+                    (&params, |x| x.theta),
+                    (state.momentum(), |x| x.momentum),
+                    (state.curvature(), |x| x.curvature),
+                    (state.envelope(), |x| x.envelope),
+                ];
+                for (got, part) in pairs {
+                    let error = relative(got, twin.iter().map(part));
+                    prop_assert!(error <= FUSED, "{}, {}, step {t}: {error:e}", row.name, isa.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn resumes_to_the_same_bits(
+        which in 0usize..12, len in 1usize..300, steps in 1usize..12, seed in 0usize..1000,
+    ) {
+        let row = &table()[which];
+        let gradient = |t: usize| pseudo(seed + t, len);
+        let mut params = pseudo(seed, len);
+        let mut state = row.rule.state(len);
+        let mut saved = vec![(params.clone(), state.to_bytes())];
+        for t in 0..steps {
+            row.rule.step(0.01, &mut params, &gradient(t), &mut state).unwrap();
+            saved.push((params.clone(), state.to_bytes()));
+        }
+        for k in 0..=steps {
+            let (mut again, bytes) = saved[k].clone();
+            let mut state = row.rule.state_from_bytes(len, &bytes).unwrap();
+            prop_assert_eq!(state.steps(), k as u64);
+            for t in k..steps {
+                row.rule.step(0.01, &mut again, &gradient(t), &mut state).unwrap();
+            }
+            prop_assert_eq!(bits(&again), bits(&params), "{}, from step {}", row.name, k);
+            prop_assert_eq!(state.to_bytes(), saved[steps].1.clone(), "{}, from step {}", row.name, k);
+        }
+    }
+
+    #[test]
+    fn ivon_resumes_between_samples_and_micro_batches(
+        len in 1usize..200, seed in 0usize..1000, stop in 0usize..24, threads in 1usize..4,
+    ) {
+        // Three samples of two micro-batches each, four steps: saved and loaded once, after `stop` micro-batches.
+        let config = IvonConfig { mc_samples: 3, micro_batches: true, beta2: 0.9, ..IvonConfig::new(50.0) };
+        let ivon = config.build().unwrap();
+        let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
+        let rule: Rule = ivon.clone().into();
+        let go = |break_at: usize| {
+            let mut params = pseudo(seed, len);
+            let mut state = rule.state(len);
+            let mut at = params.clone();
+            for batch in 0..24 {
+                if batch == break_at {
+                    state = rule.state_from_bytes(len, &state.to_bytes()).unwrap();
+                }
+                ivon.perturb(&executor, &params, &state, Noise::Current, &mut at).unwrap();
+                let grads: Vec<f32> =
+                    at.iter().zip(pseudo(seed + batch, len)).map(|(w, e)| w - 1.0 + 0.1 * e).collect();
+                ivon.add_micro_batch(&executor, &grads, 1.0 + (batch % 3) as f64, &mut state).unwrap();
+                match batch % 6 {
+                    1 | 3 => ivon.end_sample(&executor, Noise::Current, &mut state).unwrap(),
+                    5 => {
+                        ivon.apply(&executor, 0.1, &mut params, &mut state).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+            (bits(&params), state.to_bytes())
+        };
+        prop_assert_eq!(go(stop), go(usize::MAX));
+    }
+
+    #[test]
+    fn adaptive_rules_contain_the_fixed_one(
+        theta in -2.0f64..2.0, decay in 0.001f64..0.5, hess in 0.01f64..1.0, beta1 in 0.0f64..0.95,
+        beta2 in 0.1f64..0.999, gamma in 1.05f64..3.0, grads in prop::collection::vec(-2.0f64..2.0, 1..12),
+    ) {
+        // γ = 0 takes nothing from the curvature; β₃ = 0 makes the gap (γ - 1) h̃, a change of the learning rate.
+        let base = UpperCboConfig {
+            beta1, beta2, weight_decay: decay, hess_init: hess, vartheta: 0.0, ..Default::default()
+        };
+        let none = UpperAdaptCboConfig {
+            beta1, beta2, weight_decay: decay, hess_init: hess, gamma: 0.0,
+            eps_policy: EpsPolicy::None, ..Default::default()
+        };
+        let short = LowerAdaptCboConfig {
+            beta1, beta2, beta3: 0.0, weight_decay: decay, hess_init: hess, gamma,
+            eps_policy: EpsPolicy::None, ..Default::default()
+        };
+        let (base, none, short) = (base.build().unwrap(), none.build().unwrap(), short.build().unwrap());
+        let (mut x, mut y, mut z) =
+            (base.coordinate(theta), none.coordinate(theta), short.coordinate(theta));
+        for (t, g) in grads.iter().enumerate() {
+            let t = t as u64 + 1;
+            base.step_scalar(0.05 * hess, t, *g, 0.0, &mut x);
+            none.step_scalar(0.05 * hess, t, *g, 0.0, &mut y);
+            short.step_scalar(0.05 * hess * (gamma - 1.0), t, *g, 0.0, &mut z);
+        }
+        let scale = x.theta.abs().max(1.0);
+        prop_assert!((x.theta - y.theta).abs() <= 1e-12 * scale);
+        prop_assert!((x.theta - z.theta).abs() <= 1e-9 * scale);
+    }
+
+    #[test]
+    fn a_step_is_newton_on_the_decayed_loss(
+        theta in -2.0f64..2.0, center in -2.0f64..2.0, decay in 0.001f64..0.5, hess in 0.05f64..1.0,
+        vartheta in 0.0f64..1.0,
+    ) {
+        // Without averaging, the numerator is the derivative of ℓ(θ) + δθ²/2: compare with a central difference.
+        let vartheta = vartheta * decay;
+        let config = UpperCboConfig {
+            beta1: 0.0, beta2: 0.5, weight_decay: decay, hess_init: hess, vartheta, ..Default::default()
+        };
+        let rule = config.build().unwrap();
+        let loss = |w: f64| (w - center).cosh().ln() + 0.5 * decay * w * w;
+        let gradient = (theta - center).tanh();
+        let mut x = rule.coordinate(theta);
+        rule.step_scalar(1e-3, 1, gradient, 0.0, &mut x);
+        let slope = (loss(theta + 1e-5) - loss(theta - 1e-5)) / 2e-5;
+        let gap = 0.5 * hess + 0.5 * gradient * gradient + decay - vartheta;
+        prop_assert!((x.theta - (theta - 1e-3 * slope / gap)).abs() <= 1e-9 / gap);
+    }
+}
