@@ -314,14 +314,25 @@ impl Logistic {
             let decrement = dot(&at.gradient, &direction);
             let noise = LOSS_NOISE * at.loss.abs();
             let stalled = decrement <= noise && decrement >= 0.25 * previous;
-            if 0.5 * decrement <= self.tolerance || stalled {
+            // Newton's method squares the decrement's root: d, then about d³/previous²
+            let foreseen = decrement * (decrement / previous).powi(2);
+            let nearly_there = decrement <= noise && 0.5 * foreseen <= self.tolerance;
+            if 0.5 * decrement <= self.tolerance || stalled || nearly_there {
                 for (w, p) in coefficients.iter_mut().zip(&direction) {
                     *w -= p;
                 }
                 let end = self.regularize(design, &coefficients, Demand::Majorizer);
                 check_overflow(&end)?;
-                let posterior = LogisticPosterior::new(self, design, coefficients, step, end)?;
-                return self.widen_lower(design, posterior);
+                // by the Hessian before the step, which has hardly changed
+                let left = 0.5 * dot(&end.gradient, &solve(factor.as_ref(), &end.gradient));
+                if left <= self.tolerance || !nearly_there || stalled {
+                    let posterior = LogisticPosterior::new(self, design, coefficients, step, end)?;
+                    return self.widen_lower(design, posterior);
+                }
+                // foreseen too well: go on from here
+                previous = decrement;
+                at = end;
+                continue;
             }
             previous = decrement;
             (coefficients, at) = self.descend(design, &coefficients, &at, &direction, decrement)?;
