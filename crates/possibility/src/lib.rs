@@ -64,3 +64,8 @@ pub use finite::Finite;
 pub use function::{Measure, Mode, Possibility, Uninformative};
 pub use joint::Joint;
 pub use normal::{Ellipsoid, Normal};
+
+/// The example of the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
