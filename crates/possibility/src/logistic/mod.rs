@@ -313,7 +313,9 @@ impl Logistic {
             let decrement = dot(&at.gradient, &direction);
             let noise = LOSS_NOISE * at.loss.abs();
             let stalled = decrement <= noise && decrement >= 0.25 * previous;
-            if 0.5 * decrement <= self.tolerance || stalled {
+            // a loss below 1 is that of data all but separated: there the curvature falls with the loss
+            let tolerance = self.tolerance * at.loss.min(1.0);
+            if 0.5 * decrement <= tolerance || stalled {
                 for (w, p) in coefficients.iter_mut().zip(&direction) {
                     *w -= p;
                 }
