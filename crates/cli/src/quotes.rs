@@ -68,13 +68,14 @@ impl<R> StrictQuotes<R> {
             bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         }
         let quoted = matches!(self.state, State::Quoted | State::Closing | State::Closed);
-        if !quoted && !bytes.contains(&b'"') {
-            if let Some(end) = bytes.iter().rposition(|&byte| byte == b'\n') {
-                let breaks = bytes.iter().filter(|&&byte| byte == b'\n').count();
-                self.line += breaks as u64;
-                self.state = State::Record;
-                bytes = &bytes[end + 1..];
-            }
+        if !quoted
+            && !bytes.contains(&b'"')
+            && let Some(end) = bytes.iter().rposition(|&byte| byte == b'\n')
+        {
+            let breaks = bytes.iter().filter(|&&byte| byte == b'\n').count();
+            self.line += breaks as u64;
+            self.state = State::Record;
+            bytes = &bytes[end + 1..];
         }
         for &byte in bytes {
             self.step(byte)?;
