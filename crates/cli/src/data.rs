@@ -1,7 +1,8 @@
 //! Reading CSV files row by row, with errors that name file, physical line, column and the broken rule.
 //!
 //! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has as
-//! many fields; blanks around a field are trimmed; fields may be quoted; text is UTF-8; no value is missing.
+//! many fields; blanks around a field are trimmed; fields may be quoted, see [`crate::quotes`]; text is UTF-8;
+//! no value is missing.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
 
+use crate::quotes::{BadQuote, StrictQuotes};
 use crate::user_error::{UserError, list, unknown};
 
 /// What stands for "no value here"; the empty field does too. Case is ignored.
@@ -51,7 +53,7 @@ enum Header {
 /// A CSV file whose header has been read and whose rows can be taken one after the other.
 pub struct Table {
     name: String,
-    reader: csv::Reader<Source>,
+    reader: csv::Reader<StrictQuotes<Source>>,
     header: Vec<String>,
     record: ByteRecord,
     rows: usize,
@@ -193,7 +195,7 @@ impl Table {
             .comment(Some(b'#'))
             .trim(Trim::All)
             .buffer_capacity(BUFFER)
-            .from_reader(source);
+            .from_reader(StrictQuotes::new(source));
         let mut table = Self {
             name,
             reader,
@@ -393,7 +395,7 @@ impl Table {
     /// lines nor comments before it; so the bytes are read again up to the record. Only errors come here.
     fn line(&mut self) -> u64 {
         let start = self.record.position().map_or(0, csv::Position::byte);
-        let source = self.reader.get_mut();
+        let source = self.reader.get_mut().source_mut();
         first_record_line(source, start)
             .unwrap_or_else(|_| self.record.position().map_or(1, csv::Position::line))
     }
@@ -427,6 +429,12 @@ fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
 
 /// The reason of an I/O error in plain words.
 fn describe(error: &io::Error) -> String {
+    if let Some(bad) = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<BadQuote>())
+    {
+        return bad.to_string();
+    }
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -491,7 +499,15 @@ mod tests {
 
     #[test]
     fn malformed_files_say_what_is_wrong() {
-        let cases: [(&str, &str); 8] = [
+        let cases: [(&str, &str); 10] = [
+            (
+                "x\n1\n\"2\n",
+                "data.csv: line 3: a quote is opened and never closed",
+            ),
+            (
+                "x\n1\n\"2\"0\n",
+                "data.csv: line 3: text follows the closing quote of a field",
+            ),
             (
                 "x;y\n1;2\n",
                 "data.csv: unknown column \"x\" (there is \"x;y\"); fields must be separated by commas",

@@ -521,6 +521,14 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
             });
         }
         let here = -self.loss.value(eta);
+        // the candidate has the posterior's own shape: the integrand is affine, and constant at the common mode
+        let is_stationary = self.loss.gradient(eta).iter().all(|slope| *slope == 0.0);
+        if (a, b) == (1.0, 1.0) && is_stationary {
+            return Ok(InnerExtremum {
+                theta: eta.to_vec(),
+                value: here,
+            });
+        }
         Err(Error::NotCertified {
             reason: "the inner problem is neither concave nor convex",
             lower: if s > 0.0 { here } else { f64::NEG_INFINITY },
@@ -723,6 +731,21 @@ mod tests {
                 );
                 assert!(step.gap_eigenvalues.0 > 0.0);
             }
+        }
+    }
+
+    #[test]
+    fn the_posterior_itself_attains_both_bounds() {
+        let star = Normal::isotropic([1.0, -2.0], 1.5).unwrap();
+        let loss = QuadraticLoss::new(star, 0.25).unwrap();
+        for side in [Side::Upper, Side::Lower] {
+            let candidate = NormalGenerator::isotropic(2, 1.5).unwrap();
+            let problem = Variational::new(loss.clone(), candidate, side).unwrap();
+            assert_eq!(problem.inner_extremum(&[1.0, -2.0]).unwrap().value, -0.25);
+            assert!(matches!(
+                problem.inner_extremum(&[1.0, 0.0]),
+                Err(Error::NotCertified { .. })
+            ));
         }
     }
 

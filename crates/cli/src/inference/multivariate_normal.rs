@@ -57,7 +57,7 @@ impl Covariance {
         let name = table.name().to_owned();
         if entries.len() != columns.len() {
             return Err(UserError::new(format!(
-                "{name}: a covariance has as many rows as columns, found {} rows and {} columns",
+                "{name}: a covariance has as many rows as columns, found {} and {}",
                 entries.len(),
                 columns.len()
             )));
@@ -132,8 +132,8 @@ pub fn infer(
     prior: Option<&Prior>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let family = covariance.family(names)?;
     let columns = table.columns(names)?;
+    let family = covariance.family(names)?;
     let size = names.len();
     let prior = match prior {
         None => Conjugate::uninformative(family.clone()),

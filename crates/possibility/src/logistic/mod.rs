@@ -314,10 +314,12 @@ impl Logistic {
             let decrement = dot(&at.gradient, &direction);
             let noise = LOSS_NOISE * at.loss.abs();
             let stalled = decrement <= noise && decrement >= 0.25 * previous;
+            // a loss below 1 is that of data all but separated: there the curvature falls with the loss
+            let tolerance = self.tolerance * at.loss.min(1.0);
             // Newton's method squares the decrement's root: d, then about d³/previous²
             let foreseen = decrement * (decrement / previous).powi(2);
-            let nearly_there = decrement <= noise && 0.5 * foreseen <= self.tolerance;
-            if 0.5 * decrement <= self.tolerance || stalled || nearly_there {
+            let nearly_there = decrement <= noise && 0.5 * foreseen <= tolerance;
+            if 0.5 * decrement <= tolerance || stalled || nearly_there {
                 for (w, p) in coefficients.iter_mut().zip(&direction) {
                     *w -= p;
                 }
@@ -325,7 +327,7 @@ impl Logistic {
                 check_overflow(&end)?;
                 // by the Hessian before the step, which has hardly changed
                 let left = 0.5 * dot(&end.gradient, &solve(factor.as_ref(), &end.gradient));
-                if left <= self.tolerance || !nearly_there || stalled {
+                if left <= tolerance || !nearly_there || stalled {
                     let posterior = LogisticPosterior::new(self, design, coefficients, step, end)?;
                     return self.widen_lower(design, posterior);
                 }
