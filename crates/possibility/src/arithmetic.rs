@@ -159,6 +159,28 @@ impl Range {
         Self::new(down(center - radius), up(center + radius))
     }
 
+    /// Encloses a sum of plain numbers; a single number where the sum is exact.
+    ///
+    /// Rounding errors are recovered exactly (Knuth's two-sum), so that terms that cancel leave nothing behind.
+    pub fn sum(terms: impl IntoIterator<Item = f64>) -> Self {
+        let mut total = 0.0f64;
+        let mut errors = Self::point(0.0);
+        for term in terms {
+            let next = total + term;
+            let back = next - total;
+            let error = (total - (next - back)) + (term - back);
+            if error != 0.0 {
+                errors = errors + Self::point(error);
+            }
+            total = next;
+        }
+        if errors == Self::point(0.0) {
+            Self::point(total)
+        } else {
+            Self::point(total) + errors
+        }
+    }
+
     /// Largest minus smallest member.
     pub fn width(&self) -> f64 {
         self.upper - self.lower
@@ -707,6 +729,16 @@ mod tests {
             prop_assert!((x * y).contains(a * c) && (x / y).contains(b / c));
             prop_assert!((x - x).contains(0.0) && (-x).contains(-a));
         }
+    }
+
+    #[test]
+    fn exact_sums_are_points() {
+        assert_eq!(Range::sum([1.7, -1.7]), Range::point(0.0));
+        assert_eq!(Range::sum([1.0, 2.0, 0.5]), Range::point(3.5));
+        // 0.1 + 0.2 is not a number of the machine: the sum is enclosed, and tightly
+        let sum = Range::sum([0.1, 0.2]);
+        assert!(sum.lower < sum.upper && sum.contains(0.1 + 0.2) && sum.width() < 2e-16);
+        assert_eq!(Range::sum([f64::NAN]), Range::ALL);
     }
 
     #[test]

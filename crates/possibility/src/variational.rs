@@ -144,6 +144,10 @@ impl NormalGenerator {
     /// Eigenvalues of `P^{-1/2} M P^{-1/2}`, in increasing order.
     fn relative_eigenvalues(&self, matrix: &Mat<f64>) -> Option<Vec<f64>> {
         let factor = self.factor.as_ref()?;
+        if matrix == &self.precision {
+            // equality is common and must not be lost in rounding
+            return Some(vec![1.0; matrix.nrows()]);
+        }
         let half = linear::solve_lower_matrix(factor.as_ref(), matrix.as_ref());
         let both = linear::solve_lower_matrix(factor.as_ref(), half.transpose());
         linear::eigen(linear::mirrored(both).as_ref()).map(|(values, _)| values)
