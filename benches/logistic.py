@@ -1,6 +1,6 @@
 """Possibilistic logistic regression against scikit-learn's newton-cholesky, on the same data.
 
-    python3 benches/logistic.py [--rows 1000000] [--covariates 20] [--threads 2] [--rounds 9]
+    python3 benches/logistic.py [--rows 1000000] [--covariates 20] [--threads 2] [--rounds 9] [--command-rounds 3]
 
 The script makes its own virtual environment with pinned packages, writes synthetic data once, builds the
 example `logistic_bench` in release mode, and then lets the two systems fit in turn, both holding the data in
@@ -8,12 +8,17 @@ memory and both with the same number of threads. Regularization: ½δ|w|² with 
 intercept, i.e. scikit-learn's C = 1/δ. scikit-learn is timed twice, with its default tolerance and with one
 close to what our fit reaches; our fit always includes its results: mode, log consistency, the Laplace, upper
 and lower Gaussians, and all alpha-cuts. Reading the data is not timed.
+
+Then the whole command `maxitive infer logistic` runs on a CSV file of the same data, in turn with
+scikit-learn: its time is that of the process, from start to exit, less the reading of the file, which it
+reports itself (`--timings`).
 """
 
 import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -72,12 +77,35 @@ class Ours:
         self.process.wait()
 
 
+def write_csv(path, x, y):
+    names = ",".join(f"x{j}" for j in range(x.shape[1]))
+    with path.open("w") as file:
+        file.write(f"{names},y\n")
+        for start in range(0, len(y), 10_000):
+            block = x[start : start + 10_000].tolist()
+            labels = y[start : start + 10_000].tolist()
+            file.writelines(",".join(map(repr, row)) + f",{label}\n" for row, label in zip(block, labels))
+
+
+def run_command(path, threads):
+    """Seconds of the whole command less the reading of the file, and its JSON."""
+    binary = ROOT / "target" / "release" / "maxitive"
+    arguments = [str(binary), "infer", "logistic", str(path), "--target", "y", "--no-intercept", "--json", "--timings"]
+    arguments += ["--prior-precision", str(PRECISION), "--threads", str(threads)]
+    start = time.perf_counter()
+    done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    reading = float(re.search(r"reading ([0-9.e-]+) s", done.stderr).group(1))
+    return seconds - reading, json.loads(done.stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--covariates", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--command-rounds", type=int, default=3)
     arguments = parser.parse_args()
     for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
         os.environ[variable] = str(arguments.threads)
@@ -90,6 +118,7 @@ def main():
     x, y = synthetic(arguments.rows, arguments.covariates)
     times = {name: [] for name in ["ours", *TOLERANCES]}
     notes = {}
+    command_times, beside_command = [], {name: [] for name in TOLERANCES}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.bin"
         with data.open("wb") as file:
@@ -120,6 +149,23 @@ def main():
                 if tolerance <= 1e-8 and gap > AGREEMENT:
                     sys.exit(f"the two modes differ by {gap}")
         ours.close()
+        if arguments.command_rounds > 0:
+            subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+            data = Path(folder) / "data.csv"
+            write_csv(data, x, y)
+            for _ in range(arguments.command_rounds):
+                seconds, result = run_command(data, arguments.threads)
+                command_times.append(seconds)
+                gap = float(np.max(np.abs(np.array([c["mode"] for c in result["coefficients"]]) - mode)))
+                if gap > AGREEMENT:
+                    sys.exit(f"the command's mode differs by {gap}")
+                for name, tolerance in TOLERANCES.items():
+                    model = LogisticRegression(
+                        solver="newton-cholesky", C=1 / PRECISION, fit_intercept=False, tol=tolerance, max_iter=100
+                    )
+                    start = time.perf_counter()
+                    model.fit(x, y)
+                    beside_command[name].append(time.perf_counter() - start)
 
     print(f"{arguments.rows} x {arguments.covariates}, {arguments.threads} threads, {arguments.rounds} rounds")
     print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, Python {platform.python_version()}")
@@ -132,6 +178,12 @@ def main():
             ratio_median = median / statistics.median(times["ours"])
             line += f"; ratio best {ratio_best:.1f}, median {ratio_median:.1f}"
         print(line)
+    if command_times:
+        best, median = min(command_times), statistics.median(command_times)
+        print(f"the whole command less reading: best {best * 1e3:.0f} ms, median {median * 1e3:.0f} ms")
+        for name, seconds in beside_command.items():
+            ratio_best, ratio_median = min(seconds) / best, statistics.median(seconds) / median
+            print(f"  beside scikit-learn, {name}: ratio best {ratio_best:.1f}, median {ratio_median:.1f}")
 
 
 if __name__ == "__main__":

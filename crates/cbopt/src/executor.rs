@@ -24,9 +24,9 @@ const LINE: usize = 16;
 
 /// What happens when a gradient is NaN, infinite, or (for rules that square it) too large to be squared in `f32`.
 ///
-/// `Refuse` and `SkipStep` read the gradients once before anything is changed: 4 bytes per parameter on top of the 28
-/// (`ucbopt`) or 36 (adaptive rules) of the update itself, cheaper when the gradients fit the cache. `SkipCoordinates`
-/// costs nothing measurable: the test is part of the update.
+/// `Refuse` and `SkipStep` must read all gradients before anything is changed: 4 bytes per parameter on top of the 28
+/// (`ucbopt`) or 36 (adaptive rules) of the update itself. Measured, that is about a tenth of the time of a step in the cache and
+/// a seventh to a fifth beyond it. `SkipCoordinates` tests inside the update, which reads the gradient anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NonFinite {
     /// The step is refused with [`Error::NonFiniteGradient`]; parameters and state are as before.

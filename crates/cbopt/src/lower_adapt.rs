@@ -170,7 +170,7 @@ impl Update for LowerAdaptCbo {
 
 impl sealed::Advance for LowerAdaptCbo {
     fn limit(&self) -> f32 {
-        LowerAdaptKernel::LIMIT
+        SQUARE_LIMIT
     }
 
     fn check_state(&self, state: &State) -> Result<()> {
@@ -201,7 +201,11 @@ impl sealed::Advance for LowerAdaptCbo {
                 .map_or(f32::INFINITY, |radius| radius as f32),
             lr: self.effective_lr(lr) as f32,
         };
-        sweep(executor, &kernel, params, grads, state)
+        if config.clip_radius.is_none() && !config.eps_policy.clamps() {
+            sweep(executor, &Plain(kernel), params, grads, state)
+        } else {
+            sweep(executor, &kernel, params, grads, state)
+        }
     }
 }
 
@@ -220,13 +224,10 @@ struct LowerAdaptKernel {
     lr: f32,
 }
 
-impl Kernel for LowerAdaptKernel {
-    const BUFFERS: usize = 3;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
-
+impl LowerAdaptKernel {
+    /// The update; `PLAIN` leaves out the floor and the clip, which then would change nothing.
     #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+    fn next<const PLAIN: bool>(&self, gradient: f32, x: Point) -> (Point, Marks) {
         let momentum = self.momentum.next(x.momentum, gradient);
         let curvature = self.curvature.next(x.curvature, gradient * gradient);
         let total = curvature + self.decay;
@@ -234,9 +235,17 @@ impl Kernel for LowerAdaptKernel {
         let envelope = if decayed > total { decayed } else { total };
         // γ c - h̃ = (c - h̃) + (γ-1) c: both terms are at least 0, so nothing cancels.
         let gap = (envelope - total) + self.complement * envelope;
-        let (denominator, floored) = self.stabilizer.apply(gap);
+        let (denominator, floored) = if PLAIN {
+            self.stabilizer.add(gap)
+        } else {
+            self.stabilizer.apply(gap)
+        };
         let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
-        let (direction, clipped) = clip(direction, self.radius);
+        let (direction, clipped) = if PLAIN {
+            (direction, false)
+        } else {
+            clip(direction, self.radius)
+        };
         let theta = x.theta - self.lr * direction;
         let marks = Marks {
             floored,
@@ -252,6 +261,32 @@ impl Kernel for LowerAdaptKernel {
             },
             marks,
         )
+    }
+}
+
+impl Kernel for LowerAdaptKernel {
+    const BUFFERS: usize = 3;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.next::<false>(gradient, x)
+    }
+}
+
+/// The paper's form: no floor, no clip.
+#[derive(Debug, Clone, Copy)]
+struct Plain(LowerAdaptKernel);
+
+impl Kernel for Plain {
+    const BUFFERS: usize = 3;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.0.next::<true>(gradient, x)
     }
 }
 

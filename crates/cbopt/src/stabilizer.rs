@@ -45,7 +45,7 @@ impl EpsPolicy {
         matches!(self, Self::Add | Self::AddThenClamp)
     }
 
-    fn clamps(self) -> bool {
+    pub(crate) fn clamps(self) -> bool {
         matches!(self, Self::Clamp | Self::AddThenClamp)
     }
 
@@ -76,6 +76,12 @@ pub(crate) struct Stabilizer {
 }
 
 impl Stabilizer {
+    /// The denominator when there is no floor.
+    #[inline(always)]
+    pub fn add(self, gap: f32) -> (f32, bool) {
+        (gap + self.added, false)
+    }
+
     /// The denominator, and whether the floor acted.
     #[inline(always)]
     pub fn apply(self, gap: f32) -> (f32, bool) {

@@ -176,7 +176,7 @@ impl Update for UpperCbo {
 
 impl sealed::Advance for UpperCbo {
     fn limit(&self) -> f32 {
-        UpperKernel::LIMIT
+        SQUARE_LIMIT
     }
 
     fn check_state(&self, state: &State) -> Result<()> {
@@ -205,7 +205,11 @@ impl sealed::Advance for UpperCbo {
                 .map_or(f32::INFINITY, |radius| radius as f32),
             lr: self.effective_lr(lr) as f32,
         };
-        sweep(executor, &kernel, params, grads, state)
+        if config.clip_radius.is_none() && !config.eps_policy.clamps() {
+            sweep(executor, &Plain(kernel), params, grads, state)
+        } else {
+            sweep(executor, &kernel, params, grads, state)
+        }
     }
 }
 
@@ -222,19 +226,24 @@ struct UpperKernel {
     lr: f32,
 }
 
-impl Kernel for UpperKernel {
-    const BUFFERS: usize = 2;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
-
+impl UpperKernel {
+    /// The update; `PLAIN` leaves out the floor and the clip, which then would change nothing.
     #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+    fn next<const PLAIN: bool>(&self, gradient: f32, x: Point) -> (Point, Marks) {
         let momentum = self.momentum.next(x.momentum, gradient);
         let curvature = self.curvature.next(x.curvature, gradient * gradient);
         let gap = curvature + self.residual;
-        let (denominator, floored) = self.stabilizer.apply(gap);
+        let (denominator, floored) = if PLAIN {
+            self.stabilizer.add(gap)
+        } else {
+            self.stabilizer.apply(gap)
+        };
         let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
-        let (direction, clipped) = clip(direction, self.radius);
+        let (direction, clipped) = if PLAIN {
+            (direction, false)
+        } else {
+            clip(direction, self.radius)
+        };
         let theta = x.theta - self.lr * direction;
         let marks = Marks {
             floored,
@@ -250,6 +259,32 @@ impl Kernel for UpperKernel {
             },
             marks,
         )
+    }
+}
+
+impl Kernel for UpperKernel {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.next::<false>(gradient, x)
+    }
+}
+
+/// The paper's form: no floor, no clip.
+#[derive(Debug, Clone, Copy)]
+struct Plain(UpperKernel);
+
+impl Kernel for Plain {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        self.0.next::<true>(gradient, x)
     }
 }
 

@@ -304,6 +304,54 @@ fn huge_and_tiny_gradients_stay_finite() {
     }
 }
 
+/// The loops without floor and clip are the loops with them, where these do not act.
+#[test]
+fn plain_loops_give_the_bits_of_the_general_ones() {
+    let same = |plain: Rule, general: Rule| {
+        let executor = Executor::single();
+        let (a, b) = (
+            run(&plain, &executor, 1001, 3, 5),
+            run(&general, &executor, 1001, 3, 5),
+        );
+        assert_eq!(bits(&a.0), bits(&b.0), "{}", plain.id());
+        assert_eq!(a.1.to_bytes(), b.1.to_bytes(), "{}", plain.id());
+    };
+    let clip_radius = Some(f64::INFINITY);
+    let upper = UpperCboConfig::default();
+    same(
+        upper.build().unwrap().into(),
+        UpperCboConfig {
+            clip_radius,
+            ..upper
+        }
+        .build()
+        .unwrap()
+        .into(),
+    );
+    let upper = UpperAdaptCboConfig::default();
+    same(
+        upper.build().unwrap().into(),
+        UpperAdaptCboConfig {
+            clip_radius,
+            ..upper
+        }
+        .build()
+        .unwrap()
+        .into(),
+    );
+    let lower = LowerAdaptCboConfig::default();
+    same(
+        lower.build().unwrap().into(),
+        LowerAdaptCboConfig {
+            clip_radius,
+            ..lower
+        }
+        .build()
+        .unwrap()
+        .into(),
+    );
+}
+
 #[test]
 fn what_leaves_the_range_is_reported() {
     let config = IvonConfig {

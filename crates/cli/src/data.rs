@@ -1,7 +1,8 @@
 //! Reading CSV files row by row, with errors that name file, physical line, column and the broken rule.
 //!
 //! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has as
-//! many fields; blanks around a field are trimmed; fields may be quoted; text is UTF-8; no value is missing.
+//! many fields; blanks around a field are trimmed; fields may be quoted, see [`crate::quotes`]; text is UTF-8;
+//! no value is missing.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
 
+use crate::quotes::{BadQuote, StrictQuotes};
 use crate::user_error::{UserError, list, unknown};
 
 /// What stands for "no value here"; the empty field does too. Case is ignored.
@@ -41,13 +43,22 @@ impl Seek for Source {
     }
 }
 
+/// Whether a file must name its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Header {
+    Required,
+    Optional,
+}
+
 /// A CSV file whose header has been read and whose rows can be taken one after the other.
 pub struct Table {
     name: String,
-    reader: csv::Reader<Source>,
+    reader: csv::Reader<StrictQuotes<Source>>,
     header: Vec<String>,
     record: ByteRecord,
     rows: usize,
+    /// The current record is a row that was not visited yet.
+    pending: bool,
 }
 
 /// One row of a [`Table`].
@@ -126,6 +137,21 @@ impl Table {
     /// # Errors
     /// The file cannot be read, is empty, is not UTF-8, or has an unnamed or repeated column.
     pub fn open(path: &Path) -> Result<Self, UserError> {
+        let (name, source) = Self::source(path)?;
+        Self::read_header(name, source, Header::Required)
+    }
+
+    /// Opens a file of numbers whose header may be missing: a first line of numbers alone is a row already, and
+    /// the columns are named by their positions 1, 2, ...
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_matrix(path: &Path) -> Result<Self, UserError> {
+        let (name, source) = Self::source(path)?;
+        Self::read_header(name, source, Header::Optional)
+    }
+
+    fn source(path: &Path) -> Result<(String, Source), UserError> {
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin {
             "standard input".to_owned()
@@ -152,36 +178,44 @@ impl Table {
                 read_all(Box::new(file)).map_err(fail)?
             }
         };
-        Self::read_header(name, source)
+        Ok((name, source))
     }
 
     /// A table from text that is already in memory.
     #[cfg(test)]
     pub fn from_text(name: &str, text: &[u8]) -> Result<Self, UserError> {
         let source = Source::Memory(Cursor::new(text.to_vec()));
-        Self::read_header(name.to_owned(), source)
+        Self::read_header(name.to_owned(), source, Header::Required)
     }
 
-    fn read_header(name: String, source: Source) -> Result<Self, UserError> {
+    fn read_header(name: String, source: Source, kind: Header) -> Result<Self, UserError> {
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .comment(Some(b'#'))
             .trim(Trim::All)
             .buffer_capacity(BUFFER)
-            .from_reader(source);
+            .from_reader(StrictQuotes::new(source));
         let mut table = Self {
             name,
             reader,
             header: Vec::new(),
             record: ByteRecord::new(),
             rows: 0,
+            pending: false,
         };
         if !table.advance()? {
             return Err(UserError::new(format!(
                 "{}: the file is empty; a header line with the column names is needed",
                 table.name
             )));
+        }
+        let is_number =
+            |field: &[u8]| std::str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok());
+        if kind == Header::Optional && table.record.iter().all(is_number) {
+            table.header = (1..=table.record.len()).map(|i| i.to_string()).collect();
+            table.pending = true;
+            return Ok(table);
         }
         let mut header: Vec<String> = Vec::with_capacity(table.record.len());
         let mut failure = None;
@@ -205,6 +239,11 @@ impl Table {
                 Ok(table)
             }
         }
+    }
+
+    /// Whether the file had no header and its first row is still to come.
+    pub fn is_unnamed(&self) -> bool {
+        self.pending
     }
 
     /// Name of the file, for messages.
@@ -282,7 +321,7 @@ impl Table {
         &mut self,
         visit: impl FnOnce(&Row<'_>) -> Result<(), FieldError>,
     ) -> Result<bool, UserError> {
-        if !self.advance()? {
+        if !std::mem::take(&mut self.pending) && !self.advance()? {
             if self.rows == 0 {
                 return Err(UserError::new(format!(
                     "{}: there is a header but no row of data",
@@ -356,7 +395,7 @@ impl Table {
     /// lines nor comments before it; so the bytes are read again up to the record. Only errors come here.
     fn line(&mut self) -> u64 {
         let start = self.record.position().map_or(0, csv::Position::byte);
-        let source = self.reader.get_mut();
+        let source = self.reader.get_mut().source_mut();
         first_record_line(source, start)
             .unwrap_or_else(|_| self.record.position().map_or(1, csv::Position::line))
     }
@@ -390,6 +429,12 @@ fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
 
 /// The reason of an I/O error in plain words.
 fn describe(error: &io::Error) -> String {
+    if let Some(bad) = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<BadQuote>())
+    {
+        return bad.to_string();
+    }
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -454,7 +499,15 @@ mod tests {
 
     #[test]
     fn malformed_files_say_what_is_wrong() {
-        let cases: [(&str, &str); 8] = [
+        let cases: [(&str, &str); 10] = [
+            (
+                "x\n1\n\"2\n",
+                "data.csv: line 3: a quote is opened and never closed",
+            ),
+            (
+                "x\n1\n\"2\"0\n",
+                "data.csv: line 3: text follows the closing quote of a field",
+            ),
             (
                 "x;y\n1;2\n",
                 "data.csv: unknown column \"x\" (there is \"x;y\"); fields must be separated by commas",

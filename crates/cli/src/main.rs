@@ -9,6 +9,7 @@ mod event;
 mod figures;
 mod inference;
 mod plot;
+mod quotes;
 mod report;
 mod user_error;
 

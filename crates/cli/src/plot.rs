@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -432,7 +432,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
             // the failure to report is the first one
             let _ = fs::remove_file(&temporary);
         })
-        .with_context(|| format!("{}: cannot be written", path.display()))
+        .map_err(|error| {
+            UserError::new(format!("{}: cannot be written: {error}", path.display())).into()
+        })
 }
 
 /// A rectangle of the page, in points.

@@ -14,6 +14,9 @@ use crate::numeric;
 /// Units in the last place by which results of library functions are widened.
 const LIBRARY_ULPS: u32 = 2;
 
+/// The same for the sigmoid and the softplus, which take two library functions and a few operations.
+const COMPOSITE_ULPS: u32 = 8;
+
 /// A number a formula can be evaluated on.
 pub trait Scalar:
     Copy
@@ -122,6 +125,14 @@ fn up_library(x: f64) -> f64 {
     (0..LIBRARY_ULPS).fold(x, |y, _| y.next_up())
 }
 
+fn down_composite(x: f64) -> f64 {
+    (0..COMPOSITE_ULPS).fold(x, |y, _| y.next_down())
+}
+
+fn up_composite(x: f64) -> f64 {
+    (0..COMPOSITE_ULPS).fold(x, |y, _| y.next_up())
+}
+
 impl Range {
     /// Every number.
     pub const ALL: Self = Self {
@@ -146,6 +157,28 @@ impl Range {
     /// `[center - radius, center + radius]`, rounded outward.
     pub fn around(center: f64, radius: f64) -> Self {
         Self::new(down(center - radius), up(center + radius))
+    }
+
+    /// Encloses a sum of plain numbers; a single number where the sum is exact.
+    ///
+    /// Rounding errors are recovered exactly (Knuth's two-sum), so that terms that cancel leave nothing behind.
+    pub fn sum(terms: impl IntoIterator<Item = f64>) -> Self {
+        let mut total = 0.0f64;
+        let mut errors = Self::point(0.0);
+        for term in terms {
+            let next = total + term;
+            let back = next - total;
+            let error = (total - (next - back)) + (term - back);
+            if error != 0.0 {
+                errors = errors + Self::point(error);
+            }
+            total = next;
+        }
+        if errors == Self::point(0.0) {
+            Self::point(total)
+        } else {
+            Self::point(total) + errors
+        }
     }
 
     /// Largest minus smallest member.
@@ -177,9 +210,9 @@ impl Range {
         Self::new(self.lower.max(other.lower), self.upper.min(other.upper))
     }
 
-    /// Image under an increasing library function.
+    /// Image under an increasing function made of several library functions.
     fn increasing(self, f: impl Fn(f64) -> f64) -> Self {
-        Self::new(down_library(f(self.lower)), up_library(f(self.upper)))
+        Self::new(down_composite(f(self.lower)), up_composite(f(self.upper)))
     }
 }
 
@@ -215,6 +248,13 @@ fn limit_product(a: f64, b: f64) -> f64 {
 impl Mul for Range {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
+        let zero = Self {
+            lower: 0.0,
+            upper: 0.0,
+        };
+        if self == zero || other == zero {
+            return zero;
+        }
         let products = [
             limit_product(self.lower, other.lower),
             limit_product(self.lower, other.upper),
@@ -223,9 +263,23 @@ impl Mul for Range {
         ];
         let lower = products.iter().copied().fold(f64::INFINITY, f64::min);
         let upper = products.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        // an exact zero needs no widening, and signs stay what they are
-        let lower = if lower == 0.0 { 0.0 } else { down(lower) };
-        let upper = if upper == 0.0 { 0.0 } else { up(upper) };
+        // signs stay what they are, but a product that underflows is no zero
+        let not_positive = |range: &Self| range.upper <= 0.0;
+        let not_negative = |range: &Self| range.lower >= 0.0;
+        let stays_up = (not_negative(&self) && not_negative(&other))
+            || (not_positive(&self) && not_positive(&other));
+        let stays_down = (not_negative(&self) && not_positive(&other))
+            || (not_positive(&self) && not_negative(&other));
+        let lower = if lower == 0.0 && stays_up {
+            0.0
+        } else {
+            down(lower)
+        };
+        let upper = if upper == 0.0 && stays_down {
+            0.0
+        } else {
+            up(upper)
+        };
         Self::new(lower, upper)
     }
 }
@@ -249,8 +303,8 @@ impl Scalar for Range {
     }
 
     fn exp(self) -> Self {
-        let image = self.increasing(f64::exp);
-        Self::new(image.lower.max(0.0), image.upper)
+        let lower = down_library(self.lower.exp()).max(0.0);
+        Self::new(lower, up_library(self.upper.exp()))
     }
 
     fn ln(self) -> Self {
@@ -274,13 +328,10 @@ impl Scalar for Range {
     }
 
     fn sin_cos(self) -> (Self, Self) {
-        let quarter = std::f64::consts::FRAC_PI_2;
+        use std::f64::consts::{FRAC_PI_2, PI};
         (
-            sine(self),
-            sine(Self::new(
-                down(self.lower + quarter),
-                up(self.upper + quarter),
-            )),
+            wave(self, f64::sin, FRAC_PI_2, -FRAC_PI_2),
+            wave(self, f64::cos, 0.0, PI),
         )
     }
 
@@ -297,13 +348,14 @@ impl Scalar for Range {
             self.lower.abs().min(self.upper.abs())
         };
         let farthest = self.lower.abs().max(self.upper.abs());
-        let lower = down_library(down_library(farthest.sigmoid_slope())).max(0.0);
-        Self::new(lower, up_library(up_library(nearest.sigmoid_slope())))
+        // two sigmoids and a product
+        let lower = down_composite(down_composite(farthest.sigmoid_slope())).max(0.0);
+        Self::new(lower, up_composite(up_composite(nearest.sigmoid_slope())))
     }
 
     fn softplus(self) -> Self {
         let image = self.increasing(numeric::softplus);
-        Self::new(down_library(image.lower).max(0.0), up_library(image.upper))
+        Self::new(image.lower.max(0.0), image.upper)
     }
 
     fn square(self) -> Self {
@@ -317,9 +369,10 @@ impl Scalar for Range {
     }
 }
 
-/// The sine of a range: extremes at its ends or at the odd multiples of π/2 inside.
-fn sine(x: Range) -> Range {
-    use std::f64::consts::{FRAC_PI_2, TAU};
+/// The sine or cosine of a range: extremes at its ends or at the tops and bottoms inside, of which one each is
+/// given.
+fn wave(x: Range, f: impl Fn(f64) -> f64, top: f64, bottom: f64) -> Range {
+    use std::f64::consts::TAU;
     /// Beyond this the argument reduction of the check below is not trusted.
     const LARGEST_ARGUMENT: f64 = 1e6;
     let full = Range {
@@ -336,13 +389,13 @@ fn sine(x: Range) -> Range {
         let first = ((x.lower - slack - phase) / TAU).ceil();
         phase + first * TAU <= x.upper + slack
     };
-    let (a, b) = (x.lower.sin(), x.upper.sin());
-    let lower = if holds(-FRAC_PI_2) {
+    let (a, b) = (f(x.lower), f(x.upper));
+    let lower = if holds(bottom) {
         -1.0
     } else {
         down_library(a.min(b)).max(-1.0)
     };
-    let upper = if holds(FRAC_PI_2) {
+    let upper = if holds(top) {
         1.0
     } else {
         up_library(a.max(b)).min(1.0)
@@ -624,6 +677,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_cosine_at_a_rounded_quarter_turn_is_not_zero() {
+        // 40-digit values at the doubles next to ±π/2 and 3π/2
+        let quarter = std::f64::consts::FRAC_PI_2;
+        for (x, expected) in [
+            (quarter, 6.123_233_995_736_766e-17),
+            (-quarter, 6.123_233_995_736_766e-17),
+            (3.0 * quarter, -1.836_970_198_721_029_7e-16),
+        ] {
+            let cosine = Range::point(x).cos();
+            assert!(cosine.contains(expected), "{x}: {cosine:?}");
+            assert!(cosine.width() < 1e-30);
+        }
+        assert!(Range::new(3.0, 3.2).cos().contains(-1.0));
+        assert!(Range::new(-0.1, 0.1).cos().contains(1.0));
+    }
+
+    #[test]
+    fn a_product_that_underflows_is_not_taken_for_zero() {
+        let tiny = Range::point(1e-200);
+        let product = tiny * tiny;
+        assert!(product.lower >= 0.0 && product.upper > 0.0, "{product:?}");
+        let product = tiny * -tiny;
+        assert!(product.lower < 0.0 && product.upper <= 0.0, "{product:?}");
+        let mixed = Range::new(-3.0, 2.0);
+        assert_eq!(Range::point(0.0) * mixed, Range::point(0.0));
+    }
+
     proptest! {
         #[test]
         fn ranges_contain_every_value_and_derivative(
@@ -648,6 +729,16 @@ mod tests {
             prop_assert!((x * y).contains(a * c) && (x / y).contains(b / c));
             prop_assert!((x - x).contains(0.0) && (-x).contains(-a));
         }
+    }
+
+    #[test]
+    fn exact_sums_are_points() {
+        assert_eq!(Range::sum([1.7, -1.7]), Range::point(0.0));
+        assert_eq!(Range::sum([1.0, 2.0, 0.5]), Range::point(3.5));
+        // 0.1 + 0.2 is not a number of the machine: the sum is enclosed, and tightly
+        let sum = Range::sum([0.1, 0.2]);
+        assert!(sum.lower < sum.upper && sum.contains(0.1 + 0.2) && sum.width() < 2e-16);
+        assert_eq!(Range::sum([f64::NAN]), Range::ALL);
     }
 
     #[test]

@@ -133,6 +133,74 @@ pub trait Curve {
     fn tail(&self, _end: End, _from: f64) -> Option<Tail> {
         None
     }
+
+    /// Parabolas `-p/2 (x - c)²` that are summands of the curve, as `(p, c)`.
+    ///
+    /// A sum of curves adds them up before it evaluates anything, because a prior and a candidate cancel far
+    /// out, where each alone is huge.
+    fn parabolas(&self) -> Vec<(f64, f64)> {
+        Vec::new()
+    }
+
+    /// As [`Self::jet`], without the [`Self::parabolas`].
+    fn rest(&self, x: f64) -> Jet<f64, 3> {
+        self.jet(x)
+    }
+
+    /// As [`Self::enclose`], without the [`Self::parabolas`].
+    fn enclose_rest(&self, cell: Range) -> Jet<Range, 3> {
+        self.enclose(cell)
+    }
+
+    /// As [`Self::series`], without the [`Self::parabolas`].
+    fn series_rest(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        self.series(cell)
+    }
+}
+
+/// The sum of parabolas, written around the center of the first: `-P/2 y² + S y + K`, `y = x - c₀`.
+#[derive(Debug, Clone, Copy)]
+struct Merged {
+    origin: f64,
+    precision: Range,
+    slope: Range,
+    constant: Range,
+}
+
+impl Merged {
+    fn new(parabolas: &[(f64, f64)]) -> Self {
+        let origin = parabolas.first().map_or(0.0, |(_, c)| *c);
+        let zero = Range::point(0.0);
+        let (mut slope, mut constant) = (zero, zero);
+        for &(p, c) in parabolas {
+            let (p, step) = (Range::point(p), Range::sum([c, -origin]));
+            slope = slope + p * step;
+            constant = constant - (p * step.square()).scale(0.5);
+        }
+        let precision = Range::sum(parabolas.iter().map(|(p, _)| *p));
+        Self {
+            origin,
+            precision,
+            slope,
+            constant,
+        }
+    }
+
+    /// The sum at `x`, with the coefficients turned into the kind of number of `x`.
+    fn evaluate<S: Scalar>(&self, x: S, number: impl Fn(Range) -> S) -> S {
+        let y = x.shift(-self.origin);
+        number(self.precision) * y.square().scale(-0.5)
+            + number(self.slope) * y
+            + number(self.constant)
+    }
+
+    fn jet(&self, x: f64) -> Jet<f64, 3> {
+        self.evaluate(Jet::variable(x), |range| Jet::constant(range.middle()))
+    }
+
+    fn enclose<const N: usize>(&self, cell: Range) -> Jet<Range, N> {
+        self.evaluate(Jet::variable(cell), Jet::flat)
+    }
 }
 
 /// The methods of [`Curve`] for a pointer to a curve.
@@ -155,6 +223,18 @@ macro_rules! curve_of_pointer {
         }
         fn tail(&self, end: End, from: f64) -> Option<Tail> {
             (**self).tail(end, from)
+        }
+        fn parabolas(&self) -> Vec<(f64, f64)> {
+            (**self).parabolas()
+        }
+        fn rest(&self, x: f64) -> Jet<f64, 3> {
+            (**self).rest(x)
+        }
+        fn enclose_rest(&self, cell: Range) -> Jet<Range, 3> {
+            (**self).enclose_rest(cell)
+        }
+        fn series_rest(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+            (**self).series_rest(cell)
         }
     };
 }
@@ -286,6 +366,19 @@ impl Formula for Parabola {
 
 impl Curve for Parabola {
     curve_of_formula!();
+
+    fn parabolas(&self) -> Vec<(f64, f64)> {
+        vec![(self.precision, self.center)]
+    }
+    fn rest(&self, _x: f64) -> Jet<f64, 3> {
+        Jet::constant(0.0)
+    }
+    fn enclose_rest(&self, _cell: Range) -> Jet<Range, 3> {
+        Jet::constant(0.0)
+    }
+    fn series_rest(&self, _cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        Some(Jet::constant(0.0))
+    }
 }
 
 /// `log σ(±x)`: the log likelihood of one Bernoulli observation with log-odds `x`. Paper: Appendix E.3.
@@ -430,6 +523,7 @@ impl<F: Fn(f64) -> f64> Curve for Lipschitz<F> {
 pub struct Sum<'a> {
     parts: Vec<Box<dyn Curve + 'a>>,
     domain: Interval,
+    merged: Merged,
 }
 
 impl std::fmt::Debug for Sum<'_> {
@@ -453,7 +547,12 @@ impl<'a> Sum<'a> {
                 name: "common domain of the curves",
             })?;
         }
-        Ok(Self { parts, domain })
+        let parabolas: Vec<(f64, f64)> = parts.iter().flat_map(|part| part.parabolas()).collect();
+        Ok(Self {
+            parts,
+            domain,
+            merged: Merged::new(&parabolas),
+        })
     }
 }
 
@@ -463,25 +562,19 @@ impl Curve for Sum<'_> {
     }
     fn value(&self, x: f64) -> f64 {
         if self.domain.contains(x) {
-            self.parts.iter().map(|part| part.value(x)).sum()
+            self.jet(x).value()
         } else {
             f64::NEG_INFINITY
         }
     }
     fn jet(&self, x: f64) -> Jet<f64, 3> {
-        self.parts
-            .iter()
-            .fold(Jet::constant(0.0), |sum, part| sum + part.jet(x))
+        self.rest(x) + self.merged.jet(x)
     }
     fn enclose(&self, cell: Range) -> Jet<Range, 3> {
-        self.parts
-            .iter()
-            .fold(Jet::constant(0.0), |sum, part| sum + part.enclose(cell))
+        self.enclose_rest(cell) + self.merged.enclose(cell)
     }
     fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
-        self.parts.iter().try_fold(Jet::constant(0.0), |sum, part| {
-            Some(sum + part.series(cell)?)
-        })
+        Some(self.series_rest(cell)? + self.merged.enclose(cell))
     }
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         self.parts
@@ -489,6 +582,27 @@ impl Curve for Sum<'_> {
             .try_fold(Tail::polynomial(0.0, 0.0, 0.0), |sum, part| {
                 Some(sum.combine(&part.tail(end, from)?))
             })
+    }
+    fn parabolas(&self) -> Vec<(f64, f64)> {
+        self.parts
+            .iter()
+            .flat_map(|part| part.parabolas())
+            .collect()
+    }
+    fn rest(&self, x: f64) -> Jet<f64, 3> {
+        self.parts
+            .iter()
+            .fold(Jet::constant(0.0), |sum, part| sum + part.rest(x))
+    }
+    fn enclose_rest(&self, cell: Range) -> Jet<Range, 3> {
+        self.parts.iter().fold(Jet::constant(0.0), |sum, part| {
+            sum + part.enclose_rest(cell)
+        })
+    }
+    fn series_rest(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        self.parts.iter().try_fold(Jet::constant(0.0), |sum, part| {
+            Some(sum + part.series_rest(cell)?)
+        })
     }
 }
 
@@ -498,6 +612,7 @@ pub struct Plus<A, B> {
     first: A,
     second: B,
     domain: Interval,
+    merged: Merged,
 }
 
 impl<A: Curve, B: Curve> Plus<A, B> {
@@ -512,10 +627,12 @@ impl<A: Curve, B: Curve> Plus<A, B> {
             .ok_or(Error::Empty {
                 name: "common domain of the curves",
             })?;
+        let merged = Merged::new(&[first.parabolas(), second.parabolas()].concat());
         Ok(Self {
             first,
             second,
             domain,
+            merged,
         })
     }
 
@@ -536,19 +653,19 @@ impl<A: Curve, B: Curve> Curve for Plus<A, B> {
     }
     fn value(&self, x: f64) -> f64 {
         if self.domain.contains(x) {
-            self.first.value(x) + self.second.value(x)
+            self.jet(x).value()
         } else {
             f64::NEG_INFINITY
         }
     }
     fn jet(&self, x: f64) -> Jet<f64, 3> {
-        self.first.jet(x) + self.second.jet(x)
+        self.rest(x) + self.merged.jet(x)
     }
     fn enclose(&self, cell: Range) -> Jet<Range, 3> {
-        self.first.enclose(cell) + self.second.enclose(cell)
+        self.enclose_rest(cell) + self.merged.enclose(cell)
     }
     fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
-        Some(self.first.series(cell)? + self.second.series(cell)?)
+        Some(self.series_rest(cell)? + self.merged.enclose(cell))
     }
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         Some(
@@ -556,6 +673,18 @@ impl<A: Curve, B: Curve> Curve for Plus<A, B> {
                 .tail(end, from)?
                 .combine(&self.second.tail(end, from)?),
         )
+    }
+    fn parabolas(&self) -> Vec<(f64, f64)> {
+        [self.first.parabolas(), self.second.parabolas()].concat()
+    }
+    fn rest(&self, x: f64) -> Jet<f64, 3> {
+        self.first.rest(x) + self.second.rest(x)
+    }
+    fn enclose_rest(&self, cell: Range) -> Jet<Range, 3> {
+        self.first.enclose_rest(cell) + self.second.enclose_rest(cell)
+    }
+    fn series_rest(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        Some(self.first.series_rest(cell)? + self.second.series_rest(cell)?)
     }
 }
 
@@ -601,6 +730,13 @@ impl<C: Curve> Scaled<C> {
     }
 }
 
+impl<C: Curve> Scaled<C> {
+    /// Whether the parabolas of the curve keep their exact coefficients.
+    fn keeps_parabolas(&self) -> bool {
+        self.factor.abs() == 1.0
+    }
+}
+
 impl<C: Curve> Curve for Scaled<C> {
     fn domain(&self) -> Interval {
         self.curve.domain()
@@ -629,6 +765,42 @@ impl<C: Curve> Curve for Scaled<C> {
         let mut tail = self.curve.tail(end, from)?.scale(self.factor);
         tail.constant += self.offset;
         Some(tail)
+    }
+    fn parabolas(&self) -> Vec<(f64, f64)> {
+        if !self.keeps_parabolas() {
+            return Vec::new();
+        }
+        self.curve
+            .parabolas()
+            .into_iter()
+            .map(|(p, c)| (self.factor * p, c))
+            .collect()
+    }
+    fn rest(&self, x: f64) -> Jet<f64, 3> {
+        if !self.keeps_parabolas() {
+            return self.jet(x);
+        }
+        self.curve.rest(x).scale(self.factor).shift(self.offset)
+    }
+    fn enclose_rest(&self, cell: Range) -> Jet<Range, 3> {
+        if !self.keeps_parabolas() {
+            return self.enclose(cell);
+        }
+        self.curve
+            .enclose_rest(cell)
+            .scale(self.factor)
+            .shift(self.offset)
+    }
+    fn series_rest(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        if !self.keeps_parabolas() {
+            return self.series(cell);
+        }
+        Some(
+            self.curve
+                .series_rest(cell)?
+                .scale(self.factor)
+                .shift(self.offset),
+        )
     }
 }
 
@@ -675,6 +847,18 @@ impl<C: Curve> Curve for Restricted<C> {
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         self.curve.tail(end, from)
     }
+    fn parabolas(&self) -> Vec<(f64, f64)> {
+        self.curve.parabolas()
+    }
+    fn rest(&self, x: f64) -> Jet<f64, 3> {
+        self.curve.rest(x)
+    }
+    fn enclose_rest(&self, cell: Range) -> Jet<Range, 3> {
+        self.curve.enclose_rest(cell)
+    }
+    fn series_rest(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+        self.curve.series_rest(cell)
+    }
 }
 
 #[cfg(test)]
@@ -710,6 +894,26 @@ mod tests {
             let curve = Lipschitz::new(|x: f64| (2.0 * x).sin() - x.abs(), 3.0, domain).unwrap();
             let value = curve.enclose(Range::new(a, a + w)).value();
             prop_assert!(value.contains(curve.value(a + s * w)));
+        }
+    }
+
+    #[test]
+    fn parabolas_that_cancel_leave_no_rounding_behind() {
+        let prior = Parabola::new(0.3, 1.7).unwrap();
+        let candidate = Parabola::new(0.3, 1.7).unwrap();
+        let sum = Plus::new(
+            Plus::new(LogSigmoid::new(0.5).unwrap(), prior).unwrap(),
+            Scaled::negative(candidate),
+        )
+        .unwrap();
+        for x in [1e3, 1e8, -1e8] {
+            let value = sum.enclose(Range::point(x)).value();
+            let alone = LogSigmoid::new(0.5).unwrap().value(x);
+            assert!(
+                value.contains(alone) && value.width() <= 1e-13 * (1.0 + alone.abs()),
+                "{value:?}"
+            );
+            assert_eq!(sum.value(x), alone);
         }
     }
 

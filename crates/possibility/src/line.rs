@@ -283,7 +283,12 @@ fn maximizers(curve: &dyn Curve, found: &Extremum, search: &Search) -> Mode<f64>
             || over.curvature().upper < 0.0
             || quarter.lower > SLOPE_OF_FLAT
             || quarter.upper < -SLOPE_OF_FLAT;
-        if is_peak {
+        let slope = over.slope();
+        if is_peak && slope.upper < 0.0 {
+            points.push(lower);
+        } else if is_peak && slope.lower > 0.0 {
+            points.push(upper);
+        } else if is_peak {
             points.push(polish(curve, Range::new(lower, upper)));
         } else if lower <= domain.lower() && upper >= domain.upper() {
             return Mode::Everything;

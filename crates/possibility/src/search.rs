@@ -7,8 +7,8 @@
 //!
 //! **Guarantee.** `supremum` returns `value ≤ sup f ≤ bound`. Both are computed with outward rounding, so
 //! that the bracket holds for the real function, not for its floating-point image. The width of the bracket
-//! is at most the tolerance plus a few rounding errors of the formula itself, or else the answer is
-//! [`Error::NotCertified`] with the bracket that was reached.
+//! is at most the tolerance; where the rounding errors of the formula itself forbid that it may be wider, by
+//! default up to `1e-9 (1 + |value|)`. Beyond, the answer is [`Error::NotCertified`] with the bracket reached.
 //!
 //! Cost: for a smooth curve with isolated maxima a few hundred evaluations; it grows with the number of cells
 //! on which the function is within the tolerance of its supremum, and for a merely [`Lipschitz`] curve like
@@ -30,6 +30,9 @@ const FARTHEST: f64 = 1_152_921_504_606_846_976.0;
 
 /// A cell whose bound exceeds the best value by this many rounding widths cannot be improved by splitting.
 const ROUNDING_FLOOR: f64 = 4.0;
+
+/// Widest bracket that is accepted from a formula whose rounding forbids a narrower one, in tolerances.
+const WIDEST: f64 = 1e4;
 
 /// Cells examined before the search turns to high-order Taylor bounds, which cost more but settle a function
 /// that is flat near its supremum.
@@ -292,6 +295,13 @@ impl Search {
         let bound = open
             .map(|cell| cell.upper)
             .fold(far_bound.max(best.0), f64::max);
+        if bound - best.0 > WIDEST * self.tolerance(best.0) {
+            return Err(Error::NotCertified {
+                reason: "the rounding errors of the formula are larger than the tolerance",
+                lower: best.0,
+                upper: bound,
+            });
+        }
         Ok(Extremum {
             value: best.0,
             bound,
@@ -635,6 +645,34 @@ mod tests {
                 "center {center}: {} instead of {expected}",
                 found.value
             );
+        }
+    }
+
+    #[test]
+    fn what_rounding_hides_is_not_certified() {
+        // precisions that nearly cancel: the supremum is 0.9²/2 over their difference, far out, where the squares
+        // are larger by far
+        for gap in [1e-15, 1e-13, 1e-10, 1e-6, 1e-3] {
+            let (precision, center) = (1.0 - gap, -1.9);
+            let curve = Sum::new(vec![
+                Box::new(LogSigmoid::new(-1.0).unwrap()),
+                Box::new(Parabola::new(0.0, 1.0).unwrap()),
+                Box::new(Scaled::negative(Parabola::new(center, precision).unwrap())),
+            ])
+            .unwrap();
+            let difference = 1.0 - precision;
+            let slope = -precision * center - 1.0;
+            let expected = 0.5 * slope * slope / difference + 0.5 * precision * center * center;
+            match Search::default().supremum(&curve, Interval::REAL_LINE) {
+                Ok(found) => assert!((found.value / expected - 1.0).abs() < 1e-9, "{gap}"),
+                Err(Error::NotCertified { lower, upper, .. }) => {
+                    assert!(
+                        gap < 1e-5 && lower <= expected && expected <= upper,
+                        "{gap}"
+                    );
+                }
+                Err(error) => panic!("{gap}: {error}"),
+            }
         }
     }
 

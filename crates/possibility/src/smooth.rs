@@ -15,13 +15,11 @@ use faer::{Mat, MatRef};
 
 use crate::bound::ConsistencyBounds;
 use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::event::Region;
+use crate::function::Measure;
 use crate::linear;
+use crate::newton::{Convex, minimize};
 use crate::normal::Normal;
-
-/// Largest certified gap, relative to `1 + |value|`.
-const TOLERANCE: f64 = 1e-12;
-/// Newton steps of an inner problem.
-const STEPS: usize = 200;
 
 /// A twice differentiable regularized loss `ℓ̂ = ℓ - log π` on `ℝᵈ`.
 pub trait SmoothLoss {
@@ -166,12 +164,20 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         };
         check_size("lower curvature bound", lower.nrows(), d)?;
         let modulus = linear::smallest_eigenvalue(lower.as_ref());
+        if modulus.is_nan() || modulus <= 0.0 {
+            return Err(Error::NotCertified {
+                reason: "the loss is not strongly convex",
+                lower: f64::NEG_INFINITY,
+                upper: f64::INFINITY,
+            });
+        }
         let problem = Inner {
             loss: &loss,
             candidate: None,
             sign: 1.0,
+            modulus,
         };
-        let (mode, value) = problem.minimize(&vec![0.0; d], modulus)?;
+        let (mode, value) = minimize(&problem, &vec![0.0; d])?;
         let precision = loss.hessian(&mode);
         Ok(Self {
             loss,
@@ -265,6 +271,28 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         ))
     }
 
+    /// Certified `(lower, upper)` values of the possibility of an event, from the two bounding normals.
+    ///
+    /// # Errors
+    /// A curvature bound is unknown, or the event cannot be measured.
+    pub fn possibility_of(&self, event: &Region) -> Result<(f64, f64)> {
+        Ok((
+            self.lower_normal()?.possibility_of(event)?,
+            self.upper_normal()?.possibility_of(event)?,
+        ))
+    }
+
+    /// Certified `(lower, upper)` values of the necessity of an event: the wider normal is less certain.
+    ///
+    /// # Errors
+    /// As [`Self::possibility_of`].
+    pub fn necessity_of(&self, event: &Region) -> Result<(f64, f64)> {
+        Ok((
+            self.upper_normal()?.necessity_of(event)?,
+            self.lower_normal()?.necessity_of(event)?,
+        ))
+    }
+
     fn bounding_normal(&self, precision: Option<Mat<f64>>) -> Result<Normal> {
         let precision = precision.ok_or(Error::NotCertified {
             reason: "the loss has no curvature bound on this side",
@@ -293,8 +321,9 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
                 loss: &self.loss,
                 candidate: Some(candidate),
                 sign,
+                modulus,
             };
-            let (_, value) = problem.minimize(&self.mode, modulus)?;
+            let (_, value) = minimize(&problem, &self.mode)?;
             return Ok(0.0 - sign * value);
         }
         let runs_away = curvature.growth.is_some_and(|growth| {
@@ -365,14 +394,19 @@ impl<L: SmoothLoss> ConsistencyBounds<Normal> for SmoothPosterior<L> {
     }
 }
 
-/// The convex problem `min sign·(ℓ̂(θ) - ½(θ-η)ᵀP(θ-η))`.
+/// The convex problem `min sign·(ℓ̂(θ) - ½(θ-η)ᵀP(θ-η))`, strongly convex with the given modulus.
 struct Inner<'a, L> {
     loss: &'a L,
     candidate: Option<&'a Normal>,
     sign: f64,
+    modulus: f64,
 }
 
-impl<L: SmoothLoss> Inner<'_, L> {
+impl<L: SmoothLoss> Convex for Inner<'_, L> {
+    fn contains(&self, theta: &[f64]) -> bool {
+        theta.iter().all(|t| t.is_finite())
+    }
+
     fn value(&self, theta: &[f64]) -> f64 {
         let gaussian = self
             .candidate
@@ -402,67 +436,8 @@ impl<L: SmoothLoss> Inner<'_, L> {
         if self.sign < 0.0 { -hessian } else { hessian }
     }
 
-    /// Damped Newton from `start`; stops when the strong convexity certificate is within the tolerance.
-    fn minimize(&self, start: &[f64], modulus: f64) -> Result<(Vec<f64>, f64)> {
-        let mut theta = start.to_vec();
-        let mut value = self.value(&theta);
-        check("loss", value, "finite numbers", f64::is_finite)?;
-        let mut gap = f64::INFINITY;
-        for _ in 0..STEPS {
-            let gradient = self.gradient(&theta);
-            check_finite("gradient of the loss", &gradient)?;
-            let squared = linear::dot(&gradient, &gradient);
-            if modulus > 0.0 {
-                gap = squared / (2.0 * modulus);
-            }
-            if gap <= f64::MIN_POSITIVE {
-                break;
-            }
-            let factor = linear::cholesky(
-                "Hessian of the inner problem",
-                self.hessian(&theta).as_ref(),
-            )?;
-            let step = linear::solve(factor.as_ref(), &gradient);
-            let decrease = linear::dot(&gradient, &step);
-            let mut rate = 1.0;
-            let mut moved = false;
-            // Armijo's rule; below rounding the full step is as good as any
-            while rate > 1e-12 {
-                let next: Vec<f64> = theta.iter().zip(&step).map(|(t, s)| t - rate * s).collect();
-                let found = self.value(&next);
-                if found <= value - 1e-4 * rate * decrease {
-                    (theta, value, moved) = (next, found, true);
-                    break;
-                }
-                if rate == 1.0 && decrease <= 1e-13 * (1.0 + value.abs()) {
-                    // the last polishing step, judged by the gradient because the values agree to rounding
-                    let after = self.gradient(&next);
-                    if linear::dot(&after, &after) < squared {
-                        (theta, value, moved) = (next, found.min(value), true);
-                    }
-                    break;
-                }
-                rate *= 0.5;
-            }
-            if !moved {
-                break;
-            }
-        }
-        if gap <= TOLERANCE * (1.0 + value.abs()) {
-            Ok((theta, value))
-        } else if modulus > 0.0 {
-            Err(Error::NotConverged {
-                what: "the inner Newton iteration",
-                steps: STEPS,
-                residual: gap,
-            })
-        } else {
-            Err(Error::NotCertified {
-                reason: "the loss is not strongly convex",
-                lower: f64::NEG_INFINITY,
-                upper: value,
-            })
-        }
+    fn gap(&self, _theta: &[f64], gradient: &[f64]) -> f64 {
+        linear::dot(gradient, gradient) / (2.0 * self.modulus)
     }
 }
 
@@ -635,6 +610,12 @@ mod tests {
             let above = -0.5 * posterior.upper_normal().unwrap().squared_distance(&x);
             let below = -0.5 * posterior.lower_normal().unwrap().squared_distance(&x);
             prop_assert!(below <= log + 1e-9 && log <= above + 1e-9);
+            // the event "this very point" is bracketed, and so is everything else
+            let point = Region::Point(x.to_vec());
+            let (lower, upper) = posterior.possibility_of(&point).unwrap();
+            prop_assert!(lower <= log.exp() + 1e-9 && log.exp() <= upper + 1e-9);
+            let (lower, upper) = posterior.necessity_of(&point.complement()).unwrap();
+            prop_assert!(lower <= 1.0 - log.exp() + 1e-9 && 1.0 - log.exp() <= upper + 1e-9);
             let (a, b) = posterior.laplace_scalings().unwrap();
             prop_assert!(a <= 1.0 + 1e-12 && b >= 1.0 - 1e-12);
             let laplace = -0.5 * posterior.laplace().unwrap().squared_distance(&x);

@@ -42,7 +42,7 @@ pub struct TightGaussians {
 }
 
 impl TightGaussians {
-    /// Both Gaussians, precisions to a relative `1e-12`.
+    /// Both Gaussians, precisions to a relative `1e-12`, rounded to the safe side.
     ///
     /// # Errors
     /// The function has no single finite mode, no Taylor series, or an extremum cannot be certified.
@@ -56,8 +56,9 @@ impl TightGaussians {
         };
         let curve = function.log_curve();
         let quotient = Quotient::new(&curve, mode)?;
+        // an absolute part, because the infimum may be 0
         let search = Search {
-            absolute: 0.0,
+            absolute: 1e-13 * quotient.at_mode().abs(),
             relative: 1e-12,
             cells: 400_000,
         };
@@ -74,13 +75,13 @@ impl TightGaussians {
                 (f64::INFINITY, end)
             } else {
                 let widest = search.supremum(&quotient, Interval::REAL_LINE)?;
-                (widest.value, widest.argument)
+                (widest.bound, widest.argument)
             };
         Ok(Self {
             mode,
             laplace_precision: quotient.at_mode(),
             // a negative infimum cannot happen below the mode's own value; 0 stands for the function 1
-            upper_precision: narrowest.value.max(0.0),
+            upper_precision: narrowest.bound.max(0.0),
             lower_precision,
             upper_touches: narrowest.argument,
             lower_touches,
@@ -150,11 +151,14 @@ impl TightGaussians {
 
 /// `q(x) = -2 (u(x) - u(m) - u'(m)(x - m)) / (x - m)²`, continued by `-u''(m)` at the mode.
 ///
-/// The slope term is zero at an exact mode; it removes what is left of the slope at the rounded one.
+/// The slope term is zero at an exact mode; it removes what is left of the slope at the rounded one. A mode at
+/// an end of the domain may have a slope, which then stays: `q` has a pole there.
 struct Quotient<'a, C> {
     curve: &'a C,
     mode: f64,
     series: Jet<Range, SERIES_ORDER>,
+    /// The slope at a mode that is an end of the domain, else zero.
+    edge_slope: Range,
 }
 
 impl<'a, C: Curve> Quotient<'a, C> {
@@ -167,11 +171,17 @@ impl<'a, C: Curve> Quotient<'a, C> {
         if !mode.is_finite() {
             return Err(unknown);
         }
-        let series = curve.series(Range::point(mode)).ok_or(unknown)?;
+        let mut series = curve.series(Range::point(mode)).ok_or(unknown)?;
+        let mut edge_slope = Range::point(0.0);
+        let domain = curve.domain();
+        if mode == domain.lower() || mode == domain.upper() {
+            std::mem::swap(&mut edge_slope, &mut series.coefficients[1]);
+        }
         Ok(Self {
             curve,
             mode,
             series,
+            edge_slope,
         })
     }
 
@@ -188,7 +198,22 @@ impl<'a, C: Curve> Quotient<'a, C> {
         for k in (2..SERIES_ORDER - 1).rev() {
             sum = Jet::flat(self.series.coefficients[k]) + sum * distance;
         }
-        Some(sum.scale(-2.0))
+        if self.edge_slope == Range::point(0.0) {
+            return Some(sum.scale(-2.0));
+        }
+        if !cell.contains(self.mode) {
+            return Some((sum + Jet::flat(self.edge_slope) / distance).scale(-2.0));
+        }
+        // the function falls from an end of its domain: the pole is a positive one, at least what it is at
+        // the far end of the cell
+        let slope = self.edge_slope.lower.abs().min(self.edge_slope.upper.abs());
+        let reach = (cell - Range::point(self.mode)).square().sqrt().upper;
+        let least = (Range::point(2.0 * slope) / Range::point(reach)).lower;
+        let mut pole = Jet {
+            coefficients: [Range::ALL; N],
+        };
+        pole.coefficients[0] = sum.scale(-2.0).value() + Range::new(least.max(0.0), f64::INFINITY);
+        Some(pole)
     }
 
     /// From the tail of the curve beyond `from`, for the given values of `1/d = 1/(x - m)`: a constant, and
@@ -336,6 +361,87 @@ mod tests {
         for precision in [bounds.upper_precision(), bounds.lower_precision()] {
             assert!((precision - 0.7).abs() < 1e-11, "{precision}");
         }
+    }
+
+    /// `-x - c x²/2` on `[0, 2]`: the mode is an end, where the function has a slope.
+    struct Slope {
+        c: f64,
+    }
+
+    impl Formula for Slope {
+        fn evaluate<S: Scalar>(&self, x: S) -> S {
+            -x - x.square().scale(0.5 * self.c)
+        }
+        fn holds_on(&self) -> Interval {
+            Interval::closed(0.0, 2.0).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_slope_at_a_mode_on_the_edge_counts() {
+        // q(x) = 2/x + c, smallest at the other end
+        for c in [-0.25, 0.0, 0.5] {
+            let line = Line::new(Smooth(Slope { c })).unwrap();
+            assert_eq!(line.mode(), &Mode::Point(0.0));
+            let bounds = TightGaussians::around(&line).unwrap();
+            let p = bounds.upper_precision();
+            assert!((p - (1.0 + c)).abs() < 1e-11, "{p} for {c}");
+            assert_eq!(bounds.lower_precision(), f64::INFINITY);
+            for x in [0.01, 0.3, 1.0, 2.0] {
+                assert!(line.log_possibility(&x) <= -0.5 * p * x * x + 1e-15);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bounds_hold_to_the_last_digit() {
+        // four observations and a prior far away: skewed, mode far from the prior's
+        let factors = [3.0, -0.2, 1.7, 0.4];
+        for center in [-6.0, -1.0, 0.0, 5.0] {
+            let all = |factor: f64| LogSigmoid::new(factor).unwrap();
+            let likelihood = Plus::new(
+                Plus::new(all(factors[0]), all(factors[1])).unwrap(),
+                Plus::new(all(factors[2]), all(factors[3])).unwrap(),
+            )
+            .unwrap();
+            let posterior =
+                LinePosterior::new(likelihood, Parabola::new(center, 0.05).unwrap()).unwrap();
+            let g = posterior.function();
+            let bounds = TightGaussians::around(g).unwrap();
+            let (mut highest, mut lowest) = (f64::NEG_INFINITY, f64::INFINITY);
+            for i in -40_000..=40_000 {
+                let d = f64::from(i) * 1e-3 + 3e-4;
+                let q = -2.0 * g.log_possibility(&(bounds.mode() + d)) / (d * d);
+                if d.abs() > 0.1 {
+                    (highest, lowest) = (highest.max(q), lowest.min(q));
+                }
+            }
+            // nothing seen is outside, and the lower Gaussian is no narrower than the grid says
+            assert!(highest <= bounds.lower_precision() * (1.0 + 1e-12));
+            assert!(lowest >= bounds.upper_precision() * (1.0 - 1e-12));
+            let touching = bounds.lower_precision().max(bounds.laplace_precision());
+            assert!(touching - highest.max(bounds.laplace_precision()) < 1e-5 * touching);
+            assert!((bounds.upper_precision() - 0.05).abs() < 1e-11);
+        }
+    }
+
+    #[test]
+    fn only_the_uninformative_function_lies_above_linear_tails() {
+        // σ(x)σ(-x), normalized: -log grows like |x|, so no Gaussian lies above; below, the curvature at the mode
+        let line = Line::normalize(
+            Plus::new(
+                LogSigmoid::new(1.0).unwrap(),
+                LogSigmoid::new(-1.0).unwrap(),
+            )
+            .unwrap(),
+        )
+        .unwrap();
+        let bounds = TightGaussians::around(&line).unwrap();
+        assert!(bounds.upper_precision() < 1e-12);
+        assert!((bounds.lower_precision() - 0.5).abs() < 1e-11);
+        let tail: RealSet = Interval::at_least(3.0).unwrap().into();
+        let (lower, upper) = bounds.possibility_of(&tail).unwrap();
+        assert!(lower < line.possibility_of(&tail).unwrap() && upper > 1.0 - 1e-11);
     }
 
     #[test]

@@ -19,12 +19,8 @@ use faer::{Mat, MatRef};
 use crate::error::{Error, Result, check, check_finite, check_size};
 use crate::family::conjugate::{Conjugate, ConjugateFamily};
 use crate::linear;
+use crate::newton::{Convex, minimize};
 use crate::smooth::{Curvature, SmoothLoss};
-
-/// Largest certified gap of an inner extremum, relative to `1 + |value|`.
-const TOLERANCE: f64 = 1e-12;
-/// Newton steps of an inner problem.
-const STEPS: usize = 200;
 
 /// Which consistency bound is optimized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +144,10 @@ impl NormalGenerator {
     /// Eigenvalues of `P^{-1/2} M P^{-1/2}`, in increasing order.
     fn relative_eigenvalues(&self, matrix: &Mat<f64>) -> Option<Vec<f64>> {
         let factor = self.factor.as_ref()?;
+        if matrix == &self.precision {
+            // equality is common and must not be lost in rounding
+            return Some(vec![1.0; matrix.nrows()]);
+        }
         let half = linear::solve_lower_matrix(factor.as_ref(), matrix.as_ref());
         let both = linear::solve_lower_matrix(factor.as_ref(), half.transpose());
         linear::eigen(linear::mirrored(both).as_ref()).map(|(values, _)| values)
@@ -499,7 +499,20 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
         let (a, b) = self.generator.relative_curvature(&curvature);
         let modulus = if s > 0.0 { a - 1.0 } else { 1.0 - b };
         if modulus > 0.0 {
-            return self.minimize_inner(eta, modulus);
+            let dual_eta = self.generator.gradient(eta);
+            let (theta, value) = minimize(
+                &Inner {
+                    problem: self,
+                    eta,
+                    dual_eta,
+                    modulus,
+                },
+                eta,
+            )?;
+            return Ok(InnerExtremum {
+                theta,
+                value: 0.0 - s * value,
+            });
         }
         let runs_away = self
             .generator
@@ -512,6 +525,14 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
             });
         }
         let here = -self.loss.value(eta);
+        // the candidate has the posterior's own shape: the integrand is affine, and constant at the common mode
+        let is_stationary = self.loss.gradient(eta).iter().all(|slope| *slope == 0.0);
+        if (a, b) == (1.0, 1.0) && is_stationary {
+            return Ok(InnerExtremum {
+                theta: eta.to_vec(),
+                value: here,
+            });
+        }
         Err(Error::NotCertified {
             reason: "the inner problem is neither concave nor convex",
             lower: if s > 0.0 { here } else { f64::NEG_INFINITY },
@@ -587,94 +608,66 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
             ),
         })
     }
+}
 
-    /// `s(ℓ̂(θ) - D_A(θ‖η))`, to be minimized.
-    fn inner_value(&self, theta: &[f64], eta: &[f64]) -> f64 {
-        self.side.sign() * (self.loss.value(theta) - self.generator.divergence(theta, eta))
+/// The convex problem `min s(ℓ̂(θ) - D_A(θ‖η))`, strongly convex relative to `A` with the given modulus.
+struct Inner<'a, L, A> {
+    problem: &'a Variational<L, A>,
+    eta: &'a [f64],
+    dual_eta: Vec<f64>,
+    modulus: f64,
+}
+
+impl<L: SmoothLoss, A: Generator> Convex for Inner<'_, L, A> {
+    fn contains(&self, theta: &[f64]) -> bool {
+        self.problem.generator.check(theta).is_ok()
     }
 
-    fn minimize_inner(&self, eta: &[f64], modulus: f64) -> Result<InnerExtremum> {
-        let s = self.side.sign();
-        let dual_eta = self.generator.gradient(eta);
-        let mut theta = eta.to_vec();
-        let mut value = self.inner_value(&theta, eta);
-        let mut gap = f64::INFINITY;
-        for _ in 0..STEPS {
-            let dual = self.generator.gradient(&theta);
-            let loss_gradient = self.loss.gradient(&theta);
-            let gradient: Vec<f64> = (0..theta.len())
-                .map(|i| s * (loss_gradient[i] - (dual[i] - dual_eta[i])))
-                .collect();
-            check_finite("gradient of the loss", &gradient)?;
-            let squared = linear::dot(&gradient, &gradient);
-            gap = gap.min(self.certificate(&theta, &dual, &gradient, modulus));
-            if squared == 0.0 {
-                gap = 0.0;
-                break;
-            }
-            let hessian = self.curvature_gap(&theta)?;
-            let factor = linear::cholesky("Hessian of the inner problem", hessian.as_ref())?;
-            let step = linear::solve(factor.as_ref(), &gradient);
-            let decrease = linear::dot(&gradient, &step);
-            let settled = decrease <= 1e-13 * (1.0 + value.abs());
-            let Some((next, found)) =
-                self.line_search(&theta, eta, &step, value, decrease, settled)
-            else {
-                break;
-            };
-            (theta, value) = (next, found);
-            if settled {
-                // one polishing step after the values agree to rounding
-                break;
-            }
-        }
-        if gap <= TOLERANCE * (1.0 + value.abs()) {
-            return Ok(InnerExtremum {
-                theta,
-                value: 0.0 - s * value,
-            });
-        }
-        Err(Error::NotConverged {
-            what: "the inner Newton iteration",
-            steps: STEPS,
-            residual: gap,
-        })
+    fn value(&self, theta: &[f64]) -> f64 {
+        let Variational {
+            loss,
+            generator,
+            side,
+        } = self.problem;
+        side.sign() * (loss.value(theta) - generator.divergence(theta, self.eta))
     }
 
-    /// Armijo's rule inside the domain; a settled iterate takes the full step.
-    fn line_search(
-        &self,
-        theta: &[f64],
-        eta: &[f64],
-        step: &[f64],
-        value: f64,
-        decrease: f64,
-        settled: bool,
-    ) -> Option<(Vec<f64>, f64)> {
-        let mut rate = 1.0;
-        while rate > 1e-12 {
-            let next: Vec<f64> = theta.iter().zip(step).map(|(t, d)| t - rate * d).collect();
-            if self.generator.check(&next).is_ok() {
-                let found = self.inner_value(&next, eta);
-                if settled || found <= value - 1e-4 * rate * decrease {
-                    return Some((next, found.min(value)));
-                }
-            }
-            rate *= 0.5;
-        }
-        None
+    fn gradient(&self, theta: &[f64]) -> Vec<f64> {
+        let Variational {
+            loss,
+            generator,
+            side,
+        } = self.problem;
+        let slopes = loss
+            .gradient(theta)
+            .into_iter()
+            .zip(generator.gradient(theta));
+        slopes
+            .zip(&self.dual_eta)
+            .map(|((l, d), e)| side.sign() * (l - (d - e)))
+            .collect()
     }
 
-    /// `c D_{A†}(∇A(θ) + v ‖ ∇A(θ))` with `v = -gradient/c`: how far the minimum may be below.
-    fn certificate(&self, theta: &[f64], dual: &[f64], gradient: &[f64], modulus: f64) -> f64 {
+    fn hessian(&self, theta: &[f64]) -> Mat<f64> {
+        let Variational {
+            loss,
+            generator,
+            side,
+        } = self.problem;
+        faer::Scale(side.sign()) * (loss.hessian(theta) - generator.hessian(theta))
+    }
+
+    /// `c D_{A†}(λ - ∇/c ‖ λ)` with `λ = ∇A(θ)`, which is `c D_A(θ‖θ')` with `θ' = ∇A†(λ - ∇/c)`.
+    fn gap(&self, theta: &[f64], gradient: &[f64]) -> f64 {
+        let generator = &self.problem.generator;
+        let dual = generator.gradient(theta);
         let shifted: Vec<f64> = dual
             .iter()
             .zip(gradient)
-            .map(|(l, g)| l - g / modulus)
+            .map(|(l, g)| l - g / self.modulus)
             .collect();
-        // D_{A†}(λ'‖λ) = D_A(θ‖θ') with θ = ∇A†(λ), θ' = ∇A†(λ')
-        match self.generator.inverse_gradient(&shifted) {
-            Ok(there) => modulus * self.generator.divergence(theta, &there),
+        match generator.inverse_gradient(&shifted) {
+            Ok(there) => self.modulus * generator.divergence(theta, &there),
             Err(_) => f64::INFINITY,
         }
     }
@@ -742,6 +735,21 @@ mod tests {
                 );
                 assert!(step.gap_eigenvalues.0 > 0.0);
             }
+        }
+    }
+
+    #[test]
+    fn the_posterior_itself_attains_both_bounds() {
+        let star = Normal::isotropic([1.0, -2.0], 1.5).unwrap();
+        let loss = QuadraticLoss::new(star, 0.25).unwrap();
+        for side in [Side::Upper, Side::Lower] {
+            let candidate = NormalGenerator::isotropic(2, 1.5).unwrap();
+            let problem = Variational::new(loss.clone(), candidate, side).unwrap();
+            assert_eq!(problem.inner_extremum(&[1.0, -2.0]).unwrap().value, -0.25);
+            assert!(matches!(
+                problem.inner_extremum(&[1.0, 0.0]),
+                Err(Error::NotCertified { .. })
+            ));
         }
     }
 

@@ -24,15 +24,17 @@ impl SmoothLoss for Logistic {
     }
     fn value(&self, theta: &[f64]) -> f64 {
         let t = theta[0];
-        (-self.y * t).exp().ln_1p() + 0.5 * self.delta * (t - self.mean).powi(2)
+        let z = self.y * t;
+        (-z).max(0.0) + (-z.abs()).exp().ln_1p() + 0.5 * self.delta * (t - self.mean).powi(2)
     }
     fn gradient(&self, theta: &[f64]) -> Vec<f64> {
         let t = theta[0];
         vec![-self.y * sigmoid(-self.y * t) + self.delta * (t - self.mean)]
     }
     fn hessian(&self, theta: &[f64]) -> Mat<f64> {
-        let s = sigmoid(self.y * self.y * theta[0]);
-        Mat::from_fn(1, 1, |_, _| s * (1.0 - s) + self.delta)
+        // 1 - σ(θ) would cancel
+        let slope = sigmoid(theta[0]) * sigmoid(-theta[0]);
+        Mat::from_fn(1, 1, |_, _| slope + self.delta)
     }
 }
 

@@ -88,7 +88,8 @@ Examples:
   maxitive infer multivariate-normal body.csv --columns height,weight --covariance cov.csv \\
       --event 'height > 170 and weight < 80' --event '2*height - weight > 250'
 
-The covariance file has a header with the column names and one row for each of them, in the same order.")]
+The covariance file has a header with the column names and one row for each of them, in the same order; without
+a header its rows and columns are those of --columns.")]
     MultivariateNormal(MultivariateNormalArgs),
     /// Regression of a yes-or-no target on covariates, with a normal prior for the coefficients
     #[command(after_long_help = "\
@@ -404,7 +405,7 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
     let mut table = Table::open(&args.file)?;
     let names = match &args.columns {
         Some(names) => trimmed(names),
-        None => covariance.columns().to_vec(),
+        None => covariance.columns()?.to_vec(),
     };
     let prior = args.prior.prior();
     let questions = args.output.questions(args.parameter);

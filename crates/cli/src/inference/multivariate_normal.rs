@@ -30,10 +30,12 @@ pub fn rows(matrix: &Mat<f64>) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// A covariance file: a header with the column names and one row for each of them, in the same order.
+/// A covariance file: a header with the column names and one row for each of them, in the same order; or the
+/// rows alone, in the order of the columns that are asked for.
 pub struct Covariance {
     name: String,
-    columns: Vec<String>,
+    /// `None` without a header.
+    columns: Option<Vec<String>>,
     entries: Vec<Vec<f64>>,
 }
 
@@ -43,7 +45,8 @@ impl Covariance {
     /// # Errors
     /// The file is malformed or the matrix is not square.
     pub fn read(path: &Path) -> Result<Self, UserError> {
-        let mut table = Table::open(path)?;
+        let mut table = Table::open_matrix(path)?;
+        let unnamed = table.is_unnamed();
         let columns = table.header().to_vec();
         let mut entries = Vec::new();
         table.for_each(|row| {
@@ -54,21 +57,29 @@ impl Covariance {
         let name = table.name().to_owned();
         if entries.len() != columns.len() {
             return Err(UserError::new(format!(
-                "{name}: a covariance has as many rows as columns, found {} rows and {} columns",
+                "{name}: a covariance has as many rows as columns, found {} and {}",
                 entries.len(),
                 columns.len()
             )));
         }
         Ok(Self {
             name,
-            columns,
+            columns: (!unnamed).then_some(columns),
             entries,
         })
     }
 
     /// Names in the header.
-    pub fn columns(&self) -> &[String] {
-        &self.columns
+    ///
+    /// # Errors
+    /// There is no header.
+    pub fn columns(&self) -> Result<&[String], UserError> {
+        self.columns.as_deref().ok_or_else(|| {
+            UserError::new(format!(
+                "{}: there is no header; name the columns with --columns",
+                self.name
+            ))
+        })
     }
 
     /// The family for the named columns.
@@ -76,19 +87,37 @@ impl Covariance {
     /// # Errors
     /// A name is not in the header, or the matrix is no covariance.
     fn family(&self, names: &[String]) -> Result<MultivariateNormal, UserError> {
-        let mut places = Vec::with_capacity(names.len());
-        for name in names {
-            let place = self.columns.iter().position(|column| column == name);
-            places.push(place.ok_or_else(|| {
-                let known = self.columns.iter().map(String::as_str);
-                let message = crate::user_error::unknown("column", name, known);
-                UserError::new(format!("{}: {message}", self.name))
-            })?);
-        }
+        let places = match &self.columns {
+            Some(columns) => self.places(columns, names)?,
+            None if names.len() == self.entries.len() => (0..names.len()).collect(),
+            None => {
+                return Err(UserError::new(format!(
+                    "{}: the covariance has {} columns, but {} are asked for",
+                    self.name,
+                    self.entries.len(),
+                    names.len()
+                )));
+            }
+        };
         let size = places.len();
         let matrix = Mat::from_fn(size, size, |i, j| self.entries[places[i]][places[j]]);
         MultivariateNormal::new(matrix)
             .map_err(|error| UserError::new(format!("{}: {error}", self.name)))
+    }
+
+    /// Where the names stand in the header.
+    fn places(&self, columns: &[String], names: &[String]) -> Result<Vec<usize>, UserError> {
+        names
+            .iter()
+            .map(|name| {
+                let place = columns.iter().position(|column| column == name);
+                place.ok_or_else(|| {
+                    let known = columns.iter().map(String::as_str);
+                    let message = crate::user_error::unknown("column", name, known);
+                    UserError::new(format!("{}: {message}", self.name))
+                })
+            })
+            .collect()
     }
 }
 
@@ -103,8 +132,8 @@ pub fn infer(
     prior: Option<&Prior>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let family = covariance.family(names)?;
     let columns = table.columns(names)?;
+    let family = covariance.family(names)?;
     let size = names.len();
     let prior = match prior {
         None => Conjugate::uninformative(family.clone()),

@@ -296,6 +296,26 @@ fn multivariate_normal_values() {
 }
 
 #[test]
+fn a_covariance_without_header_is_in_the_order_of_the_columns() {
+    let place = Place::new()
+        .with("d.csv", "b,a\n0,1\n2,3\n")
+        .with("named.csv", "b,a\n3,1\n1,2\n")
+        .with("plain.csv", "# covariance of a and b\n2,1\n1,3\n");
+    let report = |covariance: &str| {
+        place.json(&[
+            "infer",
+            "multivariate-normal",
+            "d.csv",
+            "--columns",
+            "a,b",
+            "--covariance",
+            covariance,
+        ])
+    };
+    assert_eq!(report("plain.csv"), report("named.csv"));
+}
+
+#[test]
 fn logistic_values_solve_their_equations() {
     let place = Place::new().with("d.csv", "x,y\n1,yes\n");
     let report = place.json(&[

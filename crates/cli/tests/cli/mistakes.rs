@@ -30,6 +30,46 @@ fn refuse_in(place: &Place, arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
+fn malformed_quotes_name_their_line() {
+    refuse(
+        "x\n1\n\"0\n",
+        &["bernoulli", "data.csv"],
+        &["data.csv: line 3: a quote is opened and never closed"],
+    );
+    refuse(
+        "x\n1\n\"1\"0\n",
+        &["poisson", "data.csv"],
+        &["data.csv: line 3: text follows the closing quote of a field"],
+    );
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_is_a_mistake() {
+    let place = Place::new().with("data.csv", "x\n1\n0\n");
+    std::fs::create_dir(place.path("taken.svg")).unwrap();
+    let outcome = place.run(&["infer", "bernoulli", "data.csv", "--plot", "taken.svg"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    assert!(
+        outcome.stderr.contains("taken.svg: cannot be written"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(place.files().len(), 2, "no temporary file is left");
+}
+
+#[test]
+fn a_column_asked_for_twice_is_named() {
+    let place = Place::new()
+        .with("data.csv", "a,b\n1,2\n")
+        .with("cov.csv", "a,b\n1,0\n0,1\n");
+    let arguments = ["multivariate-normal", "data.csv", "--columns", "a,a"];
+    let mut all = arguments.to_vec();
+    all.extend(["--covariance", "cov.csv"]);
+    refuse_in(&place, &all, &["column \"a\" is asked for twice"]);
+}
+
+#[test]
 fn missing_and_malformed_values_name_line_and_column() {
     for word in ["", "NA", "NaN", "null", "?"] {
         refuse(
@@ -221,7 +261,15 @@ fn covariances_are_checked() {
     check("a,b\n1,0.5\n0.2,1\n", &["cov.csv: ", "not symmetric"]);
     check(
         "a,b\n1,0\n",
-        &["cov.csv: a covariance has as many rows as columns, found 1 rows and 2 columns"],
+        &["cov.csv: a covariance has as many rows as columns, found 1 and 2"],
+    );
+    check(
+        "1,0\n0,x\n",
+        &["cov.csv: line 2, column \"2\": \"x\" is not a number"],
+    );
+    check(
+        "1,0,0\n0,1,0\n0,0,1\n",
+        &["cov.csv: the covariance has 3 columns, but 2 are asked for"],
     );
     check("a,c\n1,0\n0,1\n", &["cov.csv: unknown column \"b\""]);
     check(

@@ -297,7 +297,8 @@ impl Logistic {
     /// The posterior: mode by damped Newton, log consistency, and the three Gaussians at the mode.
     ///
     /// A Newton step is one pass over the data; one more pass at the mode gives the results. Data that can
-    /// be separated are no special case: the prior keeps the mode finite.
+    /// be separated are no special case: the prior keeps the mode finite. With a single coefficient and up
+    /// to 100,000 rows the lower Gaussian is the widest there is, at the cost of a few hundred passes more.
     ///
     /// # Errors
     /// The design does not fit, the numbers overflow, or Newton's method does not converge.
@@ -313,13 +314,27 @@ impl Logistic {
             let decrement = dot(&at.gradient, &direction);
             let noise = LOSS_NOISE * at.loss.abs();
             let stalled = decrement <= noise && decrement >= 0.25 * previous;
-            if 0.5 * decrement <= self.tolerance || stalled {
+            // a loss below 1 is that of data all but separated: there the curvature falls with the loss
+            let tolerance = self.tolerance * at.loss.min(1.0);
+            // Newton's method squares the decrement's root: d, then about d³/previous²
+            let foreseen = decrement * (decrement / previous).powi(2);
+            let nearly_there = decrement <= noise && 0.5 * foreseen <= tolerance;
+            if 0.5 * decrement <= tolerance || stalled || nearly_there {
                 for (w, p) in coefficients.iter_mut().zip(&direction) {
                     *w -= p;
                 }
                 let end = self.regularize(design, &coefficients, Demand::Majorizer);
                 check_overflow(&end)?;
-                return LogisticPosterior::new(self, design, coefficients, step, end);
+                // by the Hessian before the step, which has hardly changed
+                let left = 0.5 * dot(&end.gradient, &solve(factor.as_ref(), &end.gradient));
+                if left <= tolerance || !nearly_there || stalled {
+                    let posterior = LogisticPosterior::new(self, design, coefficients, step, end)?;
+                    return self.widen_lower(design, posterior);
+                }
+                // foreseen too well: go on from here
+                previous = decrement;
+                at = end;
+                continue;
             }
             previous = decrement;
             (coefficients, at) = self.descend(design, &coefficients, &at, &direction, decrement)?;
@@ -329,6 +344,23 @@ impl Logistic {
             steps: self.max_steps,
             residual: 0.5 * previous,
         })
+    }
+
+    /// In one dimension, replaces the lower Gaussian by the widest where the data are few enough for it.
+    fn widen_lower(
+        &self,
+        design: &Design,
+        posterior: LogisticPosterior,
+    ) -> Result<LogisticPosterior> {
+        if self.columns() > 1 || design.rows() > ROWS_FOR_WIDEST {
+            return Ok(posterior);
+        }
+        match self.widest_lower_precision(design, &posterior) {
+            Ok(widest) => posterior.with_lower_precision(widest.upper),
+            // the sum of the parabolas is certified too, only less wide
+            Err(Error::NotCertified { .. }) => Ok(posterior),
+            Err(error) => Err(error),
+        }
     }
 
     /// The largest step `2⁻ᵏ` along `-direction` that lowers the regularized loss enough.
@@ -373,6 +405,9 @@ impl Logistic {
         })
     }
 }
+
+/// Up to this many rows a few hundred more passes over one column take well under a second.
+const ROWS_FOR_WIDEST: usize = 100_000;
 
 /// Relative rounding noise of the loss: a difference below it says nothing.
 const LOSS_NOISE: f64 = 64.0 * f64::EPSILON;

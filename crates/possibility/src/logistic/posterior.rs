@@ -59,6 +59,14 @@ impl LogisticPosterior {
         })
     }
 
+    /// The same with another lower Gaussian, in one dimension.
+    pub(super) fn with_lower_precision(mut self, precision: f64) -> Result<Self> {
+        let mode = self.lower.mode()[0];
+        self.certified_scaling = precision / self.laplace.precision()[(0, 0)];
+        self.lower = Normal::isotropic([mode], precision)?;
+        Ok(self)
+    }
+
     /// Number of observations.
     pub fn rows(&self) -> usize {
         self.rows
@@ -99,7 +107,8 @@ impl LogisticPosterior {
         &self.upper
     }
 
-    /// A Gaussian at the mode that lies below the posterior.
+    /// A Gaussian at the mode that lies below the posterior: the widest one in one dimension, in several the
+    /// one whose precision sums the parabolas that touch each observation's loss.
     pub fn lower(&self) -> &Normal {
         &self.lower
     }

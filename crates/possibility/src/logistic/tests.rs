@@ -494,6 +494,25 @@ fn a_far_prior_and_huge_covariates_converge() {
 }
 
 #[test]
+fn separable_data_under_a_faint_prior_have_their_mode() {
+    // one column, one success at x = 1: σ(-w) = δw
+    for delta in [1e-3, 1e-10, 1e-20, 1e-35] {
+        let mut design = Design::new(1).unwrap();
+        design.push(&[1.0], true).unwrap();
+        let model = LogisticConfig {
+            prior_precision: PriorPrecision::Scalar(delta),
+            ..LogisticConfig::default()
+        }
+        .build(1)
+        .unwrap();
+        let posterior = model.fit(&design).unwrap();
+        let w = posterior.mode()[0];
+        let balance = (-w - w.exp().recip().ln_1p()) - (delta * w).ln();
+        assert!(balance.abs() < 1e-10, "{delta}: {w}, off by {balance}");
+    }
+}
+
+#[test]
 fn no_data_leave_the_prior() {
     let model = LogisticConfig {
         prior_mode: Some(vec![0.5, -2.0]),

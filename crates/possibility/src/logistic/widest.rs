@@ -50,7 +50,7 @@ impl Logistic {
     /// let posterior = model.fit(&design)?;
     /// let widest = model.widest_lower_precision(&design, &posterior)?;
     /// assert!(posterior.laplace().precision()[(0, 0)] < widest.lower);
-    /// assert!(widest.upper <= posterior.lower().precision()[(0, 0)]);
+    /// assert_eq!(widest.upper, posterior.lower().precision()[(0, 0)]);
     /// # Ok::<(), possibility::Error>(())
     /// ```
     ///

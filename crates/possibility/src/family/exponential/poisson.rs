@@ -155,8 +155,14 @@ impl Possibility for PoissonStyle {
     fn log_possibility(&self, point: &u64) -> f64 {
         let (k, floor) = (*point, self.floor());
         if k.abs_diff(floor) <= FEW {
-            // each factor is at most 1, and close to 1 near the mode
-            let log_factor = |above: f64, below: f64| ((above - below) / below).ln_1p();
+            // each factor is at most 1: near 1 its distance to 1 is exact, far from it the factor itself
+            let log_factor = |above: f64, below: f64| {
+                if above < 0.5 * below {
+                    (above / below).ln()
+                } else {
+                    ((above - below) / below).ln_1p()
+                }
+            };
             let sum: f64 = if k > floor {
                 (floor + 1..=k)
                     .map(|j| log_factor(self.rate, j as f64))
@@ -289,6 +295,17 @@ mod tests {
     use super::*;
     use crate::set::{Interval, RealSet};
     use proptest::prelude::*;
+
+    #[test]
+    fn small_rates_keep_their_digits() {
+        for rate in [1e-3f64, 1e-6, 1e-15, 1e-300] {
+            let f = PoissonStyle::new(rate).unwrap();
+            assert!((f.possibility(&1) / rate - 1.0).abs() < 1e-13, "{rate}");
+            let log = f.log_possibility(&2);
+            let expected = 2.0 * rate.ln() - 2f64.ln();
+            assert!((log / expected - 1.0).abs() < 1e-15, "{rate}");
+        }
+    }
 
     #[test]
     fn refuses_rates_outside_their_range() {

@@ -1,0 +1,560 @@
+//! `ivon`: see [`cbopt::baseline::ivon`] for the rule.
+//!
+//! The gradient is asked for at a sample of the weights, so a step has two halves: [`IvonOptimizer::sample`] gives a perturbed
+//! copy of the module, and [`IvonOptimizer::step`] updates the module itself with the gradient found there. Between the
+//! two, the perturbation waits in the state of each parameter, beside its moments, so that a record taken at any moment resumes
+//! exactly. The noise is the one of [`cbopt::noise`], with the parameters in the order in which the module is visited.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::config::Config;
+use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
+use burn::optim::{
+    GradientsParams, LearningRate, ModuleOptimizer, Optimizer, OptimizerRecord, RecordState,
+    StateSink, StateSource,
+};
+use burn::tensor::{Device, Tensor, TensorData};
+use cbopt::Result as Checked;
+use cbopt::noise::{NoiseKey, fill_normal};
+
+use crate::{Descent, average, record};
+
+/// How the diagonal Hessian is estimated; see [`cbopt::HessianEstimate`].
+#[derive(Config, Debug, Copy, PartialEq, Eq)]
+pub enum HessianEstimate {
+    /// `N (h + δ) mean(n g)`.
+    Price,
+    /// `N mean(g²)`.
+    SquaredGradient,
+    /// `mean(g²)`.
+    SquaredGradientUnscaled,
+}
+
+/// Hyper-parameters of `ivon`; ranges and meaning as in [`cbopt::IvonConfig`].
+#[derive(Config, Debug)]
+pub struct IvonConfig {
+    /// Effective sample size N > 0.
+    pub ess: f64,
+    /// Initial curvature h₀ > 0.
+    #[config(default = 1.0)]
+    pub hess_init: f64,
+    /// Weight decay δ ≥ 0.
+    #[config(default = 1e-4)]
+    pub weight_decay: f64,
+    /// β₁ in `[0, 1)`.
+    #[config(default = 0.9)]
+    pub beta1: f64,
+    /// β₂ in `[0, 1)`.
+    #[config(default = 0.99999)]
+    pub beta2: f64,
+    /// Monte Carlo samples per step.
+    #[config(default = 1)]
+    pub mc_samples: u32,
+    /// The estimate of the Hessian.
+    #[config(default = "HessianEstimate::Price")]
+    pub hessian: HessianEstimate,
+    /// Clips the preconditioned step to `[-r, r]`.
+    pub clip_radius: Option<f64>,
+    /// Multiplies the learning rate by `h₀ + δ`.
+    #[config(default = true)]
+    pub rescale_lr: bool,
+    /// Divides the first moment by `1 - β₁ᵗ`.
+    #[config(default = true)]
+    pub debias: bool,
+    /// Seed of the noise.
+    #[config(default = 0)]
+    pub seed: u64,
+}
+
+impl IvonConfig {
+    fn check(&self) -> Checked<()> {
+        let checked = cbopt::IvonConfig {
+            hess_init: self.hess_init,
+            weight_decay: self.weight_decay,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            mc_samples: self.mc_samples,
+            clip_radius: self.clip_radius,
+            ..cbopt::IvonConfig::new(self.ess)
+        };
+        checked.build().map(|_| ())
+    }
+
+    /// The optimizer of a whole module.
+    ///
+    /// # Errors
+    /// [`cbopt::Error::OutOfRange`] for the first field outside its range.
+    pub fn try_init(&self) -> Checked<IvonOptimizer> {
+        self.check()?;
+        let turn = Arc::new(Mutex::new(Turn {
+            mode: Mode::Step,
+            first: 0,
+        }));
+        let rule = IvonRule {
+            config: self.clone(),
+            turn: Arc::clone(&turn),
+        };
+        Ok(IvonOptimizer {
+            inner: rule.into(),
+            turn,
+        })
+    }
+
+    /// The optimizer of a whole module.
+    ///
+    /// # Panics
+    /// If a field is outside its range; [`IvonConfig::try_init`] says so instead.
+    pub fn init(&self) -> IvonOptimizer {
+        self.try_init().unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// What the visit of the parameters is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    /// Perturb the parameter and remember by how much.
+    Sample,
+    /// Gather a gradient.
+    Gather,
+    /// Gather the last gradient and update the parameter.
+    Step,
+}
+
+/// Shared between the optimizer of the module and the rule, which Burn calls parameter by parameter.
+#[derive(Debug)]
+struct Turn {
+    mode: Mode,
+    /// Index of the next coordinate in the noise.
+    first: u64,
+}
+
+/// IVON for a whole module.
+///
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::optim::GradientsParams;
+/// use burn::tensor::{Device, Tensor};
+/// use cbopt_burn::IvonConfig;
+///
+/// let device = Device::default().autodiff();
+/// let mut model = LinearConfig::new(3, 2).init(&device);
+/// let mut optimizer = IvonConfig::new(1000.0).init();
+/// let sampled = optimizer.sample(&model);
+/// let loss = sampled.forward(Tensor::<2>::ones([4, 3], &device)).square().mean();
+/// let grads = GradientsParams::from_grads(loss.backward(), &sampled);
+/// model = optimizer.step(0.1, model, grads);
+/// # let _ = model;
+/// ```
+pub struct IvonOptimizer {
+    inner: ModuleOptimizer,
+    turn: Arc<Mutex<Turn>>,
+}
+
+impl IvonOptimizer {
+    /// A perturbed copy of `module` for the next forward and backward pass. The module itself is not touched.
+    pub fn sample<M: Module>(&mut self, module: &M) -> M {
+        let mut zeros = Zeros {
+            grads: GradientsParams::new(),
+        };
+        module.visit(&mut zeros);
+        self.visit(Mode::Sample, 0.0, module.clone(), zeros.grads)
+    }
+
+    /// Gathers the gradient at a sample that is not the last of its step.
+    pub fn add_sample<M: Module>(&mut self, module: &M, grads: GradientsParams) {
+        let _ = self.visit(Mode::Gather, 0.0, module.clone(), grads);
+    }
+
+    /// Makes a step with the gradient at the last sample.
+    ///
+    /// # Panics
+    /// If a parameter has a gradient without having been sampled, or has seen another number of samples than the config says.
+    pub fn step<M: Module>(
+        &mut self,
+        lr: impl Into<ModuleLearningRate>,
+        module: M,
+        grads: GradientsParams,
+    ) -> M {
+        self.visit(Mode::Step, lr, module, grads)
+    }
+
+    /// Other hyper-parameters for a group of parameters.
+    ///
+    /// # Errors
+    /// [`cbopt::Error::OutOfRange`] for the first field outside its range.
+    pub fn with_group(self, group: ParamGroup, config: &IvonConfig) -> Checked<Self> {
+        config.check()?;
+        let rule = IvonRule {
+            config: config.clone(),
+            turn: Arc::clone(&self.turn),
+        };
+        Ok(Self {
+            inner: self.inner.with_group(group, rule, None),
+            turn: self.turn,
+        })
+    }
+
+    /// The state as a record of Burn.
+    pub fn to_record(&self) -> OptimizerRecord {
+        self.inner.to_record()
+    }
+
+    /// The state taken from a record of Burn.
+    #[must_use]
+    pub fn load_record(self, record: OptimizerRecord) -> Self {
+        Self {
+            inner: self.inner.load_record(record),
+            turn: self.turn,
+        }
+    }
+
+    fn visit<M: Module>(
+        &mut self,
+        mode: Mode,
+        lr: impl Into<ModuleLearningRate>,
+        module: M,
+        grads: GradientsParams,
+    ) -> M {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Turn { mode, first: 0 };
+        self.inner.step(lr, module, grads)
+    }
+}
+
+/// A zero gradient for every parameter that is trained, so that Burn visits it.
+struct Zeros {
+    grads: GradientsParams,
+}
+
+impl ModuleVisitor for Zeros {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if param.is_require_grad() {
+            self.grads
+                .register(param.id, param.val().inner().zeros_like());
+        }
+    }
+}
+
+/// The rule for one parameter.
+#[derive(Clone, Debug)]
+struct IvonRule {
+    config: IvonConfig,
+    turn: Arc<Mutex<Turn>>,
+}
+
+/// State of `ivon` for one parameter of rank `D`.
+#[derive(Clone, Debug)]
+struct IvonState<const D: usize> {
+    momentum: Tensor<D>,
+    curvature: Tensor<D>,
+    /// Standard normal numbers of the sample under way.
+    noise: Option<Tensor<D>>,
+    gradient_mean: Option<Tensor<D>>,
+    second_mean: Option<Tensor<D>>,
+    samples: u64,
+    step: u64,
+}
+
+impl<const D: usize> RecordState for IvonState<D> {
+    fn state_flatten(&self, prefix: &str, out: &mut StateSink) {
+        let tensors = [
+            ("momentum", Some(&self.momentum)),
+            ("curvature", Some(&self.curvature)),
+            ("noise", self.noise.as_ref()),
+            ("gradient_mean", self.gradient_mean.as_ref()),
+            ("second_mean", self.second_mean.as_ref()),
+        ];
+        let numbers = [("samples", self.samples), ("step", self.step)];
+        record::flatten(&tensors, &numbers, prefix, out);
+    }
+
+    fn state_unflatten(prefix: &str, src: &mut StateSource, device: &Device) -> Option<Self> {
+        Some(Self {
+            momentum: record::tensor("momentum", prefix, src, device)?,
+            curvature: record::tensor("curvature", prefix, src, device)?,
+            noise: record::tensor("noise", prefix, src, device),
+            gradient_mean: record::tensor("gradient_mean", prefix, src, device),
+            second_mean: record::tensor("second_mean", prefix, src, device),
+            samples: record::number("samples", prefix, src)?,
+            step: record::number("step", prefix, src)?,
+        })
+    }
+}
+
+impl IvonRule {
+    /// Takes the next coordinates of the noise.
+    fn take(&self, count: usize) -> (Mode, u64) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = turn.first;
+        turn.first += count as u64;
+        (turn.mode, first)
+    }
+
+    fn sample<const D: usize>(
+        &self,
+        tensor: Tensor<D>,
+        first: u64,
+        state: &mut IvonState<D>,
+    ) -> Tensor<D> {
+        let shape = tensor.shape();
+        let mut z = vec![0.0; shape.num_elements()];
+        let sample = u32::try_from(state.samples).unwrap_or(u32::MAX);
+        fill_normal(
+            NoiseKey {
+                seed: self.config.seed,
+                step: state.step + 1,
+                sample,
+            },
+            first,
+            &mut z,
+        );
+        let z = Tensor::<D>::from_data(TensorData::new(z, shape), &tensor.device());
+        state.noise = Some(z.clone());
+        // n = z / √(N (h + δ))
+        let total = state.curvature.clone().add_scalar(self.config.weight_decay);
+        tensor + z / total.mul_scalar(self.config.ess).sqrt()
+    }
+
+    fn gather<const D: usize>(&self, grad: Tensor<D>, state: &mut IvonState<D>) {
+        let second = match self.config.hessian {
+            HessianEstimate::Price => {
+                let z = state.noise.take();
+                z.expect("a gradient of ivon belongs to a sample: call `sample` first")
+                    * grad.clone()
+            }
+            _ => {
+                state.noise = None;
+                grad.clone().square()
+            }
+        };
+        state.samples += 1;
+        let share = 1.0 / state.samples as f64;
+        let mean = |old: Option<Tensor<D>>, new: Tensor<D>| match old {
+            Some(old) => old.clone() + (new - old).mul_scalar(share),
+            None => new,
+        };
+        state.gradient_mean = Some(mean(state.gradient_mean.take(), grad));
+        state.second_mean = Some(mean(state.second_mean.take(), second));
+    }
+
+    fn update<const D: usize>(
+        &self,
+        lr: f64,
+        tensor: Tensor<D>,
+        state: &mut IvonState<D>,
+    ) -> Tensor<D> {
+        let config = &self.config;
+        assert_eq!(
+            state.samples,
+            u64::from(config.mc_samples),
+            "a step of ivon takes as many samples as its config says"
+        );
+        let (Some(gradient), Some(second)) = (state.gradient_mean.take(), state.second_mean.take())
+        else {
+            return tensor;
+        };
+        state.samples = 0;
+        state.step += 1;
+        let total = state.curvature.clone().add_scalar(config.weight_decay);
+        let estimate = match config.hessian {
+            HessianEstimate::Price => total.clone().mul_scalar(config.ess).sqrt() * second,
+            HessianEstimate::SquaredGradient => second.mul_scalar(config.ess),
+            HessianEstimate::SquaredGradientUnscaled => second,
+        };
+        // m ← β₁ m + (1-β₁) mean g
+        state.momentum = average(config.beta1, state.momentum.clone(), gradient);
+        // With t = (1-β₂)(h - f): h ← h - t + ½ t²/(h + δ)
+        let t = (state.curvature.clone() - estimate).mul_scalar(1.0 - config.beta2);
+        state.curvature =
+            (state.curvature.clone() - t.clone()) + (t.clone() * (t / total)).mul_scalar(0.5);
+        let total_init = config.hess_init + config.weight_decay;
+        let descent = Descent {
+            correction: if config.debias {
+                1.0 - config.beta1.powf(state.step as f64)
+            } else {
+                1.0
+            },
+            weight_decay: config.weight_decay,
+            clip_radius: config.clip_radius,
+            lr: if config.rescale_lr {
+                lr * total_init
+            } else {
+                lr
+            },
+        };
+        let denominator = state.curvature.clone().add_scalar(config.weight_decay);
+        descent.step(tensor, state.momentum.clone(), denominator)
+    }
+}
+
+impl Optimizer for IvonRule {
+    type State<const D: usize> = IvonState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        lr: LearningRate,
+        tensor: Tensor<D>,
+        grad: Tensor<D>,
+        state: Option<Self::State<D>>,
+    ) -> (Tensor<D>, Option<Self::State<D>>) {
+        let mut state = state.unwrap_or_else(|| IvonState {
+            momentum: grad.zeros_like(),
+            curvature: grad.full_like(self.config.hess_init),
+            noise: None,
+            gradient_mean: None,
+            second_mean: None,
+            samples: 0,
+            step: 0,
+        });
+        let (mode, first) = self.take(tensor.shape().num_elements());
+        let tensor = match mode {
+            Mode::Sample => self.sample(tensor, first, &mut state),
+            Mode::Gather => {
+                self.gather(grad, &mut state);
+                tensor
+            }
+            Mode::Step => {
+                self.gather(grad, &mut state);
+                self.update(lr, tensor, &mut state)
+            }
+        };
+        (tensor, Some(state))
+    }
+
+    fn to_device<const D: usize>(state: Self::State<D>, device: &Device) -> Self::State<D> {
+        let moved = |tensor: Option<Tensor<D>>| tensor.map(|tensor| tensor.to_device(device));
+        IvonState {
+            momentum: state.momentum.to_device(device),
+            curvature: state.curvature.to_device(device),
+            noise: moved(state.noise),
+            gradient_mean: moved(state.gradient_mean),
+            second_mean: moved(state.second_mean),
+            samples: state.samples,
+            step: state.step,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Shape;
+    use serde_json::Value;
+    use std::path::PathBuf;
+
+    /// A dozen tensor operations per step in `f32`.
+    const TOLERANCE: f64 = 2e-5;
+
+    fn vector(value: &Value) -> Vec<f64> {
+        value
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|v| v.as_f64().expect("a number"))
+            .collect()
+    }
+
+    fn tensor(values: &[f64]) -> Tensor<1> {
+        let data: Vec<f32> = values.iter().map(|v| *v as f32).collect();
+        Tensor::from_data(
+            TensorData::new(data, Shape::new([values.len()])),
+            &Device::default(),
+        )
+    }
+
+    fn close(what: &str, got: &Tensor<1>, want: &Value, largest: &mut f64) {
+        let got: Vec<f32> = got.clone().into_data().try_to_vec::<f32>().expect("f32");
+        let want = vector(want);
+        let scale = want.iter().fold(0.0f64, |m, w| m.max(w.abs()));
+        let worst = got
+            .iter()
+            .zip(&want)
+            .fold(0.0f64, |m, (g, w)| m.max((f64::from(*g) - w).abs()));
+        *largest = largest.max(scale);
+        // A short vector may pass through zero: then eight roundings of its largest value so far are allowed.
+        let allowed = (TOLERANCE * scale).max(8.0 * 5.97e-8 * *largest);
+        assert!(
+            worst <= allowed,
+            "{what}: off by {worst:e}, allowed {allowed:e}"
+        );
+    }
+
+    #[test]
+    fn golden_ivon() {
+        let root = std::env::var_os("MAXITIVE_GOLDEN").map_or_else(
+            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
+            PathBuf::from,
+        );
+        let text = std::fs::read_to_string(root.join("optimizers/ivon.json")).unwrap();
+        let file: Value = serde_json::from_str(&text).unwrap();
+        let cases = file["cases"].as_array().unwrap();
+        assert!(!cases.is_empty());
+        for case in cases {
+            let hyper = &case["hyper"];
+            let field = |name: &str| hyper[name].as_f64().unwrap();
+            let config = IvonConfig::new(field("ess"))
+                .with_hess_init(field("hess_init"))
+                .with_weight_decay(field("weight_decay"))
+                .with_beta1(field("beta1"))
+                .with_beta2(field("beta2"))
+                .with_mc_samples(field("mc_samples") as u32)
+                .with_clip_radius(hyper["clip_radius"].as_f64())
+                .with_rescale_lr(hyper["rescale_lr"].as_bool().unwrap())
+                .with_debias(hyper["debias"].as_bool().unwrap())
+                .with_hessian(match hyper["hess_approx"].as_str().unwrap() {
+                    "price" => HessianEstimate::Price,
+                    "gradsq" => HessianEstimate::SquaredGradient,
+                    other => panic!("unknown Hessian estimate {other}"),
+                });
+            config.check().unwrap();
+            let turn = Arc::new(Mutex::new(Turn {
+                mode: Mode::Step,
+                first: 0,
+            }));
+            let rule = IvonRule {
+                config: config.clone(),
+                turn,
+            };
+            let mut theta = tensor(&vector(&case["theta0"]));
+            let mut state = IvonState {
+                momentum: theta.zeros_like(),
+                curvature: theta.full_like(config.hess_init),
+                noise: None,
+                gradient_mean: None,
+                second_mean: None,
+                samples: 0,
+                step: 0,
+            };
+            let mut largest = [0.0; 3];
+            let lr = vector(&case["lr"]);
+            let after = case["after"].as_array().unwrap();
+            assert!(!after.is_empty() && after.len() == lr.len());
+            for (t, want) in after.iter().enumerate() {
+                for k in 0..config.mc_samples as usize {
+                    state.noise = Some(tensor(&vector(&case["z"][t][k])));
+                    rule.gather(tensor(&vector(&case["grads"][t][k])), &mut state);
+                }
+                theta = rule.update(lr[t], theta, &mut state);
+                let name = format!("{}, step {t}", case["name"]);
+                close(
+                    &format!("{name}, theta"),
+                    &theta,
+                    &want["theta"],
+                    &mut largest[0],
+                );
+                close(
+                    &format!("{name}, m"),
+                    &state.momentum,
+                    &want["m"],
+                    &mut largest[1],
+                );
+                close(
+                    &format!("{name}, h"),
+                    &state.curvature,
+                    &want["h"],
+                    &mut largest[2],
+                );
+            }
+        }
+    }
+}

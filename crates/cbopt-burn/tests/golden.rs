@@ -1,0 +1,171 @@
+//! Reference trajectories: the tensor forms against `golden/optimizers`.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+
+use burn::optim::Optimizer;
+use burn::tensor::{Device, Shape, Tensor, TensorData};
+use cbopt_burn::{EpsPolicy, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
+use serde_json::Value;
+
+/// A dozen tensor operations per step in `f32`.
+const TOLERANCE: f64 = 2e-5;
+/// Eight roundings of `f32`, of the largest value a buffer has held.
+const ROUNDING: f64 = 8.0 * 5.97e-8;
+/// Below this ratio of denominator to its terms the reference itself has lost the digits of `f32`.
+const CANCELLED: f64 = 1e-3;
+
+fn load(kind: &str) -> Vec<Value> {
+    let root = std::env::var_os("MAXITIVE_GOLDEN").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
+        PathBuf::from,
+    );
+    let text = std::fs::read_to_string(root.join(format!("optimizers/{kind}.json"))).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let cases = file["cases"].as_array().unwrap().clone();
+    assert!(!cases.is_empty());
+    cases
+}
+
+fn vector(value: &Value) -> Vec<f64> {
+    let number = |v: &Value| {
+        if v == "inf" {
+            f64::INFINITY
+        } else {
+            v.as_f64().unwrap()
+        }
+    };
+    value.as_array().unwrap().iter().map(number).collect()
+}
+
+fn tensor(values: &[f64]) -> Tensor<1> {
+    let data: Vec<f32> = values.iter().map(|v| *v as f32).collect();
+    Tensor::from_data(
+        TensorData::new(data, Shape::new([values.len()])),
+        &Device::default(),
+    )
+}
+
+fn close(what: &str, got: &Tensor<1>, want: &Value, largest: &mut f64) {
+    let got: Vec<f32> = got.clone().into_data().try_to_vec::<f32>().unwrap();
+    let want = vector(want);
+    assert_eq!(got.len(), want.len());
+    let scale = want.iter().fold(0.0f64, |m, w| m.max(w.abs()));
+    let worst = got
+        .iter()
+        .zip(&want)
+        .fold(0.0f64, |m, (g, w)| m.max((f64::from(*g) - w).abs()));
+    *largest = largest.max(scale);
+    let allowed = (TOLERANCE * scale).max(ROUNDING * *largest);
+    assert!(
+        worst <= allowed,
+        "{what}: off by {worst:e}, allowed {allowed:e}"
+    );
+}
+
+fn policy(hyper: &Value) -> EpsPolicy {
+    match hyper["eps_policy"].as_str().unwrap() {
+        "none" => EpsPolicy::None,
+        "add" => EpsPolicy::Add,
+        "clamp" => EpsPolicy::Clamp,
+        "add_then_clamp" => EpsPolicy::AddThenClamp,
+        other => panic!("policy {other}"),
+    }
+}
+
+/// Named buffers of a state.
+type Buffers<'a> = Vec<(&'static str, &'a Tensor<1>)>;
+
+fn trajectory<O: Optimizer>(
+    case: &Value,
+    rule: &O,
+    buffers: impl for<'a> Fn(&'a O::State<1>) -> Buffers<'a>,
+) {
+    let (lr, after) = (vector(&case["lr"]), case["after"].as_array().unwrap());
+    assert!(!after.is_empty() && after.len() == lr.len());
+    let mut theta = tensor(&vector(&case["theta0"]));
+    let mut state = None;
+    let mut largest = [0.0; 4];
+    for (t, want) in after.iter().enumerate() {
+        let grad = tensor(&vector(&case["grads"][t]));
+        (theta, state) = rule.step(lr[t], theta, grad, state);
+        let state = state.as_ref().unwrap();
+        let mut all: Buffers<'_> = vec![("theta", &theta)];
+        all.extend(buffers(state));
+        for ((key, got), largest) in all.into_iter().zip(&mut largest) {
+            close(
+                &format!("{}, step {t}, {key}", case["name"]),
+                got,
+                &want[key],
+                largest,
+            );
+        }
+    }
+}
+
+#[test]
+fn golden_ucbopt() {
+    for case in load("ucbopt") {
+        let hyper = &case["hyper"];
+        let field = |name: &str| hyper[name].as_f64().unwrap();
+        let (decay, vartheta) = (field("weight_decay"), field("vartheta"));
+        let cancelled = case["after"].as_array().unwrap().iter().any(|state| {
+            vector(&state["h"])
+                .iter()
+                .any(|h| h + (decay - vartheta) < CANCELLED * (h + decay))
+        });
+        if cancelled {
+            continue;
+        }
+        let config = UpperCboConfig::new()
+            .with_beta1(field("beta1"))
+            .with_beta2(field("beta2"))
+            .with_weight_decay(decay)
+            .with_hess_init(field("hess_init"))
+            .with_vartheta(vartheta)
+            .with_eps(hyper["eps"].as_f64().unwrap_or(0.0))
+            .with_eps_policy(policy(hyper))
+            .with_rescale_lr(hyper["rescale_lr"].as_bool().unwrap_or(false))
+            .with_clip_radius(hyper["clip_radius"].as_f64());
+        trajectory(&case, &config.build().unwrap(), |state| {
+            vec![("m", &state.momentum), ("h", &state.curvature)]
+        });
+    }
+}
+
+macro_rules! adaptive {
+    ($kind:literal, $config:ident) => {
+        for case in load($kind) {
+            let hyper = &case["hyper"];
+            let field = |name: &str| hyper[name].as_f64().unwrap();
+            let config = $config::new()
+                .with_beta1(field("beta1"))
+                .with_beta2(field("beta2"))
+                .with_beta3(field("beta3"))
+                .with_weight_decay(field("weight_decay"))
+                .with_hess_init(field("hess_init"))
+                .with_gamma(field("gamma"))
+                .with_eps(hyper["eps"].as_f64().unwrap_or(0.0))
+                .with_eps_policy(policy(hyper))
+                .with_rescale_lr(hyper["rescale_lr"].as_bool().unwrap_or(false))
+                .with_clip_radius(hyper["clip_radius"].as_f64());
+            trajectory(&case, &config.build().unwrap(), |state| {
+                vec![
+                    ("m", &state.momentum),
+                    ("h", &state.curvature),
+                    ("c", &state.envelope),
+                ]
+            });
+        }
+    };
+}
+
+#[test]
+fn golden_ucbopt_adapt() {
+    adaptive!("ucbopt_adapt", UpperAdaptCboConfig);
+}
+
+#[test]
+fn golden_lcbopt_adapt() {
+    adaptive!("lcbopt_adapt", LowerAdaptCboConfig);
+}
