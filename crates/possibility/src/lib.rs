@@ -26,7 +26,7 @@
 //! | for | see |
 //! |---|---|
 //! | values, modes, possibility and necessity of events | [`function`], [`set`], [`event`] |
-//! | functions on finite sets, grids, counts, the line, `ℝᵈ` | [`finite`], [`joint`], [`count`], [`line`], [`normal`] |
+//! | functions on finite sets, grids, counts, the line, `ℝᵈ` | [`finite`], [`joint`], [`count`], [`mod@line`], [`normal`] |
 //! | conjugate inference from data | [`family::conjugate`] |
 //! | exponential families of possibility functions | [`family::exponential`] |
 //! | posteriors from a loss and a prior, consistency bounds | [`posterior`], [`smooth`], [`bound`] |
