@@ -145,7 +145,7 @@ impl<C: Curve> Line<C> {
     /// # Errors
     /// The supremum cannot be certified.
     pub fn max_relative_entropy<D: Curve>(&self, other: &Line<D>) -> Result<f64> {
-        if !contains_up_to_ends(&other.support(), &self.support()) {
+        if !other.support().covers(&self.support()) {
             return Ok(f64::INFINITY);
         }
         let found = self
@@ -168,7 +168,7 @@ impl<C: Curve> Line<C> {
     /// # Errors
     /// The comparison cannot be certified.
     pub fn compare<D: Curve>(&self, other: &Line<D>) -> Result<Below> {
-        if !contains_up_to_ends(&other.support(), &self.support()) {
+        if !other.support().covers(&self.support()) {
             return Ok(Below::No {
                 witness: None,
                 log_excess: f64::INFINITY,
@@ -234,12 +234,6 @@ impl Below {
     pub fn holds(&self) -> bool {
         matches!(self, Self::Yes { .. })
     }
-}
-
-/// Whether `outer` contains `inner`, single end points aside: they do not change a supremum of continuous
-/// functions.
-fn contains_up_to_ends(outer: &Interval, inner: &Interval) -> bool {
-    outer.lower() <= inner.lower() && inner.upper() <= outer.upper()
 }
 
 /// The set of maximizers: the parts of the superlevel set just below the supremum, each a peak or a plateau.

@@ -261,14 +261,9 @@ impl<L: Curve, R: Curve> LinePosterior<L, Scaled<R>> {
     }
 }
 
-/// Whether `outer` contains `inner`, end points aside.
-fn covers(outer: &Interval, inner: &Interval) -> bool {
-    outer.lower() <= inner.lower() && inner.upper() <= outer.upper()
-}
-
 impl<L: Curve, P: Curve, D: Curve> ConsistencyBounds<Line<D>> for LinePosterior<L, P> {
     fn lower_cbo(&self, candidate: &Line<D>) -> Result<f64> {
-        if !covers(&self.function.support(), &candidate.support()) {
+        if !self.function.support().covers(&candidate.support()) {
             return Ok(f64::NEG_INFINITY);
         }
         Ok(self
@@ -278,7 +273,7 @@ impl<L: Curve, P: Curve, D: Curve> ConsistencyBounds<Line<D>> for LinePosterior<
     }
 
     fn upper_cbo(&self, candidate: &Line<D>) -> Result<f64> {
-        if !covers(&candidate.support(), &self.function.support()) {
+        if !candidate.support().covers(&self.function.support()) {
             return Ok(f64::INFINITY);
         }
         Ok(self

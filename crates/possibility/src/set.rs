@@ -181,6 +181,11 @@ impl Interval {
         Self::new(lower, upper, contains_lower, contains_upper).ok()
     }
 
+    /// Whether `inner` lies inside, single end points aside: they do not change a supremum of continuous functions.
+    pub(crate) fn covers(&self, inner: &Self) -> bool {
+        self.lower <= inner.lower && inner.upper <= self.upper
+    }
+
     /// Whether the union with `next`, which does not start before `self`, is an interval.
     fn joins(&self, next: &Self) -> bool {
         next.lower < self.upper
