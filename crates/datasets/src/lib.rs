@@ -1,0 +1,1 @@
+//! Image datasets in their official formats: found, fetched, checked, decoded, split, augmented.

@@ -1,0 +1,1 @@
+//! Training runs: configs, checkpoints, predictive methods, sweeps.

@@ -1,0 +1,1 @@
+//! Records of runs in, one self-contained HTML file out.
