@@ -906,6 +906,23 @@ impl RunConfig {
         toml::to_string(self).expect("a checked config has only tables, numbers and words")
     }
 
+    /// Another number of epochs, with everything that is counted in epochs shortened or stretched likewise; a warm-up is
+    /// only ever shortened.
+    pub fn stretch(&mut self, epochs: usize) {
+        let old = self.train.epochs as u64;
+        let scale = |time: u64| (time * epochs as u64 + old / 2) / old;
+        match &mut self.schedule {
+            ScheduleConfig::Constant => {}
+            ScheduleConfig::WarmupCosine { warmup, .. } => *warmup = scale(*warmup).min(*warmup),
+            ScheduleConfig::Swag { start, .. } => *start = scale(*start).max(1),
+            ScheduleConfig::Step { every, .. } => *every = scale(*every).max(1),
+        }
+        if let Some(swag) = &mut self.swag {
+            swag.start = (scale(swag.start as u64) as usize).min(epochs.saturating_sub(1));
+        }
+        self.train.epochs = epochs;
+    }
+
     /// Name of the run: the method's with the seed.
     pub fn run_name(&self) -> String {
         format!("{}-seed{}", self.name, self.seed)

@@ -88,6 +88,9 @@ pub enum Error {
     /// A hyper-parameter out of range.
     #[error(transparent)]
     Rule(#[from] cbopt::Error),
+    /// A predictive method lacks what it needs.
+    #[error(transparent)]
+    Predictive(#[from] crate::predictive::Error),
     /// The predictions cannot be evaluated.
     #[error(transparent)]
     Evaluation(#[from] evaluation::Error),

@@ -299,7 +299,7 @@ impl Material {
         let set = library.load(&config.data.dataset, Part::Train)?;
         let network = config.network.build(set.classes())?;
         check_shape(&network, &set)?;
-        let normalization = library.normalization(&set)?;
+        let normalization = normalization_of(&set);
         let images = config.data.limit.map_or(set.len(), |limit| limit.min(set.len()));
         let order = match config.data.split {
             SplitKind::Index => SplitOrder::Index,
@@ -324,6 +324,13 @@ impl Material {
             train,
         })
     }
+}
+
+/// The constants that go with the set; for one of the user's own, those of its images.
+pub(crate) fn normalization_of(set: &ImageSet) -> Normalization {
+    Normalization::of(set.name())
+        .filter(|known| known.channels() == set.shape().channels)
+        .unwrap_or_else(|| Normalization::measured(set))
 }
 
 /// `Ok` if the network takes such images.
@@ -408,7 +415,7 @@ impl<'a> Training<'a> {
             trainer.set_state(state);
             trainer.set_draws(progress.draws);
             if let (Some(swag), Some(bytes)) = (&mut swag, &now.swag) {
-                *swag = Swag::from_bytes(bytes).map_err(|error| malformed(&error))?;
+                *swag = Swag::from_bytes(count, bytes).map_err(|error| malformed(&error))?;
             }
         }
         let batches = BatchesConfig {
@@ -538,7 +545,7 @@ impl<'a> Training<'a> {
             && epoch >= config.start
         {
             swag.collect(self.trainer.parameters())?;
-            collecting = Some(swag.mean_f32());
+            collecting = Some(swag.mean().iter().map(|&x| x as f32).collect::<Vec<f32>>());
         }
         // Where SWAG collects, its mean is validated.
         let parameters = collecting.as_deref().unwrap_or(self.trainer.parameters());
