@@ -1,1 +1,3 @@
 //! Training runs: configs, checkpoints, predictive methods, sweeps.
+
+pub mod predictive;
