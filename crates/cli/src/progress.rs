@@ -175,7 +175,8 @@ fn ending(event: &Event<'_>) -> String {
     match event {
         Event::Finished(record) => {
             let t = &record.timings;
-            let time = Duration::from_secs_f64((t.train_s + t.validation_s + t.evaluation_s).max(0.0));
+            let time =
+                Duration::from_secs_f64((t.train_s + t.validation_s + t.evaluation_s).max(0.0));
             format!("{} after {}", result(record), HumanDuration(time))
         }
         Event::Skipped(record) => format!("{}, was finished before", result(record)),
@@ -241,7 +242,10 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
                 row
             })
             .collect();
-        merge(&mut value, json!({"evaluations": rows, "timings": record.timings}));
+        merge(
+            &mut value,
+            json!({"evaluations": rows, "timings": record.timings}),
+        );
     }
     Some(value)
 }

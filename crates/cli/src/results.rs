@@ -38,7 +38,12 @@ fn print_group(group: &Group<'_>, bold: bool, out: &mut impl Write) -> io::Resul
         let (experiment, network, dataset) = (group.experiment, group.network, group.dataset);
         writeln!(out, "{experiment}: {network} on {dataset}, {weights}")?;
         let mut columns: Vec<Column> = Vec::new();
-        columns.extend(columns_of(group, &group.in_domain(checkpoint), &IN_DOMAIN, ""));
+        columns.extend(columns_of(
+            group,
+            &group.in_domain(checkpoint),
+            &IN_DOMAIN,
+            "",
+        ));
         for set in &group.sets {
             let table = group.out_of_domain(checkpoint, set);
             columns.extend(columns_of(group, &table, &OUT_OF_DOMAIN, &set.label));
@@ -90,11 +95,21 @@ fn write_columns(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let width = |text: &str| text.chars().count();
-    let first = group.rows.iter().map(|row| width(row)).max().unwrap_or(0).max(6);
+    let first = group
+        .rows
+        .iter()
+        .map(|row| width(row))
+        .max()
+        .unwrap_or(0)
+        .max(6);
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| {
-            let cells = column.cells.iter().flatten().map(|(text, _)| width(text) + 1);
+            let cells = column
+                .cells
+                .iter()
+                .flatten()
+                .map(|(text, _)| width(text) + 1);
             let headings = column.heading.iter().map(|text| width(text) + 1);
             cells.chain(headings).max().unwrap_or(0)
         })

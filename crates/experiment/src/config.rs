@@ -225,8 +225,8 @@ pub enum OptimizerConfig {
 
 /// Names of the uses of ε in configs.
 mod eps_policy {
-    use super::*;
-    use serde::{Deserializer, Serializer, de::Error as _};
+    use cbopt::EpsPolicy;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 
     pub fn serialize<S: Serializer>(policy: &EpsPolicy, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(policy.name())
@@ -756,11 +756,7 @@ pub enum Score {
 
 /// One row of the table: a name and a predictive method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    tag = "predictive",
-    rename_all = "kebab-case",
-    deny_unknown_fields
-)]
+#[serde(tag = "predictive", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum RowConfig {
     /// One pass with the weights, or with IVON's mean weights.
     Point {
@@ -856,7 +852,11 @@ impl RunConfig {
     /// # Errors
     /// A file that cannot be read, no TOML, an unknown key, a value out of range.
     pub fn read(path: &Path, settings: &[String]) -> Result<Self> {
-        Self::parse(&files::read_text(path)?, &path.display().to_string(), settings)
+        Self::parse(
+            &files::read_text(path)?,
+            &path.display().to_string(),
+            settings,
+        )
     }
 
     /// The config in a TOML text; `origin` names it in errors.
@@ -959,7 +959,10 @@ impl RunConfig {
             return Err(Error::setting("optimizer.lr", "missing"));
         }
         if !(lr > 0.0 && lr.is_finite()) {
-            return Err(Error::setting("optimizer.lr", format!("{lr} is not in (0, inf)")));
+            return Err(Error::setting(
+                "optimizer.lr",
+                format!("{lr} is not in (0, inf)"),
+            ));
         }
         self.optimizer.build(1, 0)?;
         self.schedule.build(lr, self.train.epochs)?;
@@ -980,7 +983,10 @@ impl RunConfig {
             if row.row().is_empty() {
                 return Err(Error::setting(&field("row"), "the name is empty"));
             }
-            if self.rows[..number].iter().any(|other| other.row() == row.row()) {
+            if self.rows[..number]
+                .iter()
+                .any(|other| other.row() == row.row())
+            {
                 let problem = format!("the name \"{}\" is there twice", row.row());
                 return Err(Error::setting(&field("row"), problem));
             }
@@ -1027,7 +1033,9 @@ pub(crate) fn apply_setting(
     setting: &str,
 ) -> std::result::Result<(), String> {
     let Some((key, text)) = setting.split_once('=') else {
-        return Err(format!("setting \"{setting}\" is not of the form key=value"));
+        return Err(format!(
+            "setting \"{setting}\" is not of the form key=value"
+        ));
     };
     let (key, text) = (key.trim(), text.trim());
     let value = toml::from_str::<toml::Table>(&format!("x = {text}"))

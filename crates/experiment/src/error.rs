@@ -44,7 +44,9 @@ pub enum Error {
         problem: String,
     },
     /// A directory that already holds a run.
-    #[error("{path}: already holds a run; continue it with `maxitive resume {path}` or choose another folder")]
+    #[error(
+        "{path}: already holds a run; continue it with `maxitive resume {path}` or choose another folder"
+    )]
     Occupied {
         /// The directory.
         path: PathBuf,
@@ -91,6 +93,9 @@ pub enum Error {
     /// A predictive method lacks what it needs.
     #[error(transparent)]
     Predictive(#[from] crate::predictive::Error),
+    /// The record cannot be read or written.
+    #[error(transparent)]
+    Record(#[from] evaluation::RecordError),
     /// The predictions cannot be evaluated.
     #[error(transparent)]
     Evaluation(#[from] evaluation::Error),

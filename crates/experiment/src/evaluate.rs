@@ -8,15 +8,17 @@ use std::path::Path;
 use cbopt::{Rule, State};
 use datasets::{ImageSet, Library, Normalization, Part};
 use engine::PredictorConfig;
+use evaluation::CalibrationConfig;
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
-use evaluation::{CalibrationConfig, Scores};
 use serde_json::{Map, Value, json};
 
 use crate::config::{OodNormalization, RowConfig, RunConfig, Score};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files;
 use crate::observer::Event;
-use crate::predictive::{Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained};
+use crate::predictive::{
+    Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
+};
 use crate::run::{Material, check_shape, normalization_of};
 use crate::seeds::Seeds;
 use crate::snapshot::{Progress, Weights};
@@ -171,18 +173,19 @@ impl<'a> Evaluator<'a> {
                 let probabilities = candidate.predict(&mut predictive, self.rule, seed, &images)?;
                 let classes = self.material.network.classes();
                 let scores = self.scores(&probabilities, classes)?;
-                let detection = evaluation::out_of_domain(
-                    self.score_name(),
-                    &candidate.scores,
-                    &scores,
-                )?;
+                let detection =
+                    evaluation::out_of_domain(self.score_name(), &candidate.scores, &scores)?;
                 evaluation.seconds += start.elapsed().as_secs_f64();
                 self.keep(candidate, name, &probabilities, classes)?;
                 evaluation.out_of_domain.push(OutOfDomainEvaluation {
                     dataset: name.clone(),
                     normalization: self.config.data.ood_normalization.name().into(),
                     metrics: detection,
-                    curves: evaluation::detection_curves(&candidate.scores, &scores)?,
+                    curves: evaluation::detection_curves(
+                        &candidate.scores,
+                        &scores,
+                        self.score_range(),
+                    )?,
                 });
             }
         }
@@ -280,6 +283,15 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Range of the histograms: that of the score where it has one, so that rows can be compared.
+    fn score_range(&self) -> Option<(f64, f64)> {
+        let classes = self.material.network.classes() as f64;
+        Some(match self.config.evaluation.score {
+            Score::MaxProbability => (0.0, 1.0),
+            Score::Entropy => (-classes.ln(), 0.0),
+        })
+    }
+
     /// Keeps the probabilities `[n, classes]` if the config asks for it; the folder relative to the record.
     fn keep(
         &self,
@@ -299,7 +311,13 @@ impl<'a> Evaluator<'a> {
             .row
             .row()
             .chars()
-            .map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+            .map(|c| {
+                if c.is_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '-'
+                }
+            })
             .collect();
         let folder = format!("predictions/{row}-{checkpoint}");
         files::create_folder(&self.directory.join(&folder))?;

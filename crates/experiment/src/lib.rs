@@ -24,7 +24,7 @@ pub mod run;
 mod seeds;
 mod snapshot;
 pub mod sweep;
-mod weights;
+pub mod weights;
 
 pub use config::RunConfig;
 pub use error::{Error, Result};

@@ -155,7 +155,10 @@ mod tests {
     fn the_hyper_parameters_are_those_of_the_paper() {
         let value = |name: &str, key: &str| {
             let config = serde_json::to_value(run(name, &[]).unwrap()).unwrap();
-            config.pointer(key).and_then(serde_json::Value::as_f64).unwrap()
+            config
+                .pointer(key)
+                .and_then(serde_json::Value::as_f64)
+                .unwrap()
         };
         for (name, key, want) in [
             ("fashion-mnist-lenet/adamw", "/optimizer/weight_decay", 1e-2),
@@ -164,7 +167,11 @@ mod tests {
             ("fashion-mnist-lenet/mc-dropout", "/network/dropout", 0.05),
             ("fashion-mnist-lenet/swag", "/schedule/start", 60.0),
             ("fashion-mnist-lenet/ucbopt", "/optimizer/vartheta", 8e-6),
-            ("fashion-mnist-lenet/ucbopt-adapt", "/optimizer/beta3", 1.001),
+            (
+                "fashion-mnist-lenet/ucbopt-adapt",
+                "/optimizer/beta3",
+                1.001,
+            ),
             ("fashion-mnist-lenet/lcbopt-adapt", "/optimizer/gamma", 1.02),
             ("cifar10-resnet20/adamw", "/optimizer/lr", 2e-3),
             ("cifar10-resnet20/swag", "/schedule/lr_final", 1e-2),
@@ -181,7 +188,10 @@ mod tests {
     #[test]
     fn unknown_names_are_answered_with_the_known_ones() {
         let message = sweep("mnist", &[]).unwrap_err().to_string();
-        assert!(message.starts_with("mnist: no such experiment; known are "), "{message}");
+        assert!(
+            message.starts_with("mnist: no such experiment; known are "),
+            "{message}"
+        );
         assert!(message.contains("fmnist"), "{message}");
     }
 }

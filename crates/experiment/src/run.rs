@@ -228,9 +228,17 @@ impl Run {
         };
         let rule = trainer.rule().clone();
         drop(trainer);
-        weights::write(&self.directory.join(LAST), &material.network, &last.parameters)?;
+        weights::write(
+            &self.directory.join(LAST),
+            &material.network,
+            &last.parameters,
+        )?;
         if let Some(best) = &best {
-            weights::write(&self.directory.join(BEST), &material.network, &best.parameters)?;
+            weights::write(
+                &self.directory.join(BEST),
+                &material.network,
+                &best.parameters,
+            )?;
         }
         let start = Instant::now();
         let evaluator = Evaluator {
@@ -278,7 +286,7 @@ impl Run {
             curves: progress.curves,
             evaluations,
         };
-        record.write(&self.directory.join(RECORD))?;
+        record.write(self.directory.join(RECORD))?;
         Ok(Outcome::Finished(Box::new(record)))
     }
 }
@@ -300,7 +308,10 @@ impl Material {
         let network = config.network.build(set.classes())?;
         check_shape(&network, &set)?;
         let normalization = normalization_of(&set);
-        let images = config.data.limit.map_or(set.len(), |limit| limit.min(set.len()));
+        let images = config
+            .data
+            .limit
+            .map_or(set.len(), |limit| limit.min(set.len()));
         let order = match config.data.split {
             SplitKind::Index => SplitOrder::Index,
             SplitKind::Shuffled => SplitOrder::Shuffled {
@@ -385,7 +396,11 @@ impl<'a> Training<'a> {
             (progress, Some(snapshot.now), snapshot.best)
         } else {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            (Progress::new(now.map_or(0, |now| now.as_secs())), None, None)
+            (
+                Progress::new(now.map_or(0, |now| now.as_secs())),
+                None,
+                None,
+            )
         };
         let parameters = match &now {
             Some(now) => now.parameters.clone(),
@@ -403,7 +418,8 @@ impl<'a> Training<'a> {
             None => None,
         };
         if let Some(now) = &now {
-            let malformed = |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
+            let malformed =
+                |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
             let bytes = now
                 .optimizer
                 .as_ref()
@@ -446,7 +462,9 @@ impl<'a> Training<'a> {
         Ok(Self {
             run,
             material,
-            schedule: config.schedule.build(config.optimizer.lr(), config.train.epochs)?,
+            schedule: config
+                .schedule
+                .build(config.optimizer.lr(), config.train.epochs)?,
             isa: trainer.isa(),
             trainer,
             predictor,
@@ -507,7 +525,9 @@ impl<'a> Training<'a> {
             progress.images += result.images as u64;
             if told.elapsed() > Duration::from_millis(100) {
                 let (step, loss) = (progress.step, result.loss);
-                options.observer.event(name, Event::Step { epoch, step, loss });
+                options
+                    .observer
+                    .event(name, Event::Step { epoch, step, loss });
                 told = Instant::now();
             }
             let last = progress.step == steps;

@@ -168,7 +168,8 @@ impl Snapshot {
             }))
         };
         Ok(Self {
-            now: weights("")?.ok_or_else(|| malformed("tensor \"parameters\" is missing".into()))?,
+            now: weights("")?
+                .ok_or_else(|| malformed("tensor \"parameters\" is missing".into()))?,
             best: weights("best.")?,
             progress,
         })
@@ -207,7 +208,10 @@ mod tests {
         let path = folder.path().join("checkpoint.safetensors");
         std::fs::write(&path, "hello").unwrap();
         let message = Snapshot::read(&path).unwrap_err().to_string();
-        assert!(message.contains("checkpoint.safetensors: no safetensors file"), "{message}");
+        assert!(
+            message.contains("checkpoint.safetensors: no safetensors file"),
+            "{message}"
+        );
         let lenet = engine::zoo::lenet(10).unwrap();
         crate::weights::write(&path, &lenet, &lenet.initial_parameters(0)).unwrap();
         let message = Snapshot::read(&path).unwrap_err().to_string();
@@ -220,8 +224,17 @@ mod tests {
             swag: None,
         };
         let best = None;
-        Snapshot { progress, now, best }.write(&path).unwrap();
+        Snapshot {
+            progress,
+            now,
+            best,
+        }
+        .write(&path)
+        .unwrap();
         let message = Snapshot::read(&path).unwrap_err().to_string();
-        assert!(message.contains("format maxitive-checkpoint/99, expected"), "{message}");
+        assert!(
+            message.contains("format maxitive-checkpoint/99, expected"),
+            "{message}"
+        );
     }
 }

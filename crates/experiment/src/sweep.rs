@@ -119,8 +119,8 @@ impl Sweep {
             origin: origin.into(),
             problem,
         };
-        let file: SweepFile = toml::from_str(text)
-            .map_err(|error| problem(error.to_string().trim_end().into()))?;
+        let file: SweepFile =
+            toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?;
         let points = grid(&file.grid).map_err(problem)?;
         if file.configs.is_empty() {
             return Err(problem("configs: there has to be at least one".into()));
@@ -212,7 +212,9 @@ impl Sweep {
                     return;
                 }
                 let result = execute_guarded(config, directory, options);
-                *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                *results[number]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
             }
         };
         std::thread::scope(|scope| {
@@ -275,7 +277,11 @@ fn grid(table: &toml::Table) -> std::result::Result<Vec<Point<'_>>, String> {
     for (key, values) in table {
         let values = match values {
             toml::Value::Array(values) if !values.is_empty() => values,
-            _ => return Err(format!("grid.\"{key}\": not a list with at least one value")),
+            _ => {
+                return Err(format!(
+                    "grid.\"{key}\": not a list with at least one value"
+                ));
+            }
         };
         if points.len().saturating_mul(values.len()) > MAX_RUNS {
             return Err(format!("grid: more than {MAX_RUNS} runs"));
@@ -312,7 +318,9 @@ fn fill(template: &str, table: &toml::Table) -> std::result::Result<String, Stri
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         let Some((key, tail)) = after.split_once('}') else {
-            return Err(format!("row: \"{template}\" has a brace that is not closed"));
+            return Err(format!(
+                "row: \"{template}\" has a brace that is not closed"
+            ));
         };
         let mut place: Option<&toml::Value> = None;
         for (depth, word) in key.split('.').enumerate() {
@@ -387,13 +395,24 @@ mod tests {
     fn mistakes_are_named() {
         let message = |text: &str| parse(text, &[]).unwrap_err().to_string();
         let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\nseed = 3");
-        assert_eq!(text, "sweep.toml: grid.\"seed\": not a list with at least one value");
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]");
+        assert_eq!(
+            text,
+            "sweep.toml: grid.\"seed\": not a list with at least one value"
+        );
+        let text = message(
+            "name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
+        );
         assert!(text.contains("vartheta 1 is not in"), "{text}");
         let text = message("name = 'x'\nconfigs = ['ucbopt.toml', 'ucbopt.toml']");
-        assert!(text.ends_with("two runs are called \"ucbopt-seed0\""), "{text}");
+        assert!(
+            text.ends_with("two runs are called \"ucbopt-seed0\""),
+            "{text}"
+        );
         let text = message("name = 'x'\nconfigs = []");
-        assert!(text.ends_with("configs: there has to be at least one"), "{text}");
+        assert!(
+            text.ends_with("configs: there has to be at least one"),
+            "{text}"
+        );
         let text = message("name = 'x'\nconfigs = ['other.toml']");
         assert!(text.contains("no other.toml"), "{text}");
         let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\ngird = 1");

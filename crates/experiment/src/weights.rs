@@ -10,7 +10,10 @@ use crate::files;
 
 /// Little-endian bytes.
 pub fn to_bytes(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
 }
 
 /// Numbers from little-endian bytes.
@@ -61,7 +64,11 @@ pub fn read(path: &Path, network: &Network) -> Result<Vec<f32>> {
         parts.push((name, from_bytes(view.data())));
     }
     network
-        .import(parts.iter().map(|(name, values)| (name.as_str(), values.as_slice())))
+        .import(
+            parts
+                .iter()
+                .map(|(name, values)| (name.as_str(), values.as_slice())),
+        )
         .map_err(|error| Error::malformed(path, error.to_string()))
 }
 
@@ -77,9 +84,16 @@ mod tests {
         let weights = lenet.initial_parameters(3);
         write(&path, &lenet, &weights).unwrap();
         assert_eq!(read(&path, &lenet).unwrap(), weights);
-        let message = read(&path, &engine::zoo::lenet(11).unwrap()).unwrap_err().to_string();
-        assert!(message.contains("expected [11, 84]") || message.contains("expected [11]"), "{message}");
-        let message = read(&path, &engine::zoo::resnet20(10).unwrap()).unwrap_err().to_string();
+        let message = read(&path, &engine::zoo::lenet(11).unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("expected [11, 84]") || message.contains("expected [11]"),
+            "{message}"
+        );
+        let message = read(&path, &engine::zoo::resnet20(10).unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("no parameter"), "{message}");
         std::fs::write(&path, b"not a tensor").unwrap();
         let message = read(&path, &lenet).unwrap_err().to_string();

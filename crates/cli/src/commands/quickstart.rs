@@ -44,7 +44,11 @@ pub fn execute(args: QuickstartArgs) -> anyhow::Result<ExitCode> {
     let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &args.lab)?;
     conclude(&records, &args.out, &args.lab)?;
     if !args.lab.json && !args.lab.quiet {
-        writeln!(io::stderr(), "{:.0} seconds in all", start.elapsed().as_secs_f64())?;
+        writeln!(
+            io::stderr(),
+            "{:.0} seconds in all",
+            start.elapsed().as_secs_f64()
+        )?;
     }
     Ok(code)
 }

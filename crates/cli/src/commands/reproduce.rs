@@ -62,7 +62,9 @@ pub struct ReproduceArgs {
 pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
     let name = args.experiment.as_str();
     if !preset::sweeps().any(|known| known == name) || name == "quickstart" {
-        let known: Vec<&str> = preset::sweeps().filter(|&known| known != "quickstart").collect();
+        let known: Vec<&str> = preset::sweeps()
+            .filter(|&known| known != "quickstart")
+            .collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
     let mut sweep = preset::sweep(name, &args.settings).map_err(lab::error)?;

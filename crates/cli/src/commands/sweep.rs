@@ -62,7 +62,10 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     if !args.lab.json && !records.is_empty() {
         results::print(&records)?;
         let folder = args.out.display();
-        writeln!(io::stderr(), "Draw it with: maxitive report {folder} -o report.html")?;
+        writeln!(
+            io::stderr(),
+            "Draw it with: maxitive report {folder} -o report.html"
+        )?;
     }
     Ok(code)
 }
@@ -102,7 +105,10 @@ pub fn execute_sweep(
     }
     let code = if !outcome.stopped.is_empty() {
         let left = outcome.stopped.len();
-        writeln!(err, "{left} runs are left; the same command goes on with them")?;
+        writeln!(
+            err,
+            "{left} runs are left; the same command goes on with them"
+        )?;
         lab::interrupted()
     } else if !outcome.failed.is_empty() {
         let (failed, all) = (outcome.failed.len(), sweep.runs().len());

@@ -108,7 +108,10 @@ pub fn execute_run(run: &Run, lab: &LabArgs) -> anyhow::Result<ExitCode> {
             if !lab.json {
                 results::print(&[*record])?;
                 let folder = run.directory().display();
-                writeln!(io::stderr(), "The record is {folder}/record.json; look at it with: maxitive report {folder} -o report.html")?;
+                writeln!(
+                    io::stderr(),
+                    "The record is {folder}/record.json; look at it with: maxitive report {folder} -o report.html"
+                )?;
             }
             Ok(ExitCode::SUCCESS)
         }
