@@ -4,6 +4,8 @@
 //! it, and whatever does not fit is a [`Malformed`](crate::Malformed) with the field and its place.
 
 pub mod idx;
+pub mod npy;
+pub mod zip;
 
 use std::io::{self, Read};
 
