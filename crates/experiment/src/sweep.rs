@@ -129,9 +129,13 @@ impl Sweep {
             return Err(problem(format!("grid: more than {MAX_RUNS} runs")));
         }
         let mut runs: Vec<RunConfig> = Vec::new();
+        let mut bases = Vec::new();
         for name in &file.configs {
             let (config_origin, text) = load(name)?;
             let base = parse_table(&text, &config_origin)?;
+            bases.push((config_origin, base));
+        }
+        for (config_origin, base) in with_names_of_their_own(bases) {
             for point in &points {
                 let mut table = base.clone();
                 let experiment = toml::Value::String(file.name.clone());
@@ -234,6 +238,28 @@ impl Sweep {
         }
         Ok(outcome)
     }
+}
+
+/// Methods of the same name but for other networks get the network's name in front.
+fn with_names_of_their_own(mut bases: Vec<(String, toml::Table)>) -> Vec<(String, toml::Table)> {
+    let name = |base: &toml::Table| {
+        base.get("name")
+            .and_then(toml::Value::as_str)
+            .map(str::to_owned)
+    };
+    let names: Vec<_> = bases.iter().map(|(_, base)| name(base)).collect();
+    for ((_, base), own) in bases.iter_mut().zip(&names) {
+        let shared = names.iter().filter(|other| *other == own).count() > 1;
+        let network = base
+            .get("network")
+            .and_then(|network| network.get("name"))
+            .and_then(toml::Value::as_str);
+        if let (true, Some(network), Some(own)) = (shared, network, own) {
+            let longer = format!("{network}-{own}");
+            base.insert("name".into(), toml::Value::String(longer));
+        }
+    }
+    bases
 }
 
 /// One run; a panic inside is an error of that run.
@@ -402,10 +428,13 @@ mod tests {
         let text = message(
             "name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
         );
-        assert!(text.contains("vartheta 1 is not in"), "{text}");
+        assert!(
+            text.contains("vartheta is 1, allowed: [0, weight_decay]"),
+            "{text}"
+        );
         let text = message("name = 'x'\nconfigs = ['ucbopt.toml', 'ucbopt.toml']");
         assert!(
-            text.ends_with("two runs are called \"ucbopt-seed0\""),
+            text.ends_with("two runs are called \"lenet-ucbopt-seed0\""),
             "{text}"
         );
         let text = message("name = 'x'\nconfigs = []");

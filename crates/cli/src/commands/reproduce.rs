@@ -156,7 +156,7 @@ fn one_process_each(
     let mut records = Vec::new();
     let mut code = ExitCode::SUCCESS;
     for config in sweep.runs() {
-        let name = format!("{}-{}", config.network.name, config.run_name());
+        let name = config.run_name();
         let directory = out.join(&name);
         let run = Run::open_or_create(&directory, config.clone()).map_err(lab::error)?;
         let mut command = Command::new(&program);
