@@ -355,9 +355,8 @@ fn all_methods<'a>(swag: &'a Swag, laplace: &'a Laplace) -> Vec<(Method, &'a Run
     });
     let plain = Trained::new(&sgd().parameters);
     vec![
-        (Method::Point {}, sgd(), plain),
-        (Method::Point {}, dropout, Trained::new(&dropout.parameters)),
-        (Method::IvonMean {}, ivon(), with_rule(ivon())),
+        (Method::Point, sgd(), plain),
+        (Method::Point, dropout, Trained::new(&dropout.parameters)),
         (Method::Ivon { samples: 5 }, ivon(), with_rule(ivon())),
         (
             Method::McDropout { passes: 5 },
@@ -434,7 +433,7 @@ fn point_is_the_engine() {
     let want = point(&run.network, &run.parameters, &run.images);
     let got = predictive(&run.network)
         .predict(
-            &Method::Point {},
+            &Method::Point,
             &Trained::new(&run.parameters),
             5,
             &run.images,
@@ -491,7 +490,7 @@ fn ivon_is_the_mean_over_perturbed_weights_and_leaves_the_state_alone() {
     assert!(largest_difference(&got, &mean(&single)) <= 1e-7);
     assert_eq!(run.state, before);
     let at_mean = predictive
-        .predict(&Method::IvonMean {}, &with_rule(run), 9, &run.images)
+        .predict(&Method::Point, &with_rule(run), 9, &run.images)
         .unwrap();
     assert_eq!(at_mean, point(&run.network, &run.parameters, &run.images));
     assert!(largest_difference(&got, &at_mean) > 1e-3);
@@ -707,10 +706,6 @@ fn what_a_method_lacks_is_said() {
         "predictive method 'ivon' needs weights trained with ivon, not with sgd"
     );
     assert_eq!(
-        refused(net, Method::IvonMean {}, with_rule(run)),
-        "predictive method 'ivon-mean' needs weights trained with ivon, not with sgd"
-    );
-    assert_eq!(
         refused(net, Method::Ivon { samples: 0 }, with_rule(run)),
         "samples 0 is not in 1.."
     );
@@ -761,48 +756,7 @@ fn what_a_method_lacks_is_said() {
     );
     let short = Trained::new(&run.parameters[1..]);
     assert_eq!(
-        refused(net, Method::Point {}, short),
+        refused(net, Method::Point, short),
         "parameters has 44425 entries, expected 44426"
     );
-}
-
-#[test]
-fn methods_are_read_and_written_by_name() {
-    let methods = [
-        Method::Point {},
-        Method::IvonMean {},
-        Method::Ivon { samples: 12 },
-        Method::McDropout { passes: 7 },
-        Method::Swag {
-            samples: 30,
-            form: SwagForm::SwaGaussian { scale: 0.5 },
-        },
-        Method::Laplace(LaplaceConfig::fixed(0.54)),
-    ];
-    for method in methods {
-        let text = toml::to_string(&method).unwrap();
-        assert_eq!(toml::from_str::<Method>(&text).unwrap(), method, "{text}");
-        assert!(
-            text.contains(&format!("method = \"{}\"", method.id())),
-            "{text}"
-        );
-        let json = serde_json::to_string(&method).unwrap();
-        assert_eq!(serde_json::from_str::<Method>(&json).unwrap(), method);
-        // a key that no method has
-        assert!(
-            toml::from_str::<Method>(&format!("rnk = 3\n{text}")).is_err(),
-            "{text}"
-        );
-    }
-    let read = |text: &str| toml::from_str::<Method>(text).unwrap();
-    assert_eq!(read("method = 'ivon'"), Method::Ivon { samples: 64 });
-    assert_eq!(
-        read("method = 'mc-dropout'"),
-        Method::McDropout { passes: 64 }
-    );
-    assert_eq!(
-        read("method = 'laplace'"),
-        Method::Laplace(LaplaceConfig::default())
-    );
-    assert_eq!(read("method = 'swag'\nform = 'diagonal'").passes(), 64);
 }

@@ -10,11 +10,11 @@ use super::PREDICTION_STEP;
 use super::error::{Error, Result};
 
 /// The rule, if it is the one.
-pub(crate) fn check_rule<'a>(method: &'static str, rule: &'a Rule) -> Result<&'a Ivon> {
+pub(crate) fn check_rule(rule: &Rule) -> Result<&Ivon> {
     match rule {
         Rule::Ivon(ivon) => Ok(ivon),
         other => Err(Error::Unsuited {
-            method,
+            method: "ivon",
             problem: format!("needs weights trained with ivon, not with {}", other.id()),
         }),
     }

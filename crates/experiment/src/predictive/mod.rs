@@ -2,8 +2,7 @@
 //!
 //! | method | prediction | passes | needs |
 //! |---|---|---|---|
-//! | `point` | softmax of the logits at the weights | 1 | |
-//! | `ivon-mean` | the same at the mean of IVON's distribution, which is the weights | 1 | rule `ivon` |
+//! | `point` | softmax of the logits at the weights; with `ivon` these are the mean of its distribution | 1 | |
 //! | `ivon` | mean over samples of the weights ([`ivon`](Method::Ivon)) | samples | rule `ivon` and its state |
 //! | `mc-dropout` | mean over dropout masks | passes | a network with dropout that stays on |
 //! | `swag` | mean over samples of the weights ([`swag`]) | samples | a [`Swag`] with snapshots |
@@ -30,68 +29,52 @@ pub use swag::{Swag, SwagForm};
 use cbopt::{Executor, Rule, State};
 use engine::network::LayerKind;
 use engine::{Network, Predictor, PredictorConfig};
-use serde::{Deserialize, Serialize};
 
 use error::{check, check_length};
 
-/// Samples and passes of the paper.
-pub const DEFAULT_SAMPLES: u32 = 64;
 /// Step of the noise of predictions; training counts its steps from 1.
 const PREDICTION_STEP: u64 = 0;
 /// Images whose features are held at a time.
 const IMAGES: usize = 4096;
 
-/// A predictive method, as configs name it.
+/// A predictive method.
 ///
 /// ```
 /// use experiment::predictive::{Method, SwagForm};
-/// let method: Method = toml::from_str("method = 'swag'\nsamples = 30").unwrap();
-/// assert_eq!(method, Method::Swag { samples: 30, form: SwagForm::LowRank });
-/// assert!(toml::from_str::<Method>("method = 'swag'\nsample = 30").is_err());
+/// let method = Method::Swag { samples: 64, form: SwagForm::LowRank };
+/// assert_eq!((method.id(), method.passes()), ("swag", 64));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "method", rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Method {
     /// One pass at the weights.
-    Point {},
-    /// One pass at the mean of IVON's distribution.
-    IvonMean {},
+    Point,
     /// Mean over samples of IVON's distribution.
     Ivon {
-        /// Samples of the weights, ≥ 1. Default 64.
-        #[serde(default = "default_samples")]
+        /// Samples of the weights, ≥ 1; the paper has 64.
         samples: u32,
     },
     /// Mean over dropout masks.
     McDropout {
-        /// Passes, ≥ 1. Default 64.
-        #[serde(default = "default_samples")]
+        /// Passes, ≥ 1; the paper has 64.
         passes: u32,
     },
     /// Mean over samples of SWAG's distribution.
     Swag {
-        /// Samples of the weights, ≥ 1. Default 64.
-        #[serde(default = "default_samples")]
+        /// Samples of the weights, ≥ 1; the paper has 64.
         samples: u32,
         /// How they are made.
-        #[serde(default)]
         form: SwagForm,
     },
     /// The last layer's Laplace approximation, in closed form.
     Laplace(LaplaceConfig),
 }
 
-fn default_samples() -> u32 {
-    DEFAULT_SAMPLES
-}
-
 impl Method {
     /// Name in configs and records.
     pub fn id(&self) -> &'static str {
         match self {
-            Self::Point {} => "point",
-            Self::IvonMean {} => "ivon-mean",
+            Self::Point => "point",
             Self::Ivon { .. } => "ivon",
             Self::McDropout { .. } => "mc-dropout",
             Self::Swag { .. } => "swag",
@@ -102,7 +85,7 @@ impl Method {
     /// Forward passes per image.
     pub fn passes(&self) -> usize {
         match *self {
-            Self::Point {} | Self::IvonMean {} | Self::Laplace(_) => 1,
+            Self::Point | Self::Laplace(_) => 1,
             Self::Ivon { samples } | Self::Swag { samples, .. } => samples as usize,
             Self::McDropout { passes } => passes as usize,
         }
@@ -211,15 +194,11 @@ impl Predictive {
         let missing = |needs| Error::Missing { method: id, needs };
         let parameters = trained.parameters;
         match *method {
-            Method::Point {} => self.point(parameters, seed, images),
-            Method::IvonMean {} => {
-                let (rule, _) = trained.rule.ok_or_else(|| missing(IVON_RULE))?;
-                ivon::check_rule(id, rule)?;
-                self.point(parameters, seed, images)
-            }
+            Method::Point => self.point(parameters, seed, images),
             Method::Ivon { samples } => {
-                let (rule, state) = trained.rule.ok_or_else(|| missing(IVON_RULE))?;
-                let rule = ivon::check_rule(id, rule)?;
+                let rule = trained.rule;
+                let (rule, state) = rule.ok_or_else(|| missing("the rule ivon and its state"))?;
+                let rule = ivon::check_rule(rule)?;
                 self.mean_of_samples(samples, seed, images, |executor, sample, out| {
                     ivon::sample_into(executor, (rule, state), parameters, seed, sample, out)
                 })
@@ -369,8 +348,6 @@ impl Predictive {
         })
     }
 }
-
-const IVON_RULE: &str = "the rule ivon and its state";
 
 /// Whether two passes of the same weights differ.
 fn stays_random(network: &Network) -> bool {
