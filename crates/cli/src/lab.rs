@@ -10,9 +10,6 @@ use experiment::{Observer, Stop};
 use crate::progress::{Mode, Progress};
 use crate::user_error::UserError;
 
-/// Seconds between two checkpoints of a run.
-pub const CHECKPOINT_SECONDS: f64 = 5.0;
-
 /// Arguments of every command that trains.
 #[derive(Debug, Clone, Args)]
 pub struct LabArgs {
@@ -25,6 +22,9 @@ pub struct LabArgs {
     /// Threads in all; by default those of the machine. Results do not depend on it
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// Seconds between two checkpoints of a run; 0 saves after every step
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    pub checkpoint_seconds: f64,
     /// No progress, only results and errors
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,

@@ -9,7 +9,7 @@ use evaluation::record::RunRecord;
 use experiment::Sweep;
 use experiment::sweep::SweepOptions;
 
-use crate::lab::{self, CHECKPOINT_SECONDS, LabArgs};
+use crate::lab::{self, LabArgs};
 use crate::results;
 
 /// Train a grid of methods, seeds and hyper-parameters.
@@ -94,7 +94,7 @@ pub fn execute_sweep(
         threads: (threads / jobs).max(1),
         observer: lab::observer(&progress),
         stop: &stop,
-        checkpoint_seconds: CHECKPOINT_SECONDS,
+        checkpoint_seconds: lab.checkpoint_seconds,
     };
     let outcome = sweep.execute(out, &options);
     progress.clear();

@@ -8,7 +8,7 @@ use clap::Args;
 use experiment::run::{Run, RunOptions};
 use experiment::{Outcome, RunConfig, preset};
 
-use crate::lab::{self, CHECKPOINT_SECONDS, LabArgs};
+use crate::lab::{self, LabArgs};
 use crate::results;
 use crate::user_error::{UserError, unknown};
 
@@ -99,7 +99,7 @@ pub fn execute_run(run: &Run, lab: &LabArgs) -> anyhow::Result<ExitCode> {
         threads: lab.threads(),
         observer: lab::observer(&progress),
         stop: &stop,
-        checkpoint_seconds: CHECKPOINT_SECONDS,
+        checkpoint_seconds: lab.checkpoint_seconds,
     };
     let outcome = run.execute(&options);
     progress.clear();
