@@ -62,11 +62,23 @@ fn run(place: &Place, arguments: &[&str]) -> crate::common::Outcome {
 #[test]
 fn a_run_prints_a_table_and_leaves_a_record() {
     let place = place();
-    let outcome = run(&place, &["train", "tiny.toml", "--set", "seed=3", "--out", "run"]);
+    let outcome = run(
+        &place,
+        &["train", "tiny.toml", "--set", "seed=3", "--out", "run"],
+    );
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("samples"), "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("tiny-seed3: 4 epochs of 7 steps"), "{}", outcome.stderr);
-    for file in ["config.toml", "record.json", "best.safetensors", "last.safetensors"] {
+    assert!(
+        outcome.stderr.contains("tiny-seed3: 4 epochs of 7 steps"),
+        "{}",
+        outcome.stderr
+    );
+    for file in [
+        "config.toml",
+        "record.json",
+        "best.safetensors",
+        "last.safetensors",
+    ] {
         assert!(place.path("run").join(file).exists(), "{file}");
     }
     let record: Value =
@@ -76,10 +88,18 @@ fn a_run_prints_a_table_and_leaves_a_record() {
     // again: it is there, it is finished
     let outcome = run(&place, &["train", "tiny.toml", "--out", "run"]);
     assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("already holds a run"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("already holds a run"),
+        "{}",
+        outcome.stderr
+    );
     let outcome = run(&place, &["resume", "run"]);
     assert_eq!(outcome.code, Some(0));
-    assert!(outcome.stderr.contains("was finished before"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("was finished before"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -93,7 +113,10 @@ fn events_are_json_lines() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds[0], "started");
     assert_eq!(kinds.iter().filter(|kind| **kind == "epoch").count(), 4);
     assert_eq!(*kinds.last().unwrap(), "finished");
@@ -107,21 +130,84 @@ fn events_are_json_lines() {
 fn mistakes_are_named_before_anything_starts() {
     let place = place();
     for (arguments, part) in [
-        (&["train", "nothing.toml", "--out", "x"][..], "nothing.toml: no such file"),
-        (&["train", "tiny.toml", "--set", "train.epoch=2", "--out", "x"], "unknown field `epoch`"),
-        (&["train", "tiny.toml", "--set", "train.epochs=0", "--out", "x"], "train.epochs: 0 is not in 1..=100000"),
-        (&["train", "tiny.toml", "--set", "optimizer.lr=-1", "--out", "x"], "optimizer.lr: -1 is not in (0, inf)"),
-        (&["train", "tiny.toml", "--set", "rows.0.row=samples", "--out", "x"], "the name \"samples\" is there twice"),
-        (&["train", "tiny.toml", "--set", "seed", "--out", "x"], "not of the form key=value"),
-        (&["train", "tiny.toml", "--set", "network.name=vgg", "--out", "x"], "known are lenet"),
-        (&["train", "tiny.toml", "--set", "optimizer.rule=adam", "--out", "x"], "unknown variant `adam`"),
+        (
+            &["train", "nothing.toml", "--out", "x"][..],
+            "nothing.toml: no such file",
+        ),
+        (
+            &["train", "tiny.toml", "--set", "train.epoch=2", "--out", "x"],
+            "unknown field `epoch`",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "train.epochs=0",
+                "--out",
+                "x",
+            ],
+            "train.epochs: 0 is not in 1..=100000",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "optimizer.lr=-1",
+                "--out",
+                "x",
+            ],
+            "optimizer.lr: -1 is not in (0, inf)",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "rows.0.row=samples",
+                "--out",
+                "x",
+            ],
+            "the name \"samples\" is there twice",
+        ),
+        (
+            &["train", "tiny.toml", "--set", "seed", "--out", "x"],
+            "not of the form key=value",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "network.name=vgg",
+                "--out",
+                "x",
+            ],
+            "known are lenet",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "optimizer.rule=adam",
+                "--out",
+                "x",
+            ],
+            "unknown variant `adam`",
+        ),
         (&["resume", "nowhere"], "nowhere: holds no run"),
         (&["reproduce", "fmist"], "did you mean \"fmnist\"?"),
         (&["sweep", "tiny.toml", "--out", "x"], "tiny.toml"),
     ] {
         let outcome = run(&place, arguments);
         assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(part), "{arguments:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(part),
+            "{arguments:?}: {}",
+            outcome.stderr
+        );
         assert!(!place.path("x").exists(), "{arguments:?}");
     }
 }
@@ -131,7 +217,14 @@ fn data_that_are_not_there_are_asked_for() {
     let place = place();
     let outcome = run(
         &place,
-        &["train", "tiny.toml", "--set", "data.dataset=kmnist", "--out", "x"],
+        &[
+            "train",
+            "tiny.toml",
+            "--set",
+            "data.dataset=kmnist",
+            "--out",
+            "x",
+        ],
     );
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("kmnist"), "{}", outcome.stderr);
@@ -143,20 +236,50 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
         "sweep.toml",
         "name = \"rates\"\nconfigs = [\"tiny.toml\"]\n[grid]\n\"optimizer.lr\" = [0.05, 0.1]\nseed = [0, 1]\n",
     );
-    let outcome = run(&place, &["sweep", "sweep.toml", "--out", "runs", "--set", "train.epochs=1"]);
+    let outcome = run(
+        &place,
+        &[
+            "sweep",
+            "sweep.toml",
+            "--out",
+            "runs",
+            "--set",
+            "train.epochs=1",
+        ],
+    );
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     for name in ["tiny-lr=0.05-seed0", "tiny-lr=0.1-seed1"] {
-        assert!(place.path("runs").join(name).join("record.json").exists(), "{name}");
+        assert!(
+            place.path("runs").join(name).join("record.json").exists(),
+            "{name}"
+        );
     }
     std::fs::remove_file(place.path("runs/tiny-lr=0.1-seed1/record.json")).unwrap();
-    let outcome = run(&place, &["sweep", "sweep.toml", "--out", "runs", "--set", "train.epochs=1"]);
+    let outcome = run(
+        &place,
+        &[
+            "sweep",
+            "sweep.toml",
+            "--out",
+            "runs",
+            "--set",
+            "train.epochs=1",
+        ],
+    );
     assert_eq!(outcome.code, Some(0));
-    assert_eq!(outcome.stderr.matches("was finished before").count(), 3, "{}", outcome.stderr);
+    assert_eq!(
+        outcome.stderr.matches("was finished before").count(),
+        3,
+        "{}",
+        outcome.stderr
+    );
 }
 
 /// A small generator, so that the moments are the same every time.
 fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }
 
@@ -167,7 +290,10 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
     let place = place();
     let often = ["--checkpoint-seconds", "0", "--quiet"];
     let begin = Instant::now();
-    let whole = run(&place, &[&["train", "tiny.toml", "--out", "whole"], &often[..]].concat());
+    let whole = run(
+        &place,
+        &[&["train", "tiny.toml", "--out", "whole"], &often[..]].concat(),
+    );
     assert_eq!(whole.code, Some(0), "{}", whole.stderr);
     let length = begin.elapsed().as_micros() as u64;
     let read = |folder: &str, file: &str| std::fs::read(place.path(folder).join(file)).unwrap();
@@ -183,7 +309,9 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(random(&mut state) % (length + length / 8)));
+        std::thread::sleep(Duration::from_micros(
+            random(&mut state) % (length + length / 8),
+        ));
         child.kill().unwrap();
         killed += u32::from(child.wait().unwrap().code().is_none());
         // killed before the config was there: it is begun anew
@@ -195,7 +323,10 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
         let outcome = run(&place, &[arguments, &often].concat());
         assert_eq!(outcome.code, Some(0), "{folder}: {}", outcome.stderr);
         for file in ["last.safetensors", "best.safetensors"] {
-            assert!(read(&folder, file) == read("whole", file), "{folder} {file}");
+            assert!(
+                read(&folder, file) == read("whole", file),
+                "{folder} {file}"
+            );
         }
         let metrics = |folder: &str| {
             let record: Value = serde_json::from_slice(&read(folder, "record.json")).unwrap();
@@ -210,5 +341,8 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
         let mut metrics = metrics;
         assert_eq!(metrics(&folder), metrics("whole"), "{folder}");
     }
-    assert!(killed > 25 && resumed > 5, "{killed} killed, {resumed} resumed");
+    assert!(
+        killed > 25 && resumed > 5,
+        "{killed} killed, {resumed} resumed"
+    );
 }
