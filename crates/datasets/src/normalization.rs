@@ -154,6 +154,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn constants_are_measured() {
+        let shape = crate::Shape::new(2, 1, 2);
+        let pixels = vec![0, 255, 7, 7, 255, 255, 7, 7];
+        let set = ImageSet::new("toy", shape, 2, None, pixels, vec![0, 1]).unwrap();
+        let measured = Normalization::measured(&set);
+        assert_eq!(measured.mean(), [0.75, 7.0 / 255.0]);
+        assert_eq!(measured.std(), [(0.75_f32 * 0.25).sqrt(), 1.0]);
+    }
+
+    #[test]
     fn the_order_of_operations_is_torchvisions() {
         // torch: ((torch.tensor(200, dtype=torch.float32) / 255) - .2860) / .3530
         let normalization = Normalization::of("fashion-mnist").unwrap();
