@@ -1,4 +1,11 @@
 //! The run record: one versioned JSON file per training run that everything downstream reads.
+//!
+//! Reading refuses other versions and unknown fields; writing refuses NaN, which JSON would turn into `null`. `docs/run-record.md`
+//! describes the fields.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,10 +80,13 @@ pub struct Timings {
     /// Seconds since 1970 at the first start.
     pub started_unix: u64,
     /// Training, validation excluded.
+    #[serde(with = "crate::number")]
     pub train_s: f64,
     /// Validation after every epoch.
+    #[serde(with = "crate::number")]
     pub validation_s: f64,
     /// Final evaluation, all rows.
+    #[serde(with = "crate::number")]
     pub evaluation_s: f64,
     /// Training steps.
     pub steps: u64,
@@ -93,16 +103,22 @@ pub struct EpochPoint {
     /// From 0.
     pub epoch: usize,
     /// Learning rate of the epoch.
+    #[serde(with = "crate::number")]
     pub lr: f64,
     /// Mean loss of the steps.
+    #[serde(with = "crate::number")]
     pub train_loss: f64,
     /// Share of right predictions of the steps.
+    #[serde(with = "crate::number")]
     pub train_accuracy: f64,
     /// Validation loss, absent where there is no validation set.
+    #[serde(with = "crate::number::option")]
     pub validation_loss: Option<f64>,
     /// Validation accuracy.
+    #[serde(with = "crate::number::option")]
     pub validation_accuracy: Option<f64>,
     /// Seconds of the epoch, validation included.
+    #[serde(with = "crate::number")]
     pub seconds: f64,
 }
 
@@ -131,6 +147,7 @@ pub struct Evaluation {
     /// Epoch of the weights, from 0.
     pub epoch: usize,
     /// Seconds of this evaluation.
+    #[serde(with = "crate::number")]
     pub seconds: f64,
     /// On the test set.
     pub in_domain: InDomain,
@@ -157,4 +174,485 @@ pub struct OutOfDomainEvaluation {
     pub metrics: OutOfDomain,
     /// Curves for drawing.
     pub curves: DetectionCurves,
+}
+
+/// Why a record could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The system refused.
+    #[error("{path}: the run record cannot be {verb}", path = path.display())]
+    File {
+        /// File of the record.
+        path: PathBuf,
+        /// `read` or `written`.
+        verb: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not JSON, or not an object with a schema.
+    #[error("{path}: this is no run record: {reason}", path = path.display())]
+    NoRecord {
+        /// File of the record.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The record has another version.
+    #[error("{path}: the schema is \"{found}\", this program reads \"{SCHEMA}\"", path = path.display())]
+    Schema {
+        /// File of the record.
+        path: PathBuf,
+        /// The schema of the file.
+        found: String,
+    },
+    /// A field is unknown, missing, or of the wrong kind; or, on writing, not a number.
+    #[error("{path}: {field}: {source}", path = path.display())]
+    Field {
+        /// File of the record.
+        path: PathBuf,
+        /// Where: `evaluations[0].in_domain`.
+        field: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+impl RunRecord {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no record, is one of another version, or has a field that is unknown, missing or
+    /// of the wrong kind.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        let path = path.as_ref();
+        let text = fs::read_to_string(path).map_err(|source| RecordError::File {
+            path: path.to_owned(),
+            verb: "read",
+            source,
+        })?;
+        let no_record = |reason: String| RecordError::NoRecord {
+            path: path.to_owned(),
+            reason,
+        };
+        let value: Value = serde_json::from_str(&text).map_err(|e| no_record(e.to_string()))?;
+        match &value["schema"] {
+            Value::String(found) if found == SCHEMA => {}
+            Value::String(found) => {
+                return Err(RecordError::Schema {
+                    path: path.to_owned(),
+                    found: found.clone(),
+                });
+            }
+            _ => return Err(no_record("it has no field \"schema\"".to_owned())),
+        }
+        serde_path_to_error::deserialize(value).map_err(|error| RecordError::Field {
+            path: path.to_owned(),
+            field: error.path().to_string(),
+            source: error.into_inner(),
+        })
+    }
+
+    /// Writes the record: to a temporary name beside `path`, then renamed, so that nobody ever sees half of it.
+    ///
+    /// ```
+    /// use evaluation::record::{Code, Hardware, RunRecord, SCHEMA, Timings};
+    ///
+    /// let record = RunRecord {
+    ///     schema: SCHEMA.to_owned(),
+    ///     name: "ucbopt-seed0".to_owned(),
+    ///     experiment: "example".to_owned(),
+    ///     dataset: "fashion-mnist".to_owned(),
+    ///     network: "lenet".to_owned(),
+    ///     parameters: 44_426,
+    ///     rule: "ucbopt".to_owned(),
+    ///     seed: 0,
+    ///     config: serde_json::json!({"lr": 0.1}),
+    ///     code: Code { version: "0.1.0".to_owned(), commit: None },
+    ///     hardware: Hardware { device: "cpu".to_owned(), cores: 2, threads: 2, isa: "avx2".to_owned() },
+    ///     timings: Timings {
+    ///         started_unix: 0,
+    ///         train_s: 1.5,
+    ///         validation_s: 0.5,
+    ///         evaluation_s: 0.25,
+    ///         steps: 100,
+    ///         resumed: 0,
+    ///         peak_memory_bytes: None,
+    ///     },
+    ///     curves: Vec::new(),
+    ///     evaluations: Vec::new(),
+    /// };
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("record.json");
+    /// record.write(&path)?;
+    /// assert_eq!(RunRecord::read(&path)?, record);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The schema is not [`SCHEMA`], a number is NaN, or the file cannot be written; then there is no new file, and an old one is untouched.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RecordError> {
+        let path = path.as_ref();
+        if self.schema != SCHEMA {
+            return Err(RecordError::Schema {
+                path: path.to_owned(),
+                found: self.schema.clone(),
+            });
+        }
+        let mut track = serde_path_to_error::Track::new();
+        let serializer =
+            serde_path_to_error::Serializer::new(serde_json::value::Serializer, &mut track);
+        let value = self
+            .serialize(serializer)
+            .map_err(|source| RecordError::Field {
+                path: path.to_owned(),
+                field: track.path().to_string(),
+                source,
+            })?;
+        let mut text = String::new();
+        pretty(&value, 0, &mut text);
+        text.push('\n');
+        write_atomically(path, text.as_bytes()).map_err(|source| RecordError::File {
+            path: path.to_owned(),
+            verb: "written",
+            source,
+        })
+    }
+}
+
+/// Writes to a temporary name beside the path, makes sure that the bytes are on the disk, then renames.
+fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let mut temporary = name.to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary);
+    let written = fs::File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written
+        .and_then(|()| fs::rename(&temporary, path))
+        .inspect_err(|_| {
+            // the first error is the one to tell
+            let _ = fs::remove_file(&temporary);
+        })
+}
+
+/// JSON for people: an object that holds others, and a list of objects, is spread over lines; everything else is one line, so that
+/// curves do not fill pages.
+fn pretty(value: &Value, depth: usize, text: &mut String) {
+    let is_long = |value: &Value| value.is_object() || value.is_array();
+    let (brackets, spread) = match value {
+        Value::Object(fields) => (['{', '}'], fields.values().any(is_long)),
+        Value::Array(items) => (['[', ']'], items.iter().any(Value::is_object)),
+        plain => return text.push_str(&plain.to_string()),
+    };
+    let indent = |text: &mut String, depth: usize| {
+        text.push('\n');
+        text.extend(std::iter::repeat_n("  ", depth));
+    };
+    let separator = |i: usize, text: &mut String| {
+        if i > 0 {
+            text.push(',');
+        }
+        if spread {
+            indent(text, depth + 1);
+        } else if i > 0 {
+            text.push(' ');
+        }
+    };
+    text.push(brackets[0]);
+    if let Value::Object(fields) = value {
+        for (i, (key, field)) in fields.iter().enumerate() {
+            separator(i, text);
+            text.push_str(&Value::from(key.as_str()).to_string());
+            text.push_str(": ");
+            pretty(field, depth + 1, text);
+        }
+    }
+    if let Value::Array(items) = value {
+        for (i, item) in items.iter().enumerate() {
+            separator(i, text);
+            pretty(item, depth + 1, text);
+        }
+    }
+    if spread {
+        indent(text, depth);
+    }
+    text.push(brackets[1]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::results::{ReliabilityBin, ScoreHistogram};
+
+    fn number() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => any::<f64>().prop_filter("NaN is refused", |x| !x.is_nan()),
+            1 => Just(f64::INFINITY),
+            1 => Just(-0.0),
+        ]
+    }
+
+    fn maybe() -> impl Strategy<Value = Option<f64>> {
+        prop::option::of(number())
+    }
+
+    fn points() -> impl Strategy<Value = Vec<(f64, f64)>> {
+        prop::collection::vec((number(), number()), 0..5)
+    }
+
+    fn word() -> impl Strategy<Value = String> {
+        "[ -~äπ\"\\\\\n]{0,12}"
+    }
+
+    prop_compose! {
+        fn in_domain()(
+            (accuracy, nll, ece, brier) in (number(), number(), number(), number()),
+            top5 in maybe(), auroc in maybe(), samples in any::<usize>(), classes in any::<usize>(),
+        ) -> InDomain {
+            InDomain { accuracy, top5, nll, ece, brier, auroc, samples, classes }
+        }
+    }
+
+    prop_compose! {
+        fn out_of_domain()(
+            values in prop::collection::vec(maybe(), 6), score in word(), in_samples in any::<usize>(), out_samples in any::<usize>(),
+            (roc, precision_recall_in, precision_recall_out) in (points(), points(), points()),
+            (from, to) in (number(), number()), counts in prop::collection::vec(any::<usize>(), 0..4),
+            dataset in word(), normalization in word(),
+        ) -> OutOfDomainEvaluation {
+            OutOfDomainEvaluation {
+                dataset,
+                normalization,
+                metrics: OutOfDomain {
+                    auroc: values[0],
+                    aupr_in: values[1],
+                    aupr_out: values[2],
+                    fpr_at_95_tpr: values[3],
+                    mean_fpr_below_95_tpr: values[4],
+                    detection_error: values[5],
+                    score,
+                    in_samples,
+                    out_samples,
+                },
+                curves: DetectionCurves {
+                    roc,
+                    precision_recall_in,
+                    precision_recall_out,
+                    histogram: ScoreHistogram { from, to, in_counts: counts.clone(), out_counts: counts },
+                },
+            }
+        }
+    }
+
+    prop_compose! {
+        fn evaluation()(
+            (row, predictive, scheme) in (word(), word(), word()), samples in any::<usize>(), best in any::<bool>(),
+            epoch in any::<usize>(), seconds in number(), in_domain in in_domain(),
+            bins in prop::collection::vec((any::<usize>(), any::<usize>(), maybe()), 0..4),
+            out_of_domain in prop::collection::vec(out_of_domain(), 0..3),
+            (key, value) in (word(), any::<u64>()), predictions in prop::option::of(word()),
+        ) -> Evaluation {
+            let bin = |(count, right, confidence)| ReliabilityBin { count, right, confidence };
+            Evaluation {
+                row,
+                predictive,
+                samples,
+                checkpoint: if best { Checkpoint::Best } else { Checkpoint::Final },
+                epoch,
+                seconds,
+                in_domain,
+                reliability: Reliability { scheme, bins: bins.into_iter().map(bin).collect() },
+                out_of_domain,
+                details: [(key, json!(value))].into_iter().collect(),
+                predictions,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn record()(
+            (name, experiment, dataset, network, rule) in (word(), word(), word(), word(), word()),
+            (parameters, seed, started_unix, steps, resumed) in any::<(usize, u64, u64, u64, u32)>(),
+            (train_s, validation_s, evaluation_s) in (number(), number(), number()),
+            (version, commit, device, isa) in (word(), prop::option::of(word()), word(), word()),
+            (cores, threads, peak_memory_bytes) in any::<(usize, usize, Option<u64>)>(),
+            rate in -1e300..1e300f64,
+            epochs in prop::collection::vec((any::<usize>(), number(), number(), number(), maybe(), maybe(), number()), 0..4),
+            evaluations in prop::collection::vec(evaluation(), 0..3),
+        ) -> RunRecord {
+            let curves = epochs.into_iter().map(|(epoch, lr, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds)| {
+                EpochPoint { epoch, lr, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds }
+            });
+            RunRecord {
+                schema: SCHEMA.to_owned(),
+                config: json!({"name": name, "lr": rate, "list": [1, 2.5, null], "nested": {"on": true}}),
+                name,
+                experiment,
+                dataset,
+                network,
+                parameters,
+                rule,
+                seed,
+                code: Code { version, commit },
+                hardware: Hardware { device, cores, threads, isa },
+                timings: Timings { started_unix, train_s, validation_s, evaluation_s, steps, resumed, peak_memory_bytes },
+                curves: curves.collect(),
+                evaluations,
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn what_is_written_is_read(record in record()) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("record.json");
+            record.write(&path).unwrap();
+            let read = RunRecord::read(&path).unwrap();
+            prop_assert_eq!(&read, &record);
+            // equal numbers may differ in the sign of a zero; the bytes do not
+            let again = folder.path().join("again.json");
+            read.write(&again).unwrap();
+            prop_assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap());
+            // nothing temporary stays
+            prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+
+    /// A record in which every kind of field occurs.
+    fn example() -> RunRecord {
+        let text = include_str!("../tests/record.json");
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn the_format_does_not_change_unnoticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+        example().write(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, include_str!("../tests/record.json"));
+    }
+
+    fn refuse_to_read(text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+        fs::write(&path, text).unwrap();
+        let error = RunRecord::read(&path).unwrap_err().to_string();
+        let name = format!("{}: ", path.display());
+        error.strip_prefix(&name).unwrap().to_owned()
+    }
+
+    #[test]
+    fn other_versions_and_fields_are_refused_by_name() {
+        let text = include_str!("../tests/record.json");
+        assert_eq!(
+            refuse_to_read(&text.replace("maxitive-run/1", "maxitive-run/2")),
+            "the schema is \"maxitive-run/2\", this program reads \"maxitive-run/1\""
+        );
+        assert_eq!(
+            refuse_to_read(&text.replace("\"parameters\"", "\"weights\"")),
+            "weights: unknown field `weights`, expected one of `schema`, `name`, `experiment`, `dataset`, `network`, \
+             `parameters`, `rule`, `seed`, `config`, `code`, `hardware`, `timings`, `curves`, `evaluations`"
+        );
+        assert_eq!(
+            refuse_to_read(&text.replace("\"accuracy\": ", "\"accuracies\": ")),
+            "evaluations[0].in_domain: unknown field `accuracies`, expected one of `accuracy`, `top5`, `nll`, `ece`, \
+             `brier`, `auroc`, `samples`, `classes`"
+        );
+        assert_eq!(
+            refuse_to_read(&text.replace("\"lr\": 0.1", "\"lr\": \"fast\"")),
+            "curves[0].lr: invalid value: string \"fast\", expected a number, \"inf\" or \"-inf\""
+        );
+        assert_eq!(
+            refuse_to_read(&text.replace("in-domain; out", "out-of-domain; in")),
+            "evaluations[0].out_of_domain[0].metrics: positive_class is \"out-of-domain; in-of-domain for aupr_out\", \
+             allowed: \"in-domain; out-of-domain for aupr_out\""
+        );
+        assert!(refuse_to_read("{\"a\": 1").starts_with("this is no run record: EOF"));
+        for text in ["[1]", "{\"a\": 1}", "7", "{\"schema\": 1}"] {
+            assert_eq!(
+                refuse_to_read(text),
+                "this is no run record: it has no field \"schema\""
+            );
+        }
+        let missing = RunRecord::read("nowhere/record.json").unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "nowhere/record.json: the run record cannot be read"
+        );
+    }
+
+    #[test]
+    fn not_a_number_is_refused_by_name_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+        example().write(&path).unwrap();
+        let before = fs::read(&path).unwrap();
+        let nan = f64::NAN;
+        type Damage = fn(&mut RunRecord, f64);
+        let cases: [(Damage, &str); 8] = [
+            (|r, x| r.timings.train_s = x, "timings.train_s"),
+            (|r, x| r.curves[0].train_loss = x, "curves[0].train_loss"),
+            (
+                |r, x| r.curves[0].validation_loss = Some(x),
+                "curves[0].validation_loss",
+            ),
+            (
+                |r, x| r.evaluations[0].in_domain.nll = x,
+                "evaluations[0].in_domain: nll",
+            ),
+            (
+                |r, x| r.evaluations[0].reliability.bins[0].confidence = Some(x),
+                "evaluations[0].reliability.bins[0].confidence",
+            ),
+            (
+                |r, x| r.evaluations[0].out_of_domain[0].metrics.auroc = Some(x),
+                "evaluations[0].out_of_domain[0].metrics: auroc",
+            ),
+            (
+                |r, x| r.evaluations[0].out_of_domain[0].curves.roc[0].1 = x,
+                "evaluations[0].out_of_domain[0].curves.roc",
+            ),
+            (
+                |r, x| r.evaluations[0].out_of_domain[0].curves.histogram.to = x,
+                "evaluations[0].out_of_domain[0].curves.histogram.to",
+            ),
+        ];
+        for (damage, field) in cases {
+            let mut record = example();
+            damage(&mut record, nan);
+            let error = record.write(&path).unwrap_err().to_string();
+            let message = format!("{}: {field}", path.display());
+            assert!(error.starts_with(&message), "{error}");
+            assert!(error.ends_with(": not a number"), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        let error = example().write(&taken).unwrap_err();
+        assert!(error.to_string().ends_with("cannot be written"), "{error}");
+        assert!(std::error::Error::source(&error).is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut other = example();
+        other.schema = "maxitive-run/0".to_owned();
+        assert!(matches!(
+            other.write(folder.path().join("x.json")),
+            Err(RecordError::Schema { .. })
+        ));
+    }
 }

@@ -5,4 +5,5 @@
 mod commands;
 mod common;
 mod infer;
+mod lab;
 mod mistakes;

@@ -1,0 +1,112 @@
+//! Readers of file formats: bytes in, arrays out. They know nothing of datasets.
+//!
+//! A reader never trusts a number in a file: a declared size is compared with what is there before memory is taken for
+//! it, and whatever does not fit is a [`Malformed`](crate::Malformed) with the field and its place.
+
+pub mod cifar;
+pub mod idx;
+pub mod mat;
+pub mod npy;
+pub mod picture;
+pub mod zip;
+
+use std::io::{self, Read};
+
+use crate::error::Malformed;
+
+/// A reader that knows how far it has come and turns the end of the data into a [`Malformed`].
+pub(crate) struct Source<R> {
+    inner: R,
+    offset: u64,
+}
+
+impl<R: Read> Source<R> {
+    pub(crate) fn new(inner: R) -> Self {
+        Self { inner, offset: 0 }
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn array<const N: usize>(
+        &mut self,
+        field: &'static str,
+    ) -> Result<[u8; N], Malformed> {
+        let mut bytes = [0; N];
+        let got = self.fill(field, &mut bytes)?;
+        if got < N {
+            return Err(self.short(field, N as u64, got as u64));
+        }
+        self.offset += N as u64;
+        Ok(bytes)
+    }
+
+    /// Exactly `length` bytes. Memory grows with what arrives, not with what was promised.
+    pub(crate) fn bytes(&mut self, field: &'static str, length: u64) -> Result<Vec<u8>, Malformed> {
+        const STEP: u64 = 1 << 24;
+        let mut bytes = Vec::with_capacity(length.min(STEP) as usize);
+        while (bytes.len() as u64) < length {
+            let have = bytes.len();
+            let more = (length - have as u64).min(STEP.max(have as u64)) as usize;
+            bytes.resize(have + more, 0);
+            let got = self.fill(field, &mut bytes[have..])?;
+            if got < more {
+                return Err(self.short(field, length, (have + got) as u64));
+            }
+        }
+        self.offset += length;
+        Ok(bytes)
+    }
+
+    /// Fills `target`, or says that there was nothing left to begin with.
+    pub(crate) fn whole(
+        &mut self,
+        field: &'static str,
+        target: &mut [u8],
+    ) -> Result<bool, Malformed> {
+        let wanted = target.len();
+        match self.fill(field, target)? {
+            0 => Ok(false),
+            got if got < wanted => Err(self.short(field, wanted as u64, got as u64)),
+            _ => {
+                self.offset += wanted as u64;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+        let mut byte = [0];
+        match self.fill("end", &mut byte)? {
+            0 => Ok(()),
+            _ => Err(Malformed::new(
+                "end",
+                self.offset,
+                "more data follow than the header announces",
+            )),
+        }
+    }
+
+    fn fill(&mut self, field: &'static str, mut target: &mut [u8]) -> Result<usize, Malformed> {
+        let wanted = target.len();
+        while !target.is_empty() {
+            match self.inner.read(target) {
+                Ok(0) => break,
+                Ok(n) => target = &mut target[n..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Malformed::new(field, self.offset, error.to_string())),
+            }
+        }
+        Ok(wanted - target.len())
+    }
+
+    fn short(&self, field: &'static str, wanted: u64, got: u64) -> Malformed {
+        Malformed::new(
+            field,
+            self.offset,
+            format!("{wanted} bytes announced, the data end after {got}"),
+        )
+    }
+}

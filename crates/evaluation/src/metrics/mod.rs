@@ -1,0 +1,38 @@
+//! Metrics as pure functions over slices. Each says what is positive, what a tie does, and when it is undefined.
+//!
+//! - [`probability`]: what counts as a row of probabilities, and the scores made from one.
+//! - [`classification`]: accuracy, top-5, log loss, Brier score.
+//! - [`calibration`]: reliability diagram and expected calibration error.
+//! - [`detection`]: how well a score tells two groups apart: ROC, precision-recall, FPR at 95 % TPR, detection error.
+//! - [`curves`]: the same as curves for drawing, thinned.
+//! - [`bootstrap`]: confidence intervals of all of them.
+
+pub mod bootstrap;
+pub mod calibration;
+pub mod classification;
+pub mod curves;
+pub mod detection;
+pub mod probability;
+mod sort;
+mod sum;
+
+pub use bootstrap::BootstrapConfig;
+pub use calibration::{CalibrationConfig, Scheme};
+pub use classification::{Outcomes, in_domain};
+pub use curves::detection_curves;
+pub use detection::{Ranking, out_of_domain};
+pub use probability::{SUM_TOLERANCE, maximum_probability, negative_entropy, softmax};
+
+use std::thread::available_parallelism;
+
+/// Work, in values touched, that is worth a thread of its own.
+const WORK_PER_THREAD: usize = 1 << 17;
+
+/// How many threads to use for this many values; the results do not depend on it.
+fn threads_for(work: usize) -> usize {
+    let most = (work / WORK_PER_THREAD).max(1);
+    if most == 1 {
+        return 1;
+    }
+    available_parallelism().map_or(1, |n| n.get().min(most))
+}
