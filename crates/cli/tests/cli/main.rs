@@ -4,5 +4,6 @@
 
 mod commands;
 mod common;
+mod evaluate;
 mod infer;
 mod mistakes;

@@ -44,7 +44,11 @@ impl Default for BootstrapConfig {
 }
 
 impl BootstrapConfig {
-    fn check(&self) -> Result<()> {
+    /// Checks the ranges of the settings.
+    ///
+    /// # Errors
+    /// The number of replicates is not in 1 to 1,000,000, or the level is not in (0, 1).
+    pub fn check(&self) -> Result<()> {
         if !(1..=1_000_000).contains(&self.replicates) {
             return Err(Error::Setting {
                 name: "number of replicates",
