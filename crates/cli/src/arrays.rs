@@ -1,7 +1,7 @@
 //! Arrays from files of any framework: NPY, NPZ and CSV, told apart by their ending or, without a known one, their first bytes.
 //!
-//! An array in an NPZ file is named behind a colon, `file.npz:name`; without a name the file must hold one array alone. A
-//! CSV file may have a header or not. A first line 0, 1, 2, ... is what some programs write as the header of unnamed
+//! An array in an NPZ file is named behind a colon, `file.npz:name`; without a name it is the only one there, or the one
+//! called like the option. A CSV file may have a header or not. A first line 0, 1, 2, ... is what some programs write as the header of unnamed
 //! columns; with three columns and more it is taken as one, with fewer it may be data, and the caller decides.
 
 use std::fs::File;
@@ -33,16 +33,16 @@ pub enum Floats {
 }
 
 impl Loaded {
-    /// Reads an array.
+    /// Reads an array; `usual` is its name in an NPZ file that does not say.
     ///
     /// # Errors
     /// The file cannot be read or is malformed, or the array is not in it.
-    pub fn read(place: &str) -> Result<Self, UserError> {
+    pub fn read(place: &str, usual: &str) -> Result<Self, UserError> {
         let (path, array) = split_name(place);
         let refuse = |error: datasets::Error| UserError::new(error_chain(&error));
         let (array, doubtful) = match (Kind::of(path)?, array) {
             (Kind::Npy, None) => (npy::open(path).map_err(refuse)?, false),
-            (Kind::Npz, name) => (read_npz(path, name)?, false),
+            (Kind::Npz, name) => (read_npz(path, name, usual)?, false),
             (Kind::Csv, None) => read_csv(path)?,
             (_, Some(name)) => {
                 let message =
@@ -197,13 +197,14 @@ impl Kind {
     }
 }
 
-fn read_npz(path: &str, name: Option<&str>) -> Result<Array, UserError> {
+fn read_npz(path: &str, name: Option<&str>, usual: &str) -> Result<Array, UserError> {
     let mut file = Npz::open(path).map_err(|error| UserError::new(error_chain(&error)))?;
     let names: Vec<String> = file.names().map(str::to_owned).collect();
     let known = || names.iter().map(String::as_str);
     let name = match (name, &names[..]) {
         (Some(name), _) => name,
         (None, [only]) => only,
+        (None, several) if several.iter().any(|name| name == usual) => usual,
         (None, []) => return Err(UserError::new(format!("{path}: there is no array in it"))),
         (None, _) => {
             let message = format!(

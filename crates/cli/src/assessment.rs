@@ -190,9 +190,13 @@ impl Assessment {
         let probabilities = inputs
             .probabilities
             .as_deref()
-            .map(Loaded::read)
+            .map(|file| Loaded::read(file, "probs"))
             .transpose()?;
-        let labels = inputs.labels.as_deref().map(Loaded::read).transpose()?;
+        let labels = inputs
+            .labels
+            .as_deref()
+            .map(|file| Loaded::read(file, "labels"))
+            .transpose()?;
         let (probabilities, labels) = assessment.settle_headers(probabilities, labels);
         let probabilities = probabilities
             .map(|loaded| Probabilities::new(loaded, settings.logits))
@@ -207,7 +211,7 @@ impl Assessment {
             return Ok(assessment);
         }
         let ins = match (&inputs.scores, &probabilities, settings.score) {
-            (Some(file), _, score) => assessment.given_scores(file, score)?,
+            (Some(file), _, score) => assessment.given_scores(file, "scores", score)?,
             (None, _, Score::MaximumProbability) if confidence.is_some() => {
                 confidence.unwrap_or_default()
             }
@@ -220,9 +224,11 @@ impl Assessment {
         };
         for Named { name, file } in &inputs.others {
             let outs = match &probabilities {
-                _ if inputs.scores.is_some() => assessment.given_scores(file, settings.score)?,
+                _ if inputs.scores.is_some() => {
+                    assessment.given_scores(file, "ood_scores", settings.score)?
+                }
                 Some(ours) => {
-                    let loaded = Loaded::read(file)?;
+                    let loaded = Loaded::read(file, "ood")?;
                     let loaded = assessment.keep(loaded);
                     let theirs = Probabilities::new(loaded, settings.logits)?;
                     if theirs.classes != ours.classes {
@@ -305,8 +311,13 @@ impl Assessment {
         loaded
     }
 
-    fn given_scores(&mut self, file: &str, score: Score) -> Result<Vec<f64>, UserError> {
-        let loaded = Loaded::read(file)?;
+    fn given_scores(
+        &mut self,
+        file: &str,
+        usual: &str,
+        score: Score,
+    ) -> Result<Vec<f64>, UserError> {
+        let loaded = Loaded::read(file, usual)?;
         let mut scores = match self.keep(loaded).column("scores")? {
             Floats::Single(values) => values.into_iter().map(f64::from).collect(),
             Floats::Double(values) => values,
