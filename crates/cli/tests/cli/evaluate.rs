@@ -263,9 +263,12 @@ fn arrays_of_an_archive_are_named() {
     assert_in_domain(&value["in_domain"]);
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["name"], "kmnist");
+    // the array called like the option
+    let value = place.json(&["evaluate", "--probs", "run.npz", "--labels", "run.npz:y"]);
+    assert_in_domain(&value["in_domain"]);
     refuse(
         &place,
-        &["--probs", "run.npz", "--labels", "y.npy"],
+        &["--probs", "run.npz", "--labels", "run.npz"],
         &["run.npz: choose an array, like run.npz:probs", "\"kmnist\""],
     );
     refuse(
