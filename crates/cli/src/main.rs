@@ -10,9 +10,12 @@ mod data;
 mod event;
 mod figures;
 mod inference;
+mod lab;
 mod plot;
+mod progress;
 mod quotes;
 mod report;
+mod results;
 mod user_error;
 
 use std::io::{self, Write};
@@ -44,6 +47,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Quickstart(commands::quickstart::QuickstartArgs),
+    Train(commands::train::TrainArgs),
+    Resume(commands::resume::ResumeArgs),
+    Sweep(commands::sweep::SweepArgs),
+    Reproduce(commands::reproduce::ReproduceArgs),
     Infer(commands::infer::InferArgs),
     Figures(commands::figures::FiguresArgs),
     Net(commands::net::NetArgs),
@@ -56,6 +64,11 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Quickstart(args) => commands::quickstart::execute(args),
+        Command::Train(args) => commands::train::execute(args),
+        Command::Resume(args) => commands::resume::execute(args),
+        Command::Sweep(args) => commands::sweep::execute(args),
+        Command::Reproduce(args) => commands::reproduce::execute(args),
         Command::Infer(args) => commands::infer::execute(args),
         Command::Figures(args) => commands::figures::execute(args),
         Command::Net(args) => commands::net::execute(args),

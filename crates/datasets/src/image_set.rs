@@ -190,11 +190,37 @@ impl ImageSet {
         }
         out
     }
+
+    /// The same for some of the images, in this order.
+    ///
+    /// # Panics
+    /// If there is no such image, or the normalization has another number of channels.
+    pub fn normalized_at(&self, indices: &[u32], normalization: &Normalization) -> Vec<f32> {
+        let tables = normalization.tables(self.shape.channels);
+        let mut out = Vec::with_capacity(indices.len() * self.shape.size());
+        for &index in indices {
+            let planes = self.image(index as usize).chunks_exact(self.shape.area());
+            for (plane, table) in planes.zip(&tables) {
+                out.extend(plane.iter().map(|&pixel| table[pixel as usize]));
+            }
+        }
+        out
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_images_are_normalized_as_all_are() {
+        let shape = Shape::new(2, 1, 2);
+        let set = ImageSet::new("toy", shape, 2, None, (0..12).collect(), vec![0, 1, 0]).unwrap();
+        let normalization = Normalization::new(vec![0.1, 0.2], vec![0.3, 0.4]).unwrap();
+        let all = set.normalized(&normalization);
+        let some = set.normalized_at(&[2, 0], &normalization);
+        assert_eq!(some, [&all[8..], &all[..4]].concat());
+    }
 
     #[test]
     fn what_does_not_fit_is_refused() {

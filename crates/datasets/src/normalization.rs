@@ -1,6 +1,7 @@
 //! Normalization `(x/255 - mean) / std` per channel, computed in `f32` in this order, as torchvision does.
 
 use crate::error::{Error, Result};
+use crate::image_set::ImageSet;
 use crate::manifest;
 
 /// Mean and standard deviation of every channel, on the scale where a pixel lies in `[0, 1]`.
@@ -70,6 +71,36 @@ impl Normalization {
         })
     }
 
+    /// Mean and deviation of the images themselves, for data that bring no constants. A channel without any contrast gets
+    /// deviation 1.
+    pub fn measured(set: &ImageSet) -> Self {
+        let shape = set.shape();
+        let mut counts = vec![[0_u64; 256]; shape.channels];
+        for (plane, pixels) in set.pixels().chunks_exact(shape.area()).enumerate() {
+            for &pixel in pixels {
+                counts[plane % shape.channels][pixel as usize] += 1;
+            }
+        }
+        let mut result = Self::identity(shape.channels);
+        for (channel, counts) in counts.iter().enumerate() {
+            let moment = |power: i32, center: f64| -> f64 {
+                let total: u64 = counts.iter().sum();
+                let sum: f64 = (0_u8..=255)
+                    .zip(counts)
+                    .map(|(pixel, &n)| n as f64 * (f64::from(pixel) / 255.0 - center).powi(power))
+                    .sum();
+                sum / total.max(1) as f64
+            };
+            let mean = moment(1, 0.0);
+            let variance = moment(2, mean);
+            result.mean[channel] = mean as f32;
+            if variance > 0.0 {
+                result.std[channel] = variance.sqrt() as f32;
+            }
+        }
+        result
+    }
+
     /// Mean of every channel.
     pub fn mean(&self) -> &[f32] {
         &self.mean
@@ -109,6 +140,16 @@ impl Normalization {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constants_are_measured() {
+        let shape = crate::Shape::new(2, 1, 2);
+        let pixels = vec![0, 255, 7, 7, 255, 255, 7, 7];
+        let set = ImageSet::new("toy", shape, 2, None, pixels, vec![0, 1]).unwrap();
+        let measured = Normalization::measured(&set);
+        assert_eq!(measured.mean(), [0.75, 7.0 / 255.0]);
+        assert_eq!(measured.std(), [(0.75_f32 * 0.25).sqrt(), 1.0]);
+    }
 
     #[test]
     fn the_order_of_operations_is_torchvisions() {

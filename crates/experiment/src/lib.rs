@@ -1,1 +1,33 @@
 //! Training runs: configs, checkpoints, predictive methods, sweeps.
+//!
+//! ```text
+//! config.toml ──► RunConfig ──► Run (train, checkpoint, resume) ──► record.json
+//! sweep.toml  ──► Sweep     ──► many runs, some at a time, finished ones skipped
+//! ```
+//!
+//! - [`config`]: a run as a TOML file; unknown keys and values out of range are refused before anything starts.
+//! - [`run`]: one run in one directory; killed at any moment, it resumes to the same bits.
+//! - [`sweep`]: a grid of runs.
+//! - [`preset`]: the experiments of the paper by name.
+//!
+//! The crate prints nothing: what happens is told to an [`Observer`], and a run stops when its [`Stop`] is raised.
+
+pub mod config;
+pub mod error;
+mod evaluate;
+mod files;
+mod hardware;
+pub mod observer;
+pub mod predictive;
+pub mod preset;
+pub mod run;
+mod seeds;
+mod snapshot;
+pub mod sweep;
+pub mod weights;
+
+pub use config::RunConfig;
+pub use error::{Error, Result};
+pub use observer::{Event, Observer, Silent, Stop};
+pub use run::{Outcome, Run};
+pub use sweep::{Sweep, SweepOutcome};

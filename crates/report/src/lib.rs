@@ -1,1 +1,23 @@
-//! Records of runs in, one self-contained HTML file out.
+//! Records of runs in, one self-contained HTML file out; also the same tables as CSV, Markdown, LaTeX and text.
+//!
+//! - [`html`]: the page. It loads nothing: styles, script and data are inside.
+//! - [`csv`], [`markdown`], [`latex`], [`text`]: the tables.
+//! - [`summary`]: the tables as data, for those who draw their own.
+//! - [`paper`]: what the paper prints, and what an independent reproduction found.
+//! - [`files`]: records found in folders.
+//!
+//! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain sets, not with the seeds.
+
+mod curves;
+mod disagreements;
+mod facts;
+pub mod files;
+pub mod metric;
+mod page;
+pub mod paper;
+mod style;
+pub mod summary;
+mod tables;
+
+pub use page::{Options, html};
+pub use tables::{csv, latex, markdown, text};

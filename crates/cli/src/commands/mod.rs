@@ -7,3 +7,8 @@ pub mod figures;
 pub mod infer;
 pub mod man;
 pub mod net;
+pub mod quickstart;
+pub mod reproduce;
+pub mod resume;
+pub mod sweep;
+pub mod train;

@@ -6,4 +6,5 @@ mod commands;
 mod common;
 mod evaluate;
 mod infer;
+mod lab;
 mod mistakes;

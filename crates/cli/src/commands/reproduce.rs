@@ -1,0 +1,186 @@
+//! `maxitive reproduce`: an experiment of the paper by its name.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::Context;
+use clap::Args;
+use datasets::{Library, Part};
+use evaluation::record::RunRecord;
+use experiment::run::Run;
+use experiment::{Sweep, preset};
+
+use crate::commands::sweep::{JobsArgs, execute_sweep};
+use crate::lab::{self, LabArgs};
+use crate::results;
+use crate::user_error::{UserError, unknown};
+
+/// Reproduce a table of the paper: train its rows, evaluate them, and set the results beside the paper's.
+///
+/// Ends with a table and DIR/report.html. Out-of-domain sets that are not there are left out and named. Interrupted, the same command goes on.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Experiments:
+  fmnist                 the Fashion-MNIST block of the main table: LeNet, ten rows
+  cifar10, cifar100      the other two blocks: ResNet-20 and DenseNet-121
+  ablation-vartheta, ablation-gamma-upper, ablation-beta3-upper, ablation-gamma-lower, ablation-beta3-lower
+                         the appendix's ablations, LeNet on Fashion-MNIST
+  mc-dropout             CBOpt combined with Monte Carlo dropout
+  runtime                seconds per epoch and memory
+
+Examples:
+  maxitive reproduce fmnist
+  maxitive reproduce fmnist --seeds 1 --epochs 10 --out trial
+  maxitive reproduce ablation-vartheta --data-dir ~/data")]
+pub struct ReproduceArgs {
+    /// Name of the experiment
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: String,
+    /// Seeds 0 to N-1; the paper has 3
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: Option<u16>,
+    /// Epochs; what is counted in epochs is shortened likewise
+    #[arg(long, value_name = "E", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    epochs: Option<u32>,
+    /// Folder of the runs and the report; by default maxitive-EXPERIMENT
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Another value for a key of every config, as in TOML; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An unknown experiment, data that are not there, a folder that cannot be written.
+pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
+    let name = args.experiment.as_str();
+    if !preset::sweeps().any(|known| known == name) || name == "quickstart" {
+        let known: Vec<&str> = preset::sweeps()
+            .filter(|&known| known != "quickstart")
+            .collect();
+        return Err(UserError::new(unknown("experiment", name, known)).into());
+    }
+    let mut sweep = preset::sweep(name, &args.settings).map_err(lab::error)?;
+    if let Some(seeds) = args.seeds {
+        reseed(&mut sweep, u64::from(seeds));
+    }
+    if let Some(epochs) = args.epochs {
+        for run in sweep.runs_mut() {
+            run.stretch(epochs as usize);
+            run.check().map_err(lab::error)?;
+        }
+    }
+    keep_available(&mut sweep, &args.lab.library())?;
+    let out = args
+        .out
+        .unwrap_or_else(|| PathBuf::from(format!("maxitive-{name}")));
+    let (records, code) = if name == "runtime" {
+        one_process_each(&sweep, &out, &args.lab)?
+    } else {
+        execute_sweep(&sweep, &out, args.jobs, &args.lab)?
+    };
+    conclude(&records, &out, &args.lab)?;
+    Ok(code)
+}
+
+/// The report and the table of a finished sweep.
+///
+/// # Errors
+/// The report cannot be written.
+pub fn conclude(records: &[RunRecord], out: &Path, lab: &LabArgs) -> anyhow::Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let report = out.join("report.html");
+    results::write_report(records, &report)?;
+    if !lab.json {
+        results::print(records)?;
+    }
+    writeln!(io::stderr(), "The report is {}", report.display())?;
+    Ok(())
+}
+
+/// The runs of the first seed, with the seeds 0 to n-1.
+fn reseed(sweep: &mut Sweep, seeds: u64) {
+    let runs = std::mem::take(sweep.runs_mut());
+    let first = runs.first().map_or(0, |run| run.seed);
+    for run in runs.into_iter().filter(|run| run.seed == first) {
+        for seed in 0..seeds {
+            let mut run = run.clone();
+            run.seed = seed;
+            sweep.runs_mut().push(run);
+        }
+    }
+}
+
+/// Takes out-of-domain sets that are not there out of the runs and names them once.
+fn keep_available(sweep: &mut Sweep, library: &Library) -> anyhow::Result<()> {
+    let mut missing: Vec<String> = Vec::new();
+    for run in sweep.runs_mut() {
+        let mut kept = Vec::new();
+        for name in std::mem::take(&mut run.data.out_of_domain) {
+            if missing.contains(&name) {
+                continue;
+            }
+            match library.load(&name, Part::Test) {
+                Ok(_) => kept.push(name),
+                Err(datasets::Error::NotFound { .. }) => {
+                    writeln!(
+                        io::stderr(),
+                        "{name} is not here and is left out; get it with: maxitive data fetch {name}"
+                    )?;
+                    missing.push(name);
+                }
+                Err(error) => return Err(lab::error(error.into())),
+            }
+        }
+        run.data.out_of_domain = kept;
+    }
+    Ok(())
+}
+
+/// One process per run, one after another, so that the peak memory is the run's own.
+fn one_process_each(
+    sweep: &Sweep,
+    out: &Path,
+    lab: &LabArgs,
+) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
+    let program = std::env::current_exe().context("the program does not find itself")?;
+    let mut records = Vec::new();
+    let mut code = ExitCode::SUCCESS;
+    for config in sweep.runs() {
+        let name = config.run_name();
+        let directory = out.join(&name);
+        let run = Run::open_or_create(&directory, config.clone()).map_err(lab::error)?;
+        let mut command = Command::new(&program);
+        command.arg("resume").arg(&directory).arg("--quiet");
+        if let Some(folder) = &lab.data_dir {
+            command.arg("--data-dir").arg(folder);
+        }
+        if let Some(threads) = lab.threads {
+            command.args(["--threads", &threads.to_string()]);
+        }
+        if lab.unverified {
+            command.arg("--unverified");
+        }
+        if !lab.quiet {
+            writeln!(io::stderr(), "{name}")?;
+        }
+        let status = command.stdout(Stdio::null()).status()?;
+        match run.record().map_err(lab::error)? {
+            Some(record) if status.success() => records.push(record),
+            _ => {
+                writeln!(io::stderr(), "{name} failed")?;
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok((records, code))
+}

@@ -1,0 +1,32 @@
+//! `maxitive resume`: an interrupted run goes on.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use experiment::run::Run;
+
+use crate::commands::train::execute_run;
+use crate::lab::{self, LabArgs};
+
+/// Continue a run that was stopped or killed; the result is the same to the bit.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  maxitive resume runs/ucbopt")]
+pub struct ResumeArgs {
+    /// Folder of the run
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The folder holds no run, or the run fails.
+pub fn execute(args: ResumeArgs) -> anyhow::Result<ExitCode> {
+    let run = Run::open(&args.directory).map_err(lab::error)?;
+    execute_run(&run, &args.lab)
+}

@@ -1,0 +1,121 @@
+//! `maxitive sweep`: a grid of runs.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use evaluation::record::RunRecord;
+use experiment::Sweep;
+use experiment::sweep::SweepOptions;
+
+use crate::lab::{self, LabArgs};
+use crate::results;
+
+/// Train a grid of methods, seeds and hyper-parameters.
+///
+/// Every run has a folder of its own; finished runs are skipped, interrupted ones go on, and one that fails does not stop the rest. Several runs
+/// at a time with one thread each are faster than one run with many threads.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  maxitive sweep sweep.toml --out runs
+  maxitive sweep sweep.toml --out runs --jobs 2 --set train.epochs=10
+
+A sweep file:
+  name = \"rates\"
+  configs = [\"mine.toml\"]
+  [grid]
+  \"optimizer.lr\" = [0.01, 0.02]
+  seed = [0, 1, 2]")]
+pub struct SweepArgs {
+    /// TOML file of the sweep
+    #[arg(value_name = "SWEEP.toml")]
+    sweep: PathBuf,
+    /// Folder of the runs; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Another value for a key of every config, as in TOML; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+/// How many runs work at a time.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct JobsArgs {
+    /// Runs at a time; by default as many as there are threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A sweep that is refused, or a folder that cannot be written.
+pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
+    let sweep = Sweep::read(&args.sweep, &args.settings).map_err(lab::error)?;
+    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &args.lab)?;
+    if !args.lab.json && !records.is_empty() {
+        results::print(&records)?;
+        let folder = args.out.display();
+        writeln!(
+            io::stderr(),
+            "Draw it with: maxitive report {folder} -o report.html"
+        )?;
+    }
+    Ok(code)
+}
+
+/// Executes a sweep and says what went wrong; the records of the finished runs and the exit code.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn execute_sweep(
+    sweep: &Sweep,
+    out: &Path,
+    jobs: JobsArgs,
+    lab: &LabArgs,
+) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
+    let stop = lab::stop_on_interrupt()?;
+    let library = lab.library();
+    let progress = lab.progress(sweep.runs().len());
+    let threads = lab.threads();
+    let jobs = jobs
+        .jobs
+        .map_or(threads, usize::from)
+        .clamp(1, sweep.runs().len().max(1));
+    let options = SweepOptions {
+        library: &library,
+        jobs,
+        threads: (threads / jobs).max(1),
+        observer: lab::observer(&progress),
+        stop: &stop,
+        checkpoint_seconds: lab.checkpoint_seconds,
+    };
+    let outcome = sweep.execute(out, &options);
+    progress.clear();
+    let outcome = outcome.map_err(lab::error)?;
+    let mut err = io::stderr();
+    for (name, error) in &outcome.failed {
+        writeln!(err, "{name} failed: {error}")?;
+    }
+    let code = if !outcome.stopped.is_empty() {
+        let left = outcome.stopped.len();
+        writeln!(
+            err,
+            "{left} runs are left; the same command goes on with them"
+        )?;
+        lab::interrupted()
+    } else if !outcome.failed.is_empty() {
+        let (failed, all) = (outcome.failed.len(), sweep.runs().len());
+        writeln!(err, "{failed} of {all} runs failed")?;
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    };
+    Ok((outcome.finished, code))
+}

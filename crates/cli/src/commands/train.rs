@@ -1,0 +1,124 @@
+//! `maxitive train`: one run from a config.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use experiment::run::{Run, RunOptions};
+use experiment::{Outcome, RunConfig, preset};
+
+use crate::lab::{self, LabArgs};
+use crate::results;
+use crate::user_error::{UserError, unknown};
+
+/// Train a network as a config says, evaluate it, and write a record.
+///
+/// CONFIG is a TOML file, or the name of one of the paper's configs that are built in, such as fashion-mnist-lenet/ucbopt. The folder
+/// gets the resolved config, checkpoints (weights named as in PyTorch's state dict) and record.json. Ctrl-C saves; `maxitive resume` goes on
+/// to the same bits.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  maxitive train fashion-mnist-lenet/ucbopt --out runs/ucbopt
+  maxitive train mine.toml --set seed=1 --set optimizer.lr=0.02 --out runs/mine-1
+  maxitive train mine.toml --set data.dataset=fashion-mnist-mini --set train.epochs=5 --out trial
+
+Configs that are built in: see `maxitive train --list`")]
+pub struct TrainArgs {
+    /// TOML file, or name of a config that is built in
+    #[arg(value_name = "CONFIG", required_unless_present = "list")]
+    config: Option<PathBuf>,
+    /// Another value for a key of the config, as in TOML; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Folder of the run; made if it is not there
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "show"])]
+    out: Option<PathBuf>,
+    /// Print the resolved config and stop
+    #[arg(long)]
+    show: bool,
+    /// Print the names of the configs that are built in and stop
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A config that is refused, data that are not there, a run that fails.
+pub fn execute(args: TrainArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        let mut out = io::stdout();
+        for name in preset::runs() {
+            writeln!(out, "{name}")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(config) = &args.config else {
+        return Err(UserError::new("no config was given").into());
+    };
+    let config = read_config(config, &args.settings)?;
+    if args.show {
+        write!(io::stdout(), "{}", config.to_toml())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(out) = &args.out else {
+        return Err(UserError::new("--out is missing: the folder of the run").into());
+    };
+    let run = Run::create(out, config).map_err(lab::error)?;
+    execute_run(&run, &args.lab)
+}
+
+/// The config in a file, or of this name.
+fn read_config(path: &Path, settings: &[String]) -> anyhow::Result<RunConfig> {
+    if path.exists() {
+        return RunConfig::read(path, settings).map_err(lab::error);
+    }
+    let name = path.display().to_string();
+    if preset::runs().any(|known| known == name) {
+        return preset::run(&name, settings).map_err(lab::error);
+    }
+    let known: Vec<&str> = preset::runs().collect();
+    let message = unknown("config", &name, known);
+    Err(UserError::new(format!("{name}: no such file, and {message}")).into())
+}
+
+/// Executes a run and prints what came of it.
+///
+/// # Errors
+/// The run fails, or standard output is closed.
+pub fn execute_run(run: &Run, lab: &LabArgs) -> anyhow::Result<ExitCode> {
+    let stop = lab::stop_on_interrupt()?;
+    let library = lab.library();
+    let progress = lab.progress(1);
+    let options = RunOptions {
+        library: &library,
+        threads: lab.threads(),
+        observer: lab::observer(&progress),
+        stop: &stop,
+        checkpoint_seconds: lab.checkpoint_seconds,
+    };
+    let outcome = run.execute(&options);
+    progress.clear();
+    match outcome.map_err(lab::error)? {
+        Outcome::Finished(record) => {
+            if !lab.json {
+                results::print(&[*record])?;
+                let folder = run.directory().display();
+                writeln!(
+                    io::stderr(),
+                    "The record is {folder}/record.json; look at it with: maxitive report {folder} -o report.html"
+                )?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Outcome::Stopped => {
+            let folder = run.directory().display();
+            writeln!(io::stderr(), "Go on with: maxitive resume {folder}")?;
+            Ok(lab::interrupted())
+        }
+    }
+}

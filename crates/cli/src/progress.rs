@@ -1,0 +1,277 @@
+//! What is shown of runs at work: bars on a terminal, lines elsewhere, JSON for machines, or nothing.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use evaluation::record::{Checkpoint, RunRecord};
+use experiment::{Event, Observer};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Bars on standard error if it is a terminal, else a line per run.
+    Human,
+    /// A JSON object per event on standard output.
+    Json,
+    /// Nothing.
+    Quiet,
+}
+
+/// Shows the events of one or many runs.
+pub struct Progress {
+    mode: Mode,
+    terminal: bool,
+    bars: MultiProgress,
+    all: Option<ProgressBar>,
+    runs: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The bar of a run, and its steps per epoch.
+    bars: HashMap<String, (ProgressBar, usize)>,
+    done: usize,
+}
+
+impl Progress {
+    /// Progress of this many runs.
+    pub fn new(mode: Mode, runs: usize) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let bars = MultiProgress::new();
+        let all = (mode == Mode::Human && terminal && runs > 1).then(|| {
+            let bar = bars.add(ProgressBar::new(runs as u64));
+            bar.set_style(style("{prefix:24} {wide_bar} {pos}/{len} runs {elapsed}"));
+            bar.set_prefix("all");
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self {
+            mode,
+            terminal,
+            bars,
+            all,
+            runs,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the bars away, so that results can be printed.
+    pub fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, (bar, _)) in state.bars.drain() {
+            bar.finish_and_clear();
+        }
+        if let Some(bar) = &self.all {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn human(&self, run: &str, event: &Event<'_>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Event::Finished(_) | Event::Skipped(_) | Event::Stopped | Event::Failed(_) = event {
+            state.done += 1;
+            if let Some((bar, _)) = state.bars.remove(run) {
+                bar.finish_and_clear();
+            }
+            if let Some(bar) = &self.all {
+                bar.inc(1);
+            }
+            let count = if self.runs > 1 {
+                format!("[{}/{}] ", state.done, self.runs)
+            } else {
+                String::new()
+            };
+            self.line(&format!("{count}{run}: {}", ending(event)));
+            return;
+        }
+        if !self.terminal {
+            if let Event::Started {
+                epochs,
+                epochs_done,
+                steps_per_epoch,
+            } = event
+            {
+                let from = match epochs_done {
+                    0 => String::new(),
+                    done => format!(", continued after {done}"),
+                };
+                self.line(&format!(
+                    "{run}: {epochs} epochs of {steps_per_epoch} steps{from}"
+                ));
+            }
+            return;
+        }
+        match event {
+            Event::Started {
+                epochs,
+                epochs_done,
+                steps_per_epoch,
+            } => {
+                let bar = ProgressBar::new((epochs * steps_per_epoch) as u64);
+                let bar = match &self.all {
+                    Some(all) => self.bars.insert_before(all, bar),
+                    None => self.bars.add(bar),
+                };
+                bar.set_style(style("{prefix:24} {wide_bar} {msg} {eta}"));
+                bar.set_prefix(run.to_owned());
+                bar.set_position((epochs_done * steps_per_epoch) as u64);
+                state.bars.insert(run.to_owned(), (bar, *steps_per_epoch));
+            }
+            Event::Step { epoch, step, loss } => {
+                if let Some((bar, steps)) = state.bars.get(run) {
+                    bar.set_position((epoch * steps + step) as u64);
+                    bar.set_message(format!("epoch {} loss {loss:.3}", epoch + 1));
+                }
+            }
+            Event::Epoch(point) => {
+                if let Some((bar, steps)) = state.bars.get(run) {
+                    bar.set_position(((point.epoch + 1) * steps) as u64);
+                    let validation = point
+                        .validation_loss
+                        .map_or(String::new(), |loss| format!(", validation {loss:.3}"));
+                    bar.set_message(format!(
+                        "epoch {} loss {:.3}{validation}",
+                        point.epoch + 1,
+                        point.train_loss
+                    ));
+                }
+            }
+            Event::Evaluating { row, checkpoint } => {
+                if let Some((bar, _)) = state.bars.get(run) {
+                    bar.set_message(format!("evaluating {row}, {}", name(*checkpoint)));
+                    bar.tick();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn line(&self, text: &str) {
+        // nothing is left to do if even standard error is closed
+        let _ = self.bars.suspend(|| writeln!(io::stderr(), "{text}"));
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the template is well formed")
+        .progress_chars("━╸ ")
+}
+
+fn name(checkpoint: Checkpoint) -> &'static str {
+    match checkpoint {
+        Checkpoint::Best => "best",
+        Checkpoint::Final => "final",
+    }
+}
+
+/// How a run ended, in words.
+fn ending(event: &Event<'_>) -> String {
+    match event {
+        Event::Finished(record) => {
+            let t = &record.timings;
+            let time =
+                Duration::from_secs_f64((t.train_s + t.validation_s + t.evaluation_s).max(0.0));
+            format!("{} after {}", result(record), HumanDuration(time))
+        }
+        Event::Skipped(record) => format!("{}, was finished before", result(record)),
+        Event::Stopped => "stopped, its state is saved".into(),
+        Event::Failed(error) => format!("failed: {error}"),
+        _ => String::new(),
+    }
+}
+
+/// Accuracy and loss of a run in a few words: the first row at the best weights.
+fn result(record: &RunRecord) -> String {
+    match record.evaluations.first() {
+        Some(evaluation) => format!(
+            "accuracy {:.3}, NLL {:.3}",
+            evaluation.in_domain.accuracy, evaluation.in_domain.nll
+        ),
+        None => "trained".into(),
+    }
+}
+
+/// An event as a JSON object.
+fn object(run: &str, event: &Event<'_>) -> Option<Value> {
+    let mut value = match event {
+        Event::Started {
+            epochs,
+            epochs_done,
+            steps_per_epoch,
+        } => json!({
+            "event": "started", "run": run, "epochs": epochs,
+            "epochs_done": epochs_done, "steps_per_epoch": steps_per_epoch,
+        }),
+        Event::Epoch(point) => {
+            let mut value = json!({"event": "epoch", "run": run});
+            merge(&mut value, serde_json::to_value(point).ok()?);
+            value
+        }
+        Event::Evaluating { row, checkpoint } => json!({
+            "event": "evaluating", "run": run, "row": row, "checkpoint": name(*checkpoint),
+        }),
+        Event::Finished(_) => json!({"event": "finished", "run": run}),
+        Event::Skipped(_) => json!({"event": "skipped", "run": run}),
+        Event::Stopped => json!({"event": "stopped", "run": run}),
+        Event::Failed(error) => {
+            json!({"event": "failed", "run": run, "error": error.to_string()})
+        }
+        _ => return None,
+    };
+    if let Event::Finished(record) | Event::Skipped(record) = event {
+        let rows: Vec<Value> = record
+            .evaluations
+            .iter()
+            .map(|evaluation| {
+                let mut row = json!({
+                    "row": evaluation.row, "checkpoint": name(evaluation.checkpoint),
+                    "in_domain": evaluation.in_domain,
+                });
+                let ood: serde_json::Map<String, Value> = evaluation
+                    .out_of_domain
+                    .iter()
+                    .map(|ood| (ood.dataset.clone(), json!(ood.metrics)))
+                    .collect();
+                merge(&mut row, json!({"out_of_domain": ood}));
+                row
+            })
+            .collect();
+        merge(
+            &mut value,
+            json!({"evaluations": rows, "timings": record.timings}),
+        );
+    }
+    Some(value)
+}
+
+/// Adds the entries of one object to another.
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
+
+impl Observer for Progress {
+    fn event(&self, run: &str, event: Event<'_>) {
+        match self.mode {
+            Mode::Quiet => {
+                if let Event::Failed(_) = event {
+                    self.line(&format!("{run}: {}", ending(&event)));
+                }
+            }
+            Mode::Human => self.human(run, &event),
+            Mode::Json => {
+                if let Some(value) = object(run, &event) {
+                    // a closed pipe shows when the results are written
+                    let _ = writeln!(io::stdout(), "{value}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Training from the command line: runs, sweeps, what is printed, and `kill -9`.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::Place;
+
+/// A config for tiny images of the user's own, in the layout of Fashion-MNIST.
+const CONFIG: &str = r#"
+name = "tiny"
+data = { dataset = "fashion-mnist", out_of_domain = ["mnist"] }
+network = { name = "lenet" }
+train = { epochs = 4, batch = 16 }
+optimizer = { rule = "ivon", lr = 0.1 }
+rows = [{ row = "mean", predictive = "point" }, { row = "samples", predictive = "ivon", samples = 2 }]
+"#;
+
+/// IDX files of noisy images with a bright column that tells the class.
+fn images(count: u32, salt: u32) -> (Vec<u8>, Vec<u8>) {
+    let mut images = Vec::from([0, 0, 8, 3]);
+    for size in [count, 28, 28] {
+        images.extend(size.to_be_bytes());
+    }
+    let mut labels = Vec::from([0, 0, 8, 1]);
+    labels.extend(count.to_be_bytes());
+    for image in 0..count {
+        let class = image * 3 % 10;
+        labels.push(class as u8);
+        for pixel in 0..784 {
+            let noise = (image * 784 + pixel + salt).wrapping_mul(2_654_435_761) >> 26;
+            let bright = pixel % 28 / 2 == class + 2;
+            images.push(noise as u8 + if bright { 150 } else { 0 });
+        }
+    }
+    (images, labels)
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    for (set, part, count, salt) in [
+        ("fashion-mnist", "train", 120, 1),
+        ("fashion-mnist", "t10k", 30, 2),
+        ("mnist", "t10k", 20, 77_777),
+    ] {
+        let folder = place.path("data").join(set);
+        std::fs::create_dir_all(&folder).unwrap();
+        let (images, labels) = images(count, salt);
+        std::fs::write(folder.join(format!("{part}-images-idx3-ubyte")), images).unwrap();
+        std::fs::write(folder.join(format!("{part}-labels-idx1-ubyte")), labels).unwrap();
+    }
+    place.with("tiny.toml", CONFIG)
+}
+
+const DATA: [&str; 3] = ["--data-dir", "data", "--unverified"];
+
+fn run(place: &Place, arguments: &[&str]) -> crate::common::Outcome {
+    place.run(&[arguments, &DATA].concat())
+}
+
+#[test]
+fn a_run_prints_a_table_and_leaves_a_record() {
+    let place = place();
+    let outcome = run(
+        &place,
+        &["train", "tiny.toml", "--set", "seed=3", "--out", "run"],
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("samples"), "{}", outcome.stdout);
+    assert!(
+        outcome.stderr.contains("tiny-seed3: 4 epochs of 7 steps"),
+        "{}",
+        outcome.stderr
+    );
+    for file in [
+        "config.toml",
+        "record.json",
+        "best.safetensors",
+        "last.safetensors",
+    ] {
+        assert!(place.path("run").join(file).exists(), "{file}");
+    }
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(place.path("run/record.json")).unwrap()).unwrap();
+    assert_eq!(record["schema"], "maxitive-run/1");
+    assert_eq!(record["config"]["optimizer"]["ess"], 108.0);
+    // again: it is there, it is finished
+    let outcome = run(&place, &["train", "tiny.toml", "--out", "run"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("already holds a run"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = run(&place, &["resume", "run"]);
+    assert_eq!(outcome.code, Some(0));
+    assert!(
+        outcome.stderr.contains("was finished before"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn events_are_json_lines() {
+    let place = place();
+    let outcome = run(&place, &["train", "tiny.toml", "--out", "run", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(outcome.stderr, "");
+    let events: Vec<Value> = outcome
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds[0], "started");
+    assert_eq!(kinds.iter().filter(|kind| **kind == "epoch").count(), 4);
+    assert_eq!(*kinds.last().unwrap(), "finished");
+    let rows = events.last().unwrap()["evaluations"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(rows[0]["in_domain"]["accuracy"].is_number());
+    assert!(rows[0]["out_of_domain"]["mnist"]["auroc"].is_number());
+}
+
+#[test]
+fn mistakes_are_named_before_anything_starts() {
+    let place = place();
+    for (arguments, part) in [
+        (
+            &["train", "nothing.toml", "--out", "x"][..],
+            "nothing.toml: no such file",
+        ),
+        (
+            &["train", "tiny.toml", "--set", "train.epoch=2", "--out", "x"],
+            "unknown field `epoch`",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "train.epochs=0",
+                "--out",
+                "x",
+            ],
+            "train.epochs: 0 is not in 1..=100000",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "optimizer.lr=-1",
+                "--out",
+                "x",
+            ],
+            "optimizer.lr: -1 is not in (0, inf)",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "rows.0.row=samples",
+                "--out",
+                "x",
+            ],
+            "the name \"samples\" is there twice",
+        ),
+        (
+            &["train", "tiny.toml", "--set", "seed", "--out", "x"],
+            "not of the form key=value",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "network.name=vgg",
+                "--out",
+                "x",
+            ],
+            "known are lenet",
+        ),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--set",
+                "optimizer.rule=adam",
+                "--out",
+                "x",
+            ],
+            "unknown variant `adam`",
+        ),
+        (&["resume", "nowhere"], "nowhere: holds no run"),
+        (&["reproduce", "fmist"], "did you mean \"fmnist\"?"),
+        (&["sweep", "tiny.toml", "--out", "x"], "tiny.toml"),
+    ] {
+        let outcome = run(&place, arguments);
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(part),
+            "{arguments:?}: {}",
+            outcome.stderr
+        );
+        assert!(!place.path("x").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn data_that_are_not_there_are_asked_for() {
+    let place = place();
+    let outcome = run(
+        &place,
+        &[
+            "train",
+            "tiny.toml",
+            "--set",
+            "data.dataset=kmnist",
+            "--out",
+            "x",
+        ],
+    );
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("kmnist"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
+    let place = place().with(
+        "sweep.toml",
+        "name = \"rates\"\nconfigs = [\"tiny.toml\"]\n[grid]\n\"optimizer.lr\" = [0.05, 0.1]\nseed = [0, 1]\n",
+    );
+    let outcome = run(
+        &place,
+        &[
+            "sweep",
+            "sweep.toml",
+            "--out",
+            "runs",
+            "--set",
+            "train.epochs=1",
+        ],
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for name in ["tiny-lr=0.05-seed0", "tiny-lr=0.1-seed1"] {
+        assert!(
+            place.path("runs").join(name).join("record.json").exists(),
+            "{name}"
+        );
+    }
+    std::fs::remove_file(place.path("runs/tiny-lr=0.1-seed1/record.json")).unwrap();
+    let outcome = run(
+        &place,
+        &[
+            "sweep",
+            "sweep.toml",
+            "--out",
+            "runs",
+            "--set",
+            "train.epochs=1",
+        ],
+    );
+    assert_eq!(outcome.code, Some(0));
+    assert_eq!(
+        outcome.stderr.matches("was finished before").count(),
+        3,
+        "{}",
+        outcome.stderr
+    );
+}
+
+/// A small generator, so that the moments are the same every time.
+fn random(state: &mut u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// Fifty processes killed at moments between the start and the end; each run then resumes to the weights of the uninterrupted one.
+#[cfg(unix)]
+#[test]
+fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
+    let place = place();
+    let often = ["--checkpoint-seconds", "0", "--quiet"];
+    let begin = Instant::now();
+    let whole = run(
+        &place,
+        &[&["train", "tiny.toml", "--out", "whole"], &often[..]].concat(),
+    );
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    let length = begin.elapsed().as_micros() as u64;
+    let read = |folder: &str, file: &str| std::fs::read(place.path(folder).join(file)).unwrap();
+    let (mut state, mut killed, mut resumed) = (2026, 0, 0);
+    for number in 0..50 {
+        let folder = format!("run{number}");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
+            .args(["train", "tiny.toml", "--out", &folder])
+            .args(often)
+            .args(DATA)
+            .current_dir(place.folder())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(
+            random(&mut state) % (length + length / 8),
+        ));
+        child.kill().unwrap();
+        killed += u32::from(child.wait().unwrap().code().is_none());
+        // killed before the config was there: it is begun anew
+        let arguments: &[&str] = if place.path(&folder).join("config.toml").exists() {
+            &["resume", &folder]
+        } else {
+            &["train", "tiny.toml", "--out", &folder]
+        };
+        let outcome = run(&place, &[arguments, &often].concat());
+        assert_eq!(outcome.code, Some(0), "{folder}: {}", outcome.stderr);
+        for file in ["last.safetensors", "best.safetensors"] {
+            assert!(
+                read(&folder, file) == read("whole", file),
+                "{folder} {file}"
+            );
+        }
+        let metrics = |folder: &str| {
+            let record: Value = serde_json::from_slice(&read(folder, "record.json")).unwrap();
+            resumed += u32::from(record["timings"]["resumed"].as_u64() > Some(0));
+            record["evaluations"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|e| (e["in_domain"].clone(), e["out_of_domain"].clone()))
+                .collect::<Vec<_>>()
+        };
+        let mut metrics = metrics;
+        assert_eq!(metrics(&folder), metrics("whole"), "{folder}");
+    }
+    assert!(
+        killed > 25 && resumed > 5,
+        "{killed} killed, {resumed} resumed"
+    );
+}

@@ -1,0 +1,1085 @@
+//! A run as a TOML file. Unknown keys are refused, ranges are checked before anything starts, and every run stores its config with
+//! all values spelled out.
+//!
+//! ```toml
+//! name = "ucbopt"                 # runs are called ucbopt-seed0, ucbopt-seed1, …
+//! experiment = "fmnist"           # what the run belongs to; the paper's values are looked up by it
+//! seed = 0
+//!
+//! [data]
+//! dataset = "fashion-mnist"
+//! out_of_domain = ["notmnist", "kmnist", "mnist"]
+//!
+//! [network]
+//! name = "lenet"
+//!
+//! [train]
+//! epochs = 100
+//!
+//! [optimizer]
+//! rule = "ucbopt"
+//! lr = 0.01
+//! vartheta = 8e-6
+//!
+//! [schedule]
+//! shape = "warmup-cosine"
+//!
+//! [[rows]]                        # the rows of the table that this run gives
+//! row = "uCBOpt"
+//! predictive = "point"
+//! ```
+
+use std::path::Path;
+
+use cbopt::schedule::{Schedule, ScheduleConfig as CboptSchedule, Shape, Unit};
+use cbopt::{EpsPolicy, HessianEstimate, Rule};
+use engine::{Network, zoo};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::files;
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConfig {
+    /// Name of the method; the name of the run is made of it and the seed. Letters, digits and `.+-_`.
+    pub name: String,
+    /// What the run belongs to. Default `custom`.
+    #[serde(default = "default_experiment")]
+    pub experiment: String,
+    /// Root seed, up to 2⁶³ - 1. Default 0.
+    #[serde(default)]
+    pub seed: u64,
+    /// What is learned.
+    pub data: DataConfig,
+    /// What learns.
+    pub network: NetworkConfig,
+    /// How long.
+    pub train: TrainConfig,
+    /// The update rule.
+    pub optimizer: OptimizerConfig,
+    /// The course of the learning rate.
+    #[serde(default)]
+    pub schedule: ScheduleConfig,
+    /// Collects the moments of the weights for rows with the predictive method `swag`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swag: Option<SwagConfig>,
+    /// How it is evaluated.
+    #[serde(default)]
+    pub evaluation: EvaluationConfig,
+    /// The rows of the table that this run gives, each with a predictive method.
+    pub rows: Vec<RowConfig>,
+}
+
+fn default_experiment() -> String {
+    "custom".into()
+}
+
+/// Datasets and what is done with them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// Dataset to train and test on: a name `maxitive data list` shows, or a folder of the user's own.
+    pub dataset: String,
+    /// Datasets that are not of this kind, to be told apart. Default none.
+    #[serde(default)]
+    pub out_of_domain: Vec<String>,
+    /// Whose constants normalize the out-of-domain images: `own` as in the paper's experiments (default) or `training`.
+    #[serde(default)]
+    pub ood_normalization: OodNormalization,
+    /// Share of the training images kept for validation, in `[0, 0.9]`. Default 0.1.
+    #[serde(default = "default_share")]
+    pub validation_share: f64,
+    /// Which images validate: the last ones by `index` (default) or `shuffled`.
+    #[serde(default)]
+    pub split: SplitKind,
+    /// Seed of the shuffled split. Default 0.
+    #[serde(default)]
+    pub split_seed: u64,
+    /// Seed of the order of the batches; by default it follows from the seed of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shuffle_seed: Option<u64>,
+    /// Random horizontal flips while training. Default off.
+    #[serde(default)]
+    pub flip: bool,
+    /// Random crops after padding by this many black pixels on each side while training, up to 16. Default 0.
+    #[serde(default)]
+    pub pad: usize,
+    /// Use at most this many training images, validation included; for trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+fn default_share() -> f64 {
+    0.1
+}
+
+/// Whose constants normalize out-of-domain images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OodNormalization {
+    /// Those of the out-of-domain set.
+    #[default]
+    Own,
+    /// Those of the training set: what a deployed model would do.
+    Training,
+}
+
+impl OodNormalization {
+    /// The name in configs and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Training => "training",
+        }
+    }
+}
+
+/// Which images validate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SplitKind {
+    /// The last ones, as in the paper's experiments.
+    #[default]
+    Index,
+    /// A seeded choice.
+    Shuffled,
+}
+
+/// The network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// `lenet`, `resnet20`, `densenet121` or `densenet101`.
+    pub name: String,
+    /// Rate of dropout that stays on when predicting, in `(0, 1)`. Default: no dropout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f64>,
+}
+
+impl NetworkConfig {
+    /// The network for this many classes.
+    ///
+    /// # Errors
+    /// An unknown name or a rate out of range.
+    pub fn build(&self, classes: usize) -> Result<Network> {
+        if let Some(rate) = self.dropout
+            && !(rate > 0.0 && rate < 1.0)
+        {
+            let problem = format!("{rate} is not in (0, 1)");
+            return Err(Error::setting("network.dropout", problem));
+        }
+        let network = match (self.name.as_str(), self.dropout) {
+            (name, None) if !name.ends_with("-dropout") => zoo::by_name(name, Some(classes)),
+            ("lenet", Some(rate)) => zoo::lenet_dropout(classes, rate),
+            ("resnet20", Some(rate)) => zoo::resnet20_dropout(classes, rate),
+            ("densenet121", rate) => zoo::densenet121(classes, rate),
+            ("densenet101", rate) => zoo::densenet101(classes, rate),
+            (name, _) => {
+                let known = "lenet, resnet20, densenet121, densenet101";
+                let problem = format!("no network \"{name}\"; known are {known}");
+                return Err(Error::setting("network.name", problem));
+            }
+        };
+        network.map_err(|error| Error::setting("network.name", error.to_string()))
+    }
+}
+
+/// Length of the training.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Epochs, `1..=100000`.
+    pub epochs: usize,
+    /// Images per step, `1..=4096`. Default 128.
+    #[serde(default = "default_batch")]
+    pub batch: usize,
+}
+
+fn default_batch() -> usize {
+    128
+}
+
+/// The update rule with its base learning rate. Fields that are left out have the defaults of `cbopt`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum OptimizerConfig {
+    /// Upper CBO with a fixed curvature ϑ.
+    #[serde(rename = "ucbopt")]
+    Upper(Upper),
+    /// Upper CBO with adaptive curvature.
+    #[serde(rename = "ucbopt-adapt")]
+    UpperAdapt(UpperAdapt),
+    /// Lower CBO with adaptive curvature.
+    #[serde(rename = "lcbopt-adapt")]
+    LowerAdapt(LowerAdapt),
+    /// Stochastic gradient descent.
+    Sgd(Sgd),
+    /// Adam with decoupled weight decay.
+    #[serde(rename = "adamw")]
+    AdamW(AdamW),
+    /// Improved variational online Newton.
+    Ivon(Ivon),
+}
+
+/// Names of the uses of ε in configs.
+mod eps_policy {
+    use cbopt::EpsPolicy;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    pub fn serialize<S: Serializer>(policy: &EpsPolicy, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(policy.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EpsPolicy, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        EpsPolicy::ALL
+            .into_iter()
+            .find(|policy| policy.name() == name)
+            .ok_or_else(|| {
+                let known = EpsPolicy::ALL.map(EpsPolicy::name).join(", ");
+                D::Error::custom(format!("unknown eps_policy \"{name}\"; known are {known}"))
+            })
+    }
+}
+
+/// `ucbopt`, see [`cbopt::UpperCboConfig`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Upper {
+    /// Base learning rate ρ > 0; has to be given.
+    pub lr: f64,
+    /// β₁ in `[0, 1)`.
+    pub beta1: f64,
+    /// β₂ in `[0, 1)`.
+    pub beta2: f64,
+    /// δ > 0, the prior precision.
+    pub weight_decay: f64,
+    /// h₀ > 0.
+    pub hess_init: f64,
+    /// ϑ in `[0, δ]`.
+    pub vartheta: f64,
+    /// ε ≥ 0, used as `eps_policy` says.
+    pub eps: f64,
+    /// `none`, `add`, `clamp` or `add_then_clamp`.
+    #[serde(with = "eps_policy")]
+    pub eps_policy: EpsPolicy,
+    /// Multiplies the learning rate by `h₀ + δ`; not in the paper.
+    pub rescale_lr: bool,
+    /// Clips the step before it is scaled by the rate; not in the paper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_radius: Option<f64>,
+}
+
+impl Default for Upper {
+    fn default() -> Self {
+        let usual = cbopt::UpperCboConfig::default();
+        Self {
+            lr: f64::NAN,
+            beta1: usual.beta1,
+            beta2: usual.beta2,
+            weight_decay: usual.weight_decay,
+            hess_init: usual.hess_init,
+            vartheta: usual.vartheta,
+            eps: usual.eps,
+            eps_policy: usual.eps_policy,
+            rescale_lr: usual.rescale_lr,
+            clip_radius: usual.clip_radius,
+        }
+    }
+}
+
+/// `ucbopt-adapt`, see [`cbopt::UpperAdaptCboConfig`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UpperAdapt {
+    /// Base learning rate ρ > 0; has to be given.
+    pub lr: f64,
+    /// β₁ in `[0, 1)`.
+    pub beta1: f64,
+    /// β₂ in `[0, 1)`.
+    pub beta2: f64,
+    /// β₃ > 1.
+    pub beta3: f64,
+    /// δ > 0, the prior precision.
+    pub weight_decay: f64,
+    /// h₀ > 0.
+    pub hess_init: f64,
+    /// γ in `[0, 1)`.
+    pub gamma: f64,
+    /// ε ≥ 0, used as `eps_policy` says.
+    pub eps: f64,
+    /// `none`, `add`, `clamp` or `add_then_clamp`.
+    #[serde(with = "eps_policy")]
+    pub eps_policy: EpsPolicy,
+    /// Multiplies the learning rate by `h₀ + δ`; not in the paper.
+    pub rescale_lr: bool,
+    /// Clips the step before it is scaled by the rate; not in the paper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_radius: Option<f64>,
+}
+
+impl Default for UpperAdapt {
+    fn default() -> Self {
+        let usual = cbopt::UpperAdaptCboConfig::default();
+        Self {
+            lr: f64::NAN,
+            beta1: usual.beta1,
+            beta2: usual.beta2,
+            beta3: usual.beta3,
+            weight_decay: usual.weight_decay,
+            hess_init: usual.hess_init,
+            gamma: usual.gamma,
+            eps: usual.eps,
+            eps_policy: usual.eps_policy,
+            rescale_lr: usual.rescale_lr,
+            clip_radius: usual.clip_radius,
+        }
+    }
+}
+
+/// `lcbopt-adapt`, see [`cbopt::LowerAdaptCboConfig`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LowerAdapt {
+    /// Base learning rate ρ > 0; has to be given.
+    pub lr: f64,
+    /// β₁ in `[0, 1)`.
+    pub beta1: f64,
+    /// β₂ in `[0, 1)`.
+    pub beta2: f64,
+    /// β₃ in `[0, 1)`.
+    pub beta3: f64,
+    /// δ > 0, the prior precision.
+    pub weight_decay: f64,
+    /// h₀ > 0.
+    pub hess_init: f64,
+    /// γ > 1.
+    pub gamma: f64,
+    /// ε ≥ 0, used as `eps_policy` says.
+    pub eps: f64,
+    /// `none`, `add`, `clamp` or `add_then_clamp`.
+    #[serde(with = "eps_policy")]
+    pub eps_policy: EpsPolicy,
+    /// Multiplies the learning rate by `h₀ + δ`; not in the paper.
+    pub rescale_lr: bool,
+    /// Clips the step before it is scaled by the rate; not in the paper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_radius: Option<f64>,
+}
+
+impl Default for LowerAdapt {
+    fn default() -> Self {
+        let usual = cbopt::LowerAdaptCboConfig::default();
+        Self {
+            lr: f64::NAN,
+            beta1: usual.beta1,
+            beta2: usual.beta2,
+            beta3: usual.beta3,
+            weight_decay: usual.weight_decay,
+            hess_init: usual.hess_init,
+            gamma: usual.gamma,
+            eps: usual.eps,
+            eps_policy: usual.eps_policy,
+            rescale_lr: usual.rescale_lr,
+            clip_radius: usual.clip_radius,
+        }
+    }
+}
+
+/// `sgd`, see [`cbopt::SgdConfig`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sgd {
+    /// Base learning rate ρ > 0; has to be given.
+    pub lr: f64,
+    /// µ in `[0, 1)`.
+    pub momentum: f64,
+    /// Coupled L2 decay δ ≥ 0.
+    pub weight_decay: f64,
+    /// Nesterov's form.
+    pub nesterov: bool,
+}
+
+impl Default for Sgd {
+    fn default() -> Self {
+        let usual = cbopt::SgdConfig::default();
+        Self {
+            lr: f64::NAN,
+            momentum: usual.momentum,
+            weight_decay: usual.weight_decay,
+            nesterov: usual.nesterov,
+        }
+    }
+}
+
+/// `adamw`, see [`cbopt::AdamWConfig`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdamW {
+    /// Base learning rate ρ > 0; has to be given.
+    pub lr: f64,
+    /// β₁ in `[0, 1)`.
+    pub beta1: f64,
+    /// β₂ in `[0, 1)`.
+    pub beta2: f64,
+    /// ε > 0.
+    pub eps: f64,
+    /// Decoupled weight decay δ ≥ 0.
+    pub weight_decay: f64,
+}
+
+impl Default for AdamW {
+    fn default() -> Self {
+        let usual = cbopt::AdamWConfig::default();
+        Self {
+            lr: f64::NAN,
+            beta1: usual.beta1,
+            beta2: usual.beta2,
+            eps: usual.eps,
+            weight_decay: usual.weight_decay,
+        }
+    }
+}
+
+/// IVON's estimate of the curvature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hessian {
+    /// Price's theorem: what the paper uses.
+    Price,
+    /// Squared gradients.
+    SquaredGradient,
+    /// Squared gradients without the effective sample size: the variant of the authors' code.
+    SquaredGradientUnscaled,
+}
+
+/// `ivon`, see [`cbopt::IvonConfig`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ivon {
+    /// Base learning rate ρ > 0; has to be given.
+    pub lr: f64,
+    /// Effective sample size N > 0. Default: the number of training images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ess: Option<f64>,
+    /// h₀ > 0.
+    pub hess_init: f64,
+    /// δ ≥ 0.
+    pub weight_decay: f64,
+    /// β₁ in `[0, 1)`.
+    pub beta1: f64,
+    /// β₂ in `[0, 1)`.
+    pub beta2: f64,
+    /// Monte Carlo samples per step, at least 1.
+    pub mc_samples: u32,
+    /// `price`, `squared-gradient` or `squared-gradient-unscaled`.
+    pub hessian: Hessian,
+    /// Clips the preconditioned step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_radius: Option<f64>,
+    /// Multiplies the learning rate by `h₀ + δ`.
+    pub rescale_lr: bool,
+    /// Divides the first moment by `1 - β₁ᵗ`.
+    pub debias: bool,
+}
+
+impl Default for Ivon {
+    fn default() -> Self {
+        let usual = cbopt::IvonConfig::new(1.0);
+        Self {
+            lr: f64::NAN,
+            ess: None,
+            hess_init: usual.hess_init,
+            weight_decay: usual.weight_decay,
+            beta1: usual.beta1,
+            beta2: usual.beta2,
+            mc_samples: usual.mc_samples,
+            hessian: Hessian::Price,
+            clip_radius: usual.clip_radius,
+            rescale_lr: usual.rescale_lr,
+            debias: usual.debias,
+        }
+    }
+}
+
+impl OptimizerConfig {
+    /// The name of the rule.
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Upper(_) => "ucbopt",
+            Self::UpperAdapt(_) => "ucbopt-adapt",
+            Self::LowerAdapt(_) => "lcbopt-adapt",
+            Self::Sgd(_) => "sgd",
+            Self::AdamW(_) => "adamw",
+            Self::Ivon(_) => "ivon",
+        }
+    }
+
+    /// The base learning rate.
+    pub fn lr(&self) -> f64 {
+        match self {
+            Self::Upper(c) => c.lr,
+            Self::UpperAdapt(c) => c.lr,
+            Self::LowerAdapt(c) => c.lr,
+            Self::Sgd(c) => c.lr,
+            Self::AdamW(c) => c.lr,
+            Self::Ivon(c) => c.lr,
+        }
+    }
+
+    /// The rule; `seed` is that of IVON's noise, `images` its effective sample size unless the config has one.
+    ///
+    /// # Errors
+    /// The first field outside its range.
+    pub fn build(&self, images: usize, seed: u64) -> Result<Rule> {
+        let rule: std::result::Result<Rule, cbopt::Error> = match self {
+            Self::Upper(c) => cbopt::UpperCboConfig {
+                beta1: c.beta1,
+                beta2: c.beta2,
+                weight_decay: c.weight_decay,
+                hess_init: c.hess_init,
+                vartheta: c.vartheta,
+                eps: c.eps,
+                eps_policy: c.eps_policy,
+                rescale_lr: c.rescale_lr,
+                clip_radius: c.clip_radius,
+            }
+            .build()
+            .map(Into::into),
+            Self::UpperAdapt(c) => cbopt::UpperAdaptCboConfig {
+                beta1: c.beta1,
+                beta2: c.beta2,
+                beta3: c.beta3,
+                weight_decay: c.weight_decay,
+                hess_init: c.hess_init,
+                gamma: c.gamma,
+                eps: c.eps,
+                eps_policy: c.eps_policy,
+                rescale_lr: c.rescale_lr,
+                clip_radius: c.clip_radius,
+            }
+            .build()
+            .map(Into::into),
+            Self::LowerAdapt(c) => cbopt::LowerAdaptCboConfig {
+                beta1: c.beta1,
+                beta2: c.beta2,
+                beta3: c.beta3,
+                weight_decay: c.weight_decay,
+                hess_init: c.hess_init,
+                gamma: c.gamma,
+                eps: c.eps,
+                eps_policy: c.eps_policy,
+                rescale_lr: c.rescale_lr,
+                clip_radius: c.clip_radius,
+            }
+            .build()
+            .map(Into::into),
+            Self::Sgd(c) => cbopt::SgdConfig {
+                momentum: c.momentum,
+                weight_decay: c.weight_decay,
+                nesterov: c.nesterov,
+            }
+            .build()
+            .map(Into::into),
+            Self::AdamW(c) => cbopt::AdamWConfig {
+                beta1: c.beta1,
+                beta2: c.beta2,
+                eps: c.eps,
+                weight_decay: c.weight_decay,
+            }
+            .build()
+            .map(Into::into),
+            Self::Ivon(c) => cbopt::IvonConfig {
+                ess: c.ess.unwrap_or(images as f64),
+                hess_init: c.hess_init,
+                weight_decay: c.weight_decay,
+                beta1: c.beta1,
+                beta2: c.beta2,
+                mc_samples: c.mc_samples,
+                micro_batches: false,
+                hessian: match c.hessian {
+                    Hessian::Price => HessianEstimate::Price,
+                    Hessian::SquaredGradient => HessianEstimate::SquaredGradient,
+                    Hessian::SquaredGradientUnscaled => HessianEstimate::SquaredGradientUnscaled,
+                },
+                clip_radius: c.clip_radius,
+                rescale_lr: c.rescale_lr,
+                debias: c.debias,
+                seed,
+            }
+            .build()
+            .map(Into::into),
+        };
+        rule.map_err(|error| Error::setting("optimizer", error.to_string()))
+    }
+}
+
+/// The course of the learning rate over the epochs, see [`cbopt::schedule`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ScheduleConfig {
+    /// The same rate at all times.
+    Constant,
+    /// Linear warm-up, then half a cosine down.
+    WarmupCosine {
+        /// Epochs of warm-up. Default 5.
+        #[serde(default = "default_warmup")]
+        warmup: u64,
+        /// Rate after the last epoch. Default 0.
+        #[serde(default)]
+        lr_final: f64,
+        /// Whether the rate changes with every step instead of every epoch. Default no, as in the paper's experiments.
+        #[serde(default)]
+        per_step: bool,
+    },
+    /// SWAG's two phases: half a cosine from `lr` to `lr_final` over `start` epochs, then `swag_lr`.
+    Swag {
+        /// Epochs of the first phase.
+        start: u64,
+        /// Rate at its end.
+        lr_final: f64,
+        /// Rate of the second phase.
+        swag_lr: f64,
+    },
+    /// The rate is multiplied by `factor` every `every` epochs.
+    Step {
+        /// Epochs between two changes.
+        every: u64,
+        /// Factor > 0.
+        factor: f64,
+    },
+}
+
+fn default_warmup() -> u64 {
+    5
+}
+
+impl Default for ScheduleConfig {
+    fn default() -> Self {
+        Self::WarmupCosine {
+            warmup: 5,
+            lr_final: 0.0,
+            per_step: false,
+        }
+    }
+}
+
+impl ScheduleConfig {
+    /// The schedule for this base rate and number of epochs.
+    ///
+    /// # Errors
+    /// The first field outside its range.
+    pub fn build(&self, lr: f64, epochs: usize) -> Result<Schedule> {
+        let (shape, per_step) = match *self {
+            Self::Constant => (Shape::Constant, false),
+            Self::WarmupCosine {
+                warmup,
+                lr_final,
+                per_step,
+            } => (
+                Shape::WarmupCosine {
+                    warmup,
+                    total: epochs as u64,
+                    lr_final,
+                },
+                per_step,
+            ),
+            Self::Swag {
+                start,
+                lr_final,
+                swag_lr,
+            } => (
+                Shape::Swag {
+                    start,
+                    lr_final,
+                    swag_lr,
+                },
+                false,
+            ),
+            Self::Step { every, factor } => (Shape::Step { every, factor }, false),
+        };
+        let unit = if per_step { Unit::Step } else { Unit::Epoch };
+        CboptSchedule { lr, shape, unit }
+            .build()
+            .map_err(|error| Error::setting("schedule", error.to_string()))
+    }
+}
+
+/// Collection of SWAG's moments, once at the end of an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwagConfig {
+    /// First epoch to collect, from 0; below `train.epochs`.
+    pub start: usize,
+    /// Deviations kept, `1..=1000`. Default 20.
+    #[serde(default = "default_rank")]
+    pub rank: usize,
+}
+
+fn default_rank() -> usize {
+    20
+}
+
+/// How a run is evaluated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvaluationConfig {
+    /// Bins of the calibration error, `1..=1000`. Default 20.
+    pub bins: usize,
+    /// The score that tells out-of-domain images: `max-probability` (default) or `entropy`.
+    pub score: Score,
+    /// Whether the predicted probabilities are kept as NPY files. Default no.
+    pub keep_predictions: bool,
+}
+
+impl Default for EvaluationConfig {
+    fn default() -> Self {
+        Self {
+            bins: 20,
+            score: Score::MaxProbability,
+            keep_predictions: false,
+        }
+    }
+}
+
+/// A score of confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Score {
+    /// The largest class probability.
+    MaxProbability,
+    /// The negative entropy of the class probabilities.
+    Entropy,
+}
+
+/// One row of the table: a name and a predictive method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "predictive", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RowConfig {
+    /// One pass with the weights, or with IVON's mean weights.
+    Point {
+        /// Name of the row.
+        row: String,
+    },
+    /// Mean over samples of IVON's weights.
+    Ivon {
+        /// Name of the row.
+        row: String,
+        /// Samples, at least 1. Default 64.
+        #[serde(default = "default_samples")]
+        samples: usize,
+    },
+    /// Mean over passes with dropout; needs `network.dropout`.
+    McDropout {
+        /// Name of the row.
+        row: String,
+        /// Passes, at least 1. Default 64.
+        #[serde(default = "default_samples")]
+        samples: usize,
+    },
+    /// Mean over samples of SWAG's Gaussian; needs the section `swag`.
+    Swag {
+        /// Name of the row.
+        row: String,
+        /// Samples, at least 1. Default 64.
+        #[serde(default = "default_samples")]
+        samples: usize,
+    },
+    /// Last-layer KFAC Laplace approximation with the probit predictive.
+    Laplace {
+        /// Name of the row.
+        row: String,
+        /// Prior precision > 0; by default the one of largest marginal likelihood.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prior_precision: Option<f64>,
+    },
+}
+
+fn default_samples() -> usize {
+    64
+}
+
+impl RowConfig {
+    /// Name of the row.
+    pub fn row(&self) -> &str {
+        match self {
+            Self::Point { row }
+            | Self::Ivon { row, .. }
+            | Self::McDropout { row, .. }
+            | Self::Swag { row, .. }
+            | Self::Laplace { row, .. } => row,
+        }
+    }
+
+    /// Name of the predictive method.
+    pub fn predictive(&self) -> &'static str {
+        match self {
+            Self::Point { .. } => "point",
+            Self::Ivon { .. } => "ivon",
+            Self::McDropout { .. } => "mc-dropout",
+            Self::Swag { .. } => "swag",
+            Self::Laplace { .. } => "laplace",
+        }
+    }
+
+    /// Samples or passes that are averaged.
+    pub fn samples(&self) -> usize {
+        match *self {
+            Self::Ivon { samples, .. }
+            | Self::McDropout { samples, .. }
+            | Self::Swag { samples, .. } => samples,
+            Self::Point { .. } | Self::Laplace { .. } => 1,
+        }
+    }
+}
+
+/// `Ok` if the value is in the range.
+fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, low: T, high: T) -> Result<()> {
+    if value >= low && value <= high {
+        return Ok(());
+    }
+    Err(Error::setting(
+        field,
+        format!("{value} is not in {low}..={high}"),
+    ))
+}
+
+impl RunConfig {
+    /// The config in a TOML file, with `key=value` settings on top.
+    ///
+    /// # Errors
+    /// A file that cannot be read, no TOML, an unknown key, a value out of range.
+    pub fn read(path: &Path, settings: &[String]) -> Result<Self> {
+        Self::parse(
+            &files::read_text(path)?,
+            &path.display().to_string(),
+            settings,
+        )
+    }
+
+    /// The config in a TOML text; `origin` names it in errors.
+    ///
+    /// ```
+    /// use experiment::RunConfig;
+    /// let text = r#"
+    ///     name = "sgd"
+    ///     data = { dataset = "fashion-mnist" }
+    ///     network = { name = "lenet" }
+    ///     train = { epochs = 3 }
+    ///     optimizer = { rule = "sgd", lr = 0.005, momentum = 0.9, weight_decay = 1e-5 }
+    ///     rows = [{ row = "SGD", predictive = "point" }]
+    /// "#;
+    /// let config = RunConfig::parse(text, "example", &["train.epochs=5".into()])?;
+    /// assert_eq!((config.train.epochs, config.train.batch), (5, 128));
+    /// assert_eq!(config.run_name(), "sgd-seed0");
+    /// assert!(RunConfig::parse(text, "example", &["optimizer.lrate=1".into()]).is_err());
+    /// # Ok::<(), experiment::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No TOML, an unknown key, a value out of range.
+    pub fn parse(text: &str, origin: &str, settings: &[String]) -> Result<Self> {
+        let problem = |problem: String| Error::Config {
+            origin: origin.into(),
+            problem,
+        };
+        let config: Self = if settings.is_empty() {
+            // straight from the text: the error knows the line
+            toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?
+        } else {
+            let mut table = parse_table(text, origin)?;
+            for setting in settings {
+                apply_setting(&mut table, setting).map_err(problem)?;
+            }
+            table
+                .try_into()
+                .map_err(|error: toml::de::Error| problem(error.to_string().trim_end().into()))?
+        };
+        config.check().map_err(|error| problem(error.to_string()))?;
+        Ok(config)
+    }
+
+    /// The whole config as TOML, every value spelled out.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a checked config has only tables, numbers and words")
+    }
+
+    /// Another number of epochs, with everything that is counted in epochs shortened or stretched likewise; a warm-up is
+    /// only ever shortened.
+    pub fn stretch(&mut self, epochs: usize) {
+        let old = self.train.epochs as u64;
+        let scale = |time: u64| (time * epochs as u64 + old / 2) / old;
+        match &mut self.schedule {
+            ScheduleConfig::Constant => {}
+            ScheduleConfig::WarmupCosine { warmup, .. } => *warmup = scale(*warmup).min(*warmup),
+            ScheduleConfig::Swag { start, .. } => *start = scale(*start).max(1),
+            ScheduleConfig::Step { every, .. } => *every = scale(*every).max(1),
+        }
+        if let Some(swag) = &mut self.swag {
+            swag.start = (scale(swag.start as u64) as usize).min(epochs.saturating_sub(1));
+        }
+        self.train.epochs = epochs;
+    }
+
+    /// Name of the run: the method's with the seed.
+    pub fn run_name(&self) -> String {
+        format!("{}-seed{}", self.name, self.seed)
+    }
+
+    /// Checks everything that can be checked without the data.
+    ///
+    /// # Errors
+    /// The first setting that is out of range or does not go with the others.
+    pub fn check(&self) -> Result<()> {
+        let letters = |c: char| c.is_ascii_alphanumeric() || ".+-_=".contains(c);
+        if self.name.is_empty() || self.name.starts_with('.') || !self.name.chars().all(letters) {
+            let problem = format!(
+                "\"{}\" is not a name of letters, digits and .+-_= that does not begin with a point",
+                self.name
+            );
+            return Err(Error::setting("name", problem));
+        }
+        within("seed", self.seed, 0, i64::MAX as u64)?;
+        let data = &self.data;
+        if !(data.validation_share >= 0.0 && data.validation_share <= 0.9) {
+            let problem = format!("{} is not in [0, 0.9]", data.validation_share);
+            return Err(Error::setting("data.validation_share", problem));
+        }
+        within("data.pad", data.pad, 0, 16)?;
+        if let Some(limit) = data.limit {
+            within("data.limit", limit, 1, usize::MAX)?;
+        }
+        within("train.epochs", self.train.epochs, 1, 100_000)?;
+        within("train.batch", self.train.batch, 1, engine::MAX_BATCH)?;
+        self.network.build(10)?;
+        let lr = self.optimizer.lr();
+        if lr.is_nan() {
+            return Err(Error::setting("optimizer.lr", "missing"));
+        }
+        if !(lr > 0.0 && lr.is_finite()) {
+            return Err(Error::setting(
+                "optimizer.lr",
+                format!("{lr} is not in (0, inf)"),
+            ));
+        }
+        self.optimizer.build(1, 0)?;
+        self.schedule.build(lr, self.train.epochs)?;
+        if let Some(swag) = &self.swag {
+            within("swag.start", swag.start, 0, self.train.epochs - 1)?;
+            within("swag.rank", swag.rank, 1, 1000)?;
+        }
+        within("evaluation.bins", self.evaluation.bins, 1, 1000)?;
+        self.check_rows()
+    }
+
+    fn check_rows(&self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Err(Error::setting("rows", "there has to be at least one"));
+        }
+        for (number, row) in self.rows.iter().enumerate() {
+            let field = |name: &str| format!("rows.{number}.{name}");
+            if row.row().is_empty() {
+                return Err(Error::setting(&field("row"), "the name is empty"));
+            }
+            if self.rows[..number]
+                .iter()
+                .any(|other| other.row() == row.row())
+            {
+                let problem = format!("the name \"{}\" is there twice", row.row());
+                return Err(Error::setting(&field("row"), problem));
+            }
+            within(&field("samples"), row.samples(), 1, 100_000)?;
+            let needs = match row {
+                RowConfig::Ivon { .. } if self.optimizer.id() != "ivon" => {
+                    Some("optimizer.rule = \"ivon\"")
+                }
+                RowConfig::McDropout { .. } if self.network.dropout.is_none() => {
+                    Some("network.dropout")
+                }
+                RowConfig::Swag { .. } if self.swag.is_none() => Some("the section [swag]"),
+                _ => None,
+            };
+            if let Some(needs) = needs {
+                let problem = format!("\"{}\" needs {needs}", row.predictive());
+                return Err(Error::setting(&field("predictive"), problem));
+            }
+            if let RowConfig::Laplace {
+                prior_precision: Some(precision),
+                ..
+            } = row
+                && !(*precision > 0.0 && precision.is_finite())
+            {
+                let problem = format!("{precision} is not in (0, inf)");
+                return Err(Error::setting(&field("prior_precision"), problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A TOML text as a table.
+pub(crate) fn parse_table(text: &str, origin: &str) -> Result<toml::Table> {
+    toml::from_str(text).map_err(|error: toml::de::Error| Error::Config {
+        origin: origin.into(),
+        problem: error.to_string().trim_end().into(),
+    })
+}
+
+/// Puts `key=value` into the table; the value is TOML, or else a word.
+pub(crate) fn apply_setting(
+    table: &mut toml::Table,
+    setting: &str,
+) -> std::result::Result<(), String> {
+    let Some((key, text)) = setting.split_once('=') else {
+        return Err(format!(
+            "setting \"{setting}\" is not of the form key=value"
+        ));
+    };
+    let (key, text) = (key.trim(), text.trim());
+    let value = toml::from_str::<toml::Table>(&format!("x = {text}"))
+        .ok()
+        .and_then(|mut table| table.remove("x"))
+        .unwrap_or_else(|| toml::Value::String(text.to_owned()));
+    set(table, key, value)
+}
+
+/// Puts a value at a dotted key; numbers are places in a list.
+pub(crate) fn set(
+    table: &mut toml::Table,
+    key: &str,
+    value: toml::Value,
+) -> std::result::Result<(), String> {
+    let no_place = || format!("setting \"{key}\": there is no such place");
+    let (parents, last) = match key.rsplit_once('.') {
+        Some((parents, last)) => (Some(parents), last),
+        None => (None, key),
+    };
+    if last.is_empty() {
+        return Err(format!("setting \"{key}\" has an empty key"));
+    }
+    let mut place = table;
+    let mut words = parents.map_or(Vec::new(), |parents| parents.split('.').collect());
+    words.reverse();
+    while let Some(word) = words.pop() {
+        let entry = place
+            .entry(word)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        place = match entry {
+            toml::Value::Table(table) => table,
+            toml::Value::Array(list) => {
+                let number: usize = words
+                    .pop()
+                    .and_then(|word| word.parse().ok())
+                    .ok_or_else(no_place)?;
+                list.get_mut(number)
+                    .and_then(toml::Value::as_table_mut)
+                    .ok_or_else(no_place)?
+            }
+            _ => return Err(no_place()),
+        };
+    }
+    place.insert(last.to_owned(), value);
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! What can go wrong with an experiment.
+
+use std::path::{Path, PathBuf};
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error: lower case, with the file, field or value and what was allowed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A config that cannot be read.
+    #[error("{origin}: {problem}")]
+    Config {
+        /// File or preset the config came from.
+        origin: String,
+        /// What is wrong, with the place.
+        problem: String,
+    },
+    /// Settings that do not go together, or a value outside its range.
+    #[error("{field}: {problem}")]
+    Setting {
+        /// Key of the config.
+        field: String,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+    /// A file or folder that cannot be read or written.
+    #[error("{path}: cannot be {action}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// `read`, `written`, `created`.
+        action: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is there but is not what it should be.
+    #[error("{path}: {problem}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A directory that already holds a run.
+    #[error(
+        "{path}: already holds a run; continue it with `maxitive resume {path}` or choose another folder"
+    )]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A directory that holds no run.
+    #[error("{path}: holds no run (no config.toml)")]
+    NoRun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another process works in the directory.
+    #[error("{path}: another process is at work in this folder")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The loss or a gradient is no longer finite.
+    #[error(
+        "training diverged: {what} at step {step} (epoch {epoch}, learning rate {lr:e}); \
+         try a smaller learning rate, a longer warm-up, or a larger `weight_decay` or `hess_init`"
+    )]
+    Diverged {
+        /// What is not finite.
+        what: String,
+        /// Step, from 0.
+        step: u64,
+        /// Epoch, from 0.
+        epoch: usize,
+        /// Learning rate of the step.
+        lr: f64,
+    },
+    /// A run of a sweep panicked; a bug.
+    #[error("the run failed inside: {0}")]
+    Panic(String),
+    /// The data cannot be had.
+    #[error(transparent)]
+    Data(#[from] datasets::Error),
+    /// The network or its data do not fit.
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    /// A hyper-parameter out of range.
+    #[error(transparent)]
+    Rule(#[from] cbopt::Error),
+    /// A predictive method lacks what it needs.
+    #[error(transparent)]
+    Predictive(#[from] crate::predictive::Error),
+    /// The record cannot be read or written.
+    #[error(transparent)]
+    Record(#[from] evaluation::RecordError),
+    /// The predictions cannot be evaluated.
+    #[error(transparent)]
+    Evaluation(#[from] evaluation::Error),
+}
+
+impl Error {
+    pub(crate) fn setting(field: &str, problem: impl Into<String>) -> Self {
+        Self::Setting {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+
+    pub(crate) fn malformed(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Malformed {
+            path: path.into(),
+            problem: problem.into(),
+        }
+    }
+
+    pub(crate) fn file(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File {
+            path,
+            action,
+            source,
+        }
+    }
+
+    /// Whether the person who asked can repair it: a mistake in the config, the arguments or the data.
+    pub fn is_mistake(&self) -> bool {
+        !matches!(self, Self::Panic(_) | Self::Diverged { .. })
+    }
+}

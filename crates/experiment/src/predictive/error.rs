@@ -1,0 +1,137 @@
+//! What can be wrong with a predictive method, its state or what it is given.
+
+/// The result of everything in this module that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error: lower case, with the value and what was allowed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number outside its range.
+    #[error("{field} {value} is not in {range}")]
+    OutOfRange {
+        /// The quantity.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// A slice of the wrong length.
+    #[error("{what} has {found} entries, expected {expected}")]
+    Length {
+        /// The slice.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// The length it should have.
+        expected: usize,
+    },
+    /// An entry that is NaN or infinite.
+    #[error("{what}[{index}] is {value}, which is not finite")]
+    NotFinite {
+        /// The slice.
+        what: &'static str,
+        /// Position of the first such entry.
+        index: usize,
+        /// The entry.
+        value: f64,
+    },
+    /// A label that is not a class.
+    #[error("label {label} of image {index} is not in 0..{classes}")]
+    Label {
+        /// Position among the labels.
+        index: usize,
+        /// The label.
+        label: u32,
+        /// Number of classes.
+        classes: usize,
+    },
+    /// The method needs something that was not given.
+    #[error("predictive method '{method}' needs {needs}")]
+    Missing {
+        /// The method.
+        method: &'static str,
+        /// What is missing.
+        needs: &'static str,
+    },
+    /// The method cannot be used with this network or these weights.
+    #[error("predictive method '{method}' {problem}")]
+    Unsuited {
+        /// The method.
+        method: &'static str,
+        /// What is in the way.
+        problem: String,
+    },
+    /// The eigenvalues of a Kronecker factor were not found.
+    #[error("the eigenvalues of factor {factor} did not converge")]
+    Eigenvalues {
+        /// `A` (features) or `B` (classes).
+        factor: &'static str,
+    },
+    /// Saved bytes that are no state of this kind.
+    #[error("not a saved {what} state: {reason}")]
+    Malformed {
+        /// The kind of state.
+        what: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Saved bytes of a version that this program does not read.
+    #[error("the saved {what} state has version {found}, expected {expected}")]
+    Version {
+        /// The kind of state.
+        what: &'static str,
+        /// Version of the bytes.
+        found: u64,
+        /// The version this program reads.
+        expected: u64,
+    },
+    /// The engine refused the network, the weights or the images.
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    /// The update rule refused its state.
+    #[error(transparent)]
+    Rule(#[from] cbopt::Error),
+}
+
+/// `Ok` if `allowed` holds.
+pub(crate) fn check(
+    field: &'static str,
+    value: f64,
+    range: &'static str,
+    allowed: bool,
+) -> Result<()> {
+    if allowed {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        field,
+        value,
+        range,
+    })
+}
+
+/// `Ok` if the lengths agree.
+pub(crate) fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        what,
+        found,
+        expected,
+    })
+}
+
+/// `Ok` if all entries are finite.
+pub(crate) fn check_finite<T: Copy + Into<f64>>(what: &'static str, values: &[T]) -> Result<()> {
+    match values.iter().position(|&v| !v.into().is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(Error::NotFinite {
+            what,
+            index,
+            value: values[index].into(),
+        }),
+    }
+}

@@ -1,0 +1,675 @@
+//! One run in one directory: train, save, resume, evaluate.
+//!
+//! ```text
+//! DIR/config.toml              the config, every value spelled out
+//! DIR/checkpoint.safetensors   the state between two steps: weights, rule, moments, position, curves; replaced as a whole
+//! DIR/best.safetensors         weights of lowest validation loss, named as in PyTorch's state dict; written at the end
+//! DIR/last.safetensors         weights after the last step, likewise
+//! DIR/record.json              the run record, written last: a run with a record is finished
+//! DIR/predictions/             probabilities as NPY files, where the config asks for them
+//! ```
+//!
+//! A run killed at any moment goes on from its checkpoint to the same bits: the order of the images, augmentation, dropout masks and noise are
+//! functions of the seed and the position, and the position is part of the checkpoint. Saving costs about
+//! `4 · parameters · (1 + state + best)` bytes each time, at most once per [`RunOptions::checkpoint_seconds`].
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cbopt::Rule;
+use cbopt::schedule::Schedule;
+use datasets::{
+    Augmentation, Batches, BatchesConfig, ImageSet, Library, Normalization, Part, SplitOrder,
+};
+use engine::{Isa, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
+use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
+
+use crate::config::{OptimizerConfig, RunConfig, SplitKind};
+use crate::error::{Error, Result};
+use crate::evaluate::Evaluator;
+use crate::files;
+use crate::hardware;
+use crate::observer::{Event, Observer, Stop};
+use crate::predictive::swag::Swag;
+use crate::seeds::Seeds;
+use crate::snapshot::{Progress, Snapshot, Weights};
+use crate::weights;
+
+/// Name of the config in the directory of a run.
+pub const CONFIG: &str = "config.toml";
+/// Name of the checkpoint.
+pub const CHECKPOINT: &str = "checkpoint.safetensors";
+/// Name of the record.
+pub const RECORD: &str = "record.json";
+/// Weights of lowest validation loss.
+pub const BEST: &str = "best.safetensors";
+/// Weights after the last step.
+pub const LAST: &str = "last.safetensors";
+
+/// What a run needs that does not change its result.
+#[derive(Clone, Copy)]
+pub struct RunOptions<'a> {
+    /// Where datasets come from; decoded sets are shared.
+    pub library: &'a Library,
+    /// Threads of the engine, `1..=64`.
+    pub threads: usize,
+    /// Hears what happens.
+    pub observer: &'a dyn Observer,
+    /// Stops the run after the current step.
+    pub stop: &'a Stop,
+    /// A checkpoint is written after a step when this many seconds have passed since the last; 0 for every step.
+    pub checkpoint_seconds: f64,
+}
+
+impl std::fmt::Debug for RunOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("threads", &self.threads)
+            .field("checkpoint_seconds", &self.checkpoint_seconds)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is finished, now or before.
+    Finished(Box<RunRecord>),
+    /// It was asked to stop; its state is saved.
+    Stopped,
+}
+
+/// A run and its directory.
+#[derive(Debug)]
+pub struct Run {
+    directory: PathBuf,
+    config: RunConfig,
+}
+
+impl Run {
+    /// A new run in a new or empty directory.
+    ///
+    /// # Errors
+    /// The directory holds a run already, or cannot be written.
+    pub fn create(directory: &Path, config: RunConfig) -> Result<Self> {
+        config.check()?;
+        let path = directory.join(CONFIG);
+        if path.exists() {
+            return Err(Error::Occupied {
+                path: directory.into(),
+            });
+        }
+        files::create_folder(directory)?;
+        files::write_atomically(&path, config.to_toml().as_bytes())?;
+        Ok(Self {
+            directory: directory.into(),
+            config,
+        })
+    }
+
+    /// The run in a directory.
+    ///
+    /// # Errors
+    /// There is none, or its config cannot be read.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let path = directory.join(CONFIG);
+        if !path.exists() {
+            return Err(Error::NoRun {
+                path: directory.into(),
+            });
+        }
+        Ok(Self {
+            directory: directory.into(),
+            config: RunConfig::read(&path, &[])?,
+        })
+    }
+
+    /// The run in a directory if it has this config, or a new one if there is none.
+    ///
+    /// # Errors
+    /// There is a run with another config.
+    pub fn open_or_create(directory: &Path, config: RunConfig) -> Result<Self> {
+        if !directory.join(CONFIG).exists() {
+            return Self::create(directory, config);
+        }
+        let run = Self::open(directory)?;
+        if run.config != config {
+            let path = directory.join(CONFIG);
+            let problem = "holds a run with another config; choose another folder or remove it";
+            return Err(Error::malformed(&path, problem));
+        }
+        Ok(run)
+    }
+
+    /// The config.
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The record, if the run is finished.
+    ///
+    /// # Errors
+    /// The record is there but cannot be read.
+    pub fn record(&self) -> Result<Option<RunRecord>> {
+        let path = self.directory.join(RECORD);
+        if !path.exists() {
+            return Ok(None);
+        }
+        Ok(Some(RunRecord::read(&path)?))
+    }
+
+    /// Trains from where the run is to the end, evaluates and writes the record.
+    ///
+    /// # Errors
+    /// Data that cannot be had or do not fit, a training that diverged, a file that cannot be written.
+    pub fn execute(&self, options: &RunOptions<'_>) -> Result<Outcome> {
+        let name = self.config.run_name();
+        if let Some(record) = self.record()? {
+            options.observer.event(&name, Event::Skipped(&record));
+            return Ok(Outcome::Finished(Box::new(record)));
+        }
+        let lock = self.lock()?;
+        let outcome = self.work(&name, options);
+        drop(lock);
+        match &outcome {
+            Ok(Outcome::Finished(record)) => options.observer.event(&name, Event::Finished(record)),
+            Ok(Outcome::Stopped) => options.observer.event(&name, Event::Stopped),
+            Err(error) => options.observer.event(&name, Event::Failed(error)),
+        }
+        outcome
+    }
+
+    /// Keeps other processes out until the file is closed; the system lets go when the process dies.
+    fn lock(&self) -> Result<File> {
+        let path = self.directory.join("lock");
+        let file = File::create(&path).map_err(Error::file(&path, "created"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => Err(Error::Locked {
+                path: self.directory.clone(),
+            }),
+            Err(fs::TryLockError::Error(source)) => Err(Error::file(&path, "locked")(source)),
+        }
+    }
+
+    fn work(&self, name: &str, options: &RunOptions<'_>) -> Result<Outcome> {
+        let material = Material::load(&self.config, options.library)?;
+        let mut training = Training::start(self, &material, options)?;
+        options.observer.event(
+            name,
+            Event::Started {
+                epochs: self.config.train.epochs,
+                epochs_done: training.progress.epoch,
+                steps_per_epoch: training.batches.steps(),
+            },
+        );
+        if !training.train(name, options)? {
+            return Ok(Outcome::Stopped);
+        }
+        let Training {
+            progress,
+            trainer,
+            best,
+            swag,
+            isa,
+            ..
+        } = training;
+        let last = Weights {
+            parameters: trainer.parameters().to_vec(),
+            optimizer: Some(trainer.state().to_bytes()),
+            swag: swag.as_ref().map(Swag::to_bytes),
+        };
+        let rule = trainer.rule().clone();
+        drop(trainer);
+        weights::write(
+            &self.directory.join(LAST),
+            &material.network,
+            &last.parameters,
+        )?;
+        if let Some(best) = &best {
+            weights::write(
+                &self.directory.join(BEST),
+                &material.network,
+                &best.parameters,
+            )?;
+        }
+        let start = Instant::now();
+        let evaluator = Evaluator {
+            config: &self.config,
+            directory: &self.directory,
+            material: &material,
+            library: options.library,
+            threads: options.threads,
+            rule: &rule,
+        };
+        let Some(evaluations) = evaluator.evaluate(&progress, best.as_ref(), &last, |event| {
+            options.observer.event(name, event);
+            options.stop.is_raised()
+        })?
+        else {
+            return Ok(Outcome::Stopped);
+        };
+        let mut config = self.config.clone();
+        if let OptimizerConfig::Ivon(ivon) = &mut config.optimizer {
+            ivon.ess.get_or_insert(material.train.len() as f64);
+        }
+        let steps_per_epoch = material.train.len().div_ceil(config.train.batch) as u64;
+        let record = RunRecord {
+            schema: SCHEMA.into(),
+            name: name.into(),
+            experiment: config.experiment.clone(),
+            dataset: config.data.dataset.clone(),
+            network: material.network.name().to_owned(),
+            parameters: material.network.parameter_count(),
+            rule: config.optimizer.id().into(),
+            seed: config.seed,
+            config: serde_json::to_value(&config)
+                .expect("a checked config has only tables, numbers and words"),
+            code: hardware::code(),
+            hardware: hardware::hardware(options.threads, isa),
+            timings: Timings {
+                started_unix: progress.started_unix,
+                train_s: progress.train_s,
+                validation_s: progress.validation_s,
+                evaluation_s: start.elapsed().as_secs_f64(),
+                steps: progress.epoch as u64 * steps_per_epoch,
+                resumed: progress.resumed,
+                peak_memory_bytes: hardware::peak_memory(),
+            },
+            curves: progress.curves,
+            evaluations,
+        };
+        record.write(self.directory.join(RECORD))?;
+        Ok(Outcome::Finished(Box::new(record)))
+    }
+}
+
+/// The network and the data of a run.
+pub(crate) struct Material {
+    pub network: Network,
+    pub set: Arc<ImageSet>,
+    pub normalization: Normalization,
+    /// Training images.
+    pub train: Vec<u32>,
+    validation_images: Vec<f32>,
+    validation_labels: Vec<u32>,
+}
+
+impl Material {
+    fn load(config: &RunConfig, library: &Library) -> Result<Self> {
+        let set = library.load(&config.data.dataset, Part::Train)?;
+        let network = config.network.build(set.classes())?;
+        check_shape(&network, &set)?;
+        let normalization = normalization_of(&set);
+        let images = config
+            .data
+            .limit
+            .map_or(set.len(), |limit| limit.min(set.len()));
+        let order = match config.data.split {
+            SplitKind::Index => SplitOrder::Index,
+            SplitKind::Shuffled => SplitOrder::Shuffled {
+                seed: config.data.split_seed,
+            },
+        };
+        let (train, validation) = datasets::split(images, config.data.validation_share, order)?;
+        if train.is_empty() {
+            let problem = format!("{images} images leave none to train on");
+            return Err(Error::setting("data.limit", problem));
+        }
+        Ok(Self {
+            validation_images: set.normalized_at(&validation, &normalization),
+            validation_labels: validation
+                .iter()
+                .map(|&index| set.labels()[index as usize])
+                .collect(),
+            network,
+            set,
+            normalization,
+            train,
+        })
+    }
+}
+
+/// The constants that go with the set; for one of the user's own, those of its images.
+pub(crate) fn normalization_of(set: &ImageSet) -> Normalization {
+    Normalization::of(set.name())
+        .filter(|known| known.channels() == set.shape().channels)
+        .unwrap_or_else(|| Normalization::measured(set))
+}
+
+/// `Ok` if the network takes such images.
+pub(crate) fn check_shape(network: &Network, set: &ImageSet) -> Result<()> {
+    let (takes, has) = (network.input_shape(), set.shape());
+    if (takes.channels, takes.height, takes.width) == (has.channels, has.height, has.width) {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} takes images of {}x{}x{}, {} has {}x{}x{}",
+        network.name(),
+        takes.channels,
+        takes.height,
+        takes.width,
+        set.name(),
+        has.channels,
+        has.height,
+        has.width
+    );
+    Err(Error::setting("network.name", problem))
+}
+
+/// A training between two steps.
+struct Training<'a> {
+    run: &'a Run,
+    material: &'a Material,
+    schedule: Schedule,
+    trainer: Trainer,
+    predictor: Predictor,
+    batches: Batches,
+    swag: Option<Swag>,
+    best: Option<Weights>,
+    progress: Progress,
+    isa: Isa,
+    saved: Instant,
+}
+
+impl<'a> Training<'a> {
+    /// The beginning, or where the checkpoint is.
+    fn start(run: &'a Run, material: &'a Material, options: &RunOptions<'_>) -> Result<Self> {
+        let config = &run.config;
+        let seeds = Seeds::new(config.seed);
+        let rule: Rule = config
+            .optimizer
+            .build(material.train.len(), seeds.stream("ivon"))?;
+        let path = run.directory.join(CHECKPOINT);
+        let count = material.network.parameter_count();
+        let (mut progress, now, best) = if path.exists() {
+            let snapshot = Snapshot::read(&path)?;
+            let mut progress = snapshot.progress;
+            progress.resumed += 1;
+            (progress, Some(snapshot.now), snapshot.best)
+        } else {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            (
+                Progress::new(now.map_or(0, |now| now.as_secs())),
+                None,
+                None,
+            )
+        };
+        let parameters = match &now {
+            Some(now) => now.parameters.clone(),
+            None => material.network.initial_parameters(seeds.stream("init")),
+        };
+        let trainer_config = TrainerConfig {
+            batch: config.train.batch,
+            threads: options.threads,
+            seed: seeds.stream("dropout"),
+            ..TrainerConfig::default()
+        };
+        let mut trainer = trainer_config.build(&material.network, rule, parameters)?;
+        let mut swag = match &config.swag {
+            Some(swag) => Some(Swag::new(count, swag.rank)?),
+            None => None,
+        };
+        if let Some(now) = &now {
+            let malformed =
+                |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
+            let bytes = now
+                .optimizer
+                .as_ref()
+                .ok_or_else(|| malformed(&"tensor \"optimizer\" is missing"))?;
+            let state = trainer
+                .rule()
+                .state_from_bytes(count, bytes)
+                .map_err(|error| malformed(&error))?;
+            trainer.set_state(state);
+            trainer.set_draws(progress.draws);
+            if let (Some(swag), Some(bytes)) = (&mut swag, &now.swag) {
+                *swag = Swag::from_bytes(count, bytes).map_err(|error| malformed(&error))?;
+            }
+        }
+        let batches = BatchesConfig {
+            set: Arc::clone(&material.set),
+            indices: material.train.clone(),
+            batch: config.train.batch,
+            shuffle: true,
+            seed: config.data.shuffle_seed.unwrap_or(seeds.stream("shuffle")),
+            normalization: material.normalization.clone(),
+            augmentation: Augmentation {
+                flip: config.data.flip,
+                pad: config.data.pad,
+            },
+        }
+        .build()?;
+        if progress.step > batches.steps() || progress.epoch > config.train.epochs {
+            let (step, epoch) = (progress.step, progress.epoch);
+            let problem = format!("step {step} of epoch {epoch} is not in this run");
+            return Err(Error::malformed(&path, problem));
+        }
+        progress.curves.truncate(progress.epoch);
+        let predictor = PredictorConfig {
+            threads: options.threads,
+            seed: seeds.stream("validation"),
+            ..PredictorConfig::default()
+        }
+        .build(&material.network)?;
+        Ok(Self {
+            run,
+            material,
+            schedule: config
+                .schedule
+                .build(config.optimizer.lr(), config.train.epochs)?,
+            isa: trainer.isa(),
+            trainer,
+            predictor,
+            batches,
+            swag,
+            best,
+            progress,
+            saved: Instant::now(),
+        })
+    }
+
+    /// Trains to the end; `false` if it was asked to stop before.
+    fn train(&mut self, name: &str, options: &RunOptions<'_>) -> Result<bool> {
+        let epochs = self.run.config.train.epochs;
+        while self.progress.epoch < epochs {
+            if !self.epoch(name, options)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The rest of the epoch; `false` if it was asked to stop before its end.
+    fn epoch(&mut self, name: &str, options: &RunOptions<'_>) -> Result<bool> {
+        let epoch = self.progress.epoch;
+        let steps = self.batches.steps();
+        self.batches.start(epoch as u64, self.progress.step);
+        let mut clock = Instant::now();
+        // The time since the clock was last read goes to training.
+        let mut tick = |progress: &mut Progress| {
+            let seconds = clock.elapsed().as_secs_f64();
+            progress.train_s += seconds;
+            progress.epoch_s += seconds;
+            clock = Instant::now();
+        };
+        let mut told = Instant::now();
+        while let Some(batch) = self.batches.next() {
+            let step = (epoch * steps + self.progress.step) as u64;
+            let lr = self.schedule.rate_at_step(step, steps as u64);
+            let diverged = |what: String| Error::Diverged {
+                what,
+                step,
+                epoch,
+                lr,
+            };
+            let result = match self.trainer.step(lr, batch.images, batch.labels) {
+                Ok(result) => result.batch,
+                Err(engine::Error::Rule(error)) => return Err(diverged(error.to_string())),
+                Err(error) => return Err(error.into()),
+            };
+            if !result.loss.is_finite() {
+                return Err(diverged(format!("the loss is {}", result.loss)));
+            }
+            let progress = &mut self.progress;
+            progress.step += 1;
+            progress.loss_sum += result.loss * result.images as f64;
+            progress.right += result.right as u64;
+            progress.images += result.images as u64;
+            if told.elapsed() > Duration::from_millis(100) {
+                let (step, loss) = (progress.step, result.loss);
+                options
+                    .observer
+                    .event(name, Event::Step { epoch, step, loss });
+                told = Instant::now();
+            }
+            let last = progress.step == steps;
+            let stop = options.stop.is_raised();
+            // the end of an epoch is saved with the epoch's own work done
+            if !last && (stop || self.saved.elapsed().as_secs_f64() >= options.checkpoint_seconds) {
+                tick(progress);
+                self.save()?;
+                if stop {
+                    return Ok(false);
+                }
+            }
+        }
+        tick(&mut self.progress);
+        let start = Instant::now();
+        self.finish_epoch(epoch, name, options, start)?;
+        let over = self.progress.epoch == self.run.config.train.epochs;
+        let stop = options.stop.is_raised();
+        if over || stop || self.saved.elapsed().as_secs_f64() >= options.checkpoint_seconds {
+            self.save()?;
+        }
+        Ok(!stop || over)
+    }
+
+    /// SWAG's snapshot, validation, the best weights, the point of the curves.
+    fn finish_epoch(
+        &mut self,
+        epoch: usize,
+        name: &str,
+        options: &RunOptions<'_>,
+        start: Instant,
+    ) -> Result<()> {
+        let mut collecting = None;
+        if let (Some(config), Some(swag)) = (&self.run.config.swag, &mut self.swag)
+            && epoch >= config.start
+        {
+            swag.collect(self.trainer.parameters())?;
+            collecting = Some(swag.mean().iter().map(|&x| x as f32).collect::<Vec<f32>>());
+        }
+        // Where SWAG collects, its mean is validated.
+        let parameters = collecting.as_deref().unwrap_or(self.trainer.parameters());
+        let (mut validation_loss, mut validation_accuracy) = (None, None);
+        if !self.material.validation_labels.is_empty() {
+            let labels = &self.material.validation_labels;
+            let logits = self
+                .predictor
+                .logits(parameters, &self.material.validation_images)?;
+            let (loss, right) = cross_entropy(&logits, labels);
+            if !loss.is_finite() {
+                return Err(Error::Diverged {
+                    what: format!("the validation loss is {loss}"),
+                    step: ((epoch + 1) * self.batches.steps()) as u64,
+                    epoch,
+                    lr: self.schedule.rate(epoch as u64),
+                });
+            }
+            validation_loss = Some(loss);
+            validation_accuracy = Some(right as f64 / labels.len() as f64);
+            let candidate = self.run.config.swag.is_none() || collecting.is_some();
+            if candidate && self.progress.best.is_none_or(|(_, best)| loss < best) {
+                self.progress.best = Some((epoch, loss));
+                let ivon = matches!(self.trainer.rule(), Rule::Ivon(_));
+                self.best = Some(Weights {
+                    parameters: parameters.to_vec(),
+                    // only IVON predicts with its state
+                    optimizer: ivon.then(|| self.trainer.state().to_bytes()),
+                    swag: self.swag.as_ref().map(Swag::to_bytes),
+                });
+            }
+        }
+        let progress = &mut self.progress;
+        let seconds = start.elapsed().as_secs_f64();
+        progress.validation_s += seconds;
+        let images = progress.images as f64;
+        let point = EpochPoint {
+            epoch,
+            lr: self.schedule.rate_at_step(
+                (epoch * self.batches.steps()) as u64,
+                self.batches.steps() as u64,
+            ),
+            train_loss: progress.loss_sum / images,
+            train_accuracy: progress.right as f64 / images,
+            validation_loss,
+            validation_accuracy,
+            seconds: progress.epoch_s + seconds,
+        };
+        progress.curves.push(point);
+        progress.epoch += 1;
+        progress.step = 0;
+        (progress.loss_sum, progress.epoch_s) = (0.0, 0.0);
+        (progress.right, progress.images) = (0, 0);
+        options.observer.event(name, Event::Epoch(&point));
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<()> {
+        self.progress.draws = self.trainer.draws();
+        let snapshot = Snapshot {
+            progress: self.progress.clone(),
+            now: Weights {
+                parameters: self.trainer.parameters().to_vec(),
+                optimizer: Some(self.trainer.state().to_bytes()),
+                swag: self.swag.as_ref().map(Swag::to_bytes),
+            },
+            best: self.best.take(),
+        };
+        let written = snapshot.write(&self.run.directory.join(CHECKPOINT));
+        self.best = snapshot.best;
+        self.saved = Instant::now();
+        written
+    }
+}
+
+/// Mean cross-entropy and right predictions of logits `[n, classes]`, in `f64`.
+fn cross_entropy(logits: &[f32], labels: &[u32]) -> (f64, usize) {
+    let classes = logits.len() / labels.len();
+    let (mut sum, mut right) = (0.0, 0);
+    for (row, &label) in logits.chunks_exact(classes).zip(labels) {
+        let mut top = 0;
+        for (k, z) in row.iter().enumerate() {
+            if *z > row[top] {
+                top = k;
+            }
+        }
+        let peak = f64::from(row[top]);
+        let total: f64 = row.iter().map(|&z| (f64::from(z) - peak).exp()).sum();
+        sum += total.ln() + peak - f64::from(row[label as usize]);
+        right += usize::from(top == label as usize);
+    }
+    (sum / labels.len() as f64, right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cross_entropy_by_hand() {
+        let (loss, right) = cross_entropy(&[0.0, 2.0, -1.0, 1.0, 1.0, 1.0], &[1, 2]);
+        let first = (1.0 + (-2.0_f64).exp() + (-3.0_f64).exp()).ln();
+        assert!((loss - (first + 3.0_f64.ln()) / 2.0).abs() < 1e-12);
+        // a tie goes to the first class
+        assert_eq!(right, 1);
+    }
+}

@@ -1,0 +1,450 @@
+//! A grid of runs over methods, seeds and hyper-parameters, as a TOML file.
+//!
+//! ```toml
+//! name = "ablation-vartheta"             # becomes `experiment` of every run
+//! configs = ["ucbopt.toml"]              # the methods, relative to this file
+//! row = "ϑ = {optimizer.vartheta}"       # optional: names the first row of a run by its values
+//!
+//! [set]                                  # optional: settings for all runs
+//! "train.epochs" = 30
+//!
+//! [grid]                                 # all combinations
+//! seed = [0, 1, 2]
+//! "optimizer.vartheta" = [0.0, 8e-6]
+//! ```
+//!
+//! Every run has a folder of its own, named after the method, the values of the grid and the seed. Finished runs are skipped, interrupted ones
+//! go on, and one that fails does not stop the rest.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use datasets::Library;
+use evaluation::record::RunRecord;
+use serde::Deserialize;
+
+use crate::config::{RunConfig, apply_setting, parse_table, set};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::observer::{Event, Observer, Stop};
+use crate::run::{Outcome, Run, RunOptions};
+
+/// Most runs of a sweep.
+const MAX_RUNS: usize = 100_000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SweepFile {
+    name: String,
+    configs: Vec<String>,
+    #[serde(default)]
+    row: Option<String>,
+    #[serde(default)]
+    set: toml::Table,
+    #[serde(default)]
+    grid: toml::Table,
+}
+
+/// The runs of a grid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    name: String,
+    runs: Vec<RunConfig>,
+}
+
+/// What a sweep needs that does not change its results.
+#[derive(Clone, Copy)]
+pub struct SweepOptions<'a> {
+    /// Where datasets come from.
+    pub library: &'a Library,
+    /// Runs at a time, at least 1.
+    pub jobs: usize,
+    /// Threads per run.
+    pub threads: usize,
+    /// Hears what happens.
+    pub observer: &'a dyn Observer,
+    /// Stops all runs after their current step.
+    pub stop: &'a Stop,
+    /// See [`RunOptions::checkpoint_seconds`].
+    pub checkpoint_seconds: f64,
+}
+
+impl std::fmt::Debug for SweepOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SweepOptions")
+            .field("jobs", &self.jobs)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a sweep ended; runs in the order of the grid.
+#[derive(Debug, Default)]
+pub struct SweepOutcome {
+    /// Records of the finished runs.
+    pub finished: Vec<RunRecord>,
+    /// Names of the runs that failed, and why.
+    pub failed: Vec<(String, Error)>,
+    /// Names of the runs that were stopped or not begun.
+    pub stopped: Vec<String>,
+}
+
+impl Sweep {
+    /// The sweep in a TOML file, with `key=value` settings for all runs on top.
+    ///
+    /// # Errors
+    /// A file that cannot be read, no TOML, an unknown key, a run whose config is refused.
+    pub fn read(path: &Path, settings: &[String]) -> Result<Self> {
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        let text = files::read_text(path)?;
+        Self::parse(&text, &path.display().to_string(), settings, |name| {
+            let path: PathBuf = folder.join(name);
+            Ok((path.display().to_string(), files::read_text(&path)?))
+        })
+    }
+
+    /// The sweep in a TOML text; `load` gives origin and text of a config by its name.
+    ///
+    /// # Errors
+    /// No TOML, an unknown key, a run whose config is refused.
+    pub fn parse(
+        text: &str,
+        origin: &str,
+        settings: &[String],
+        mut load: impl FnMut(&str) -> Result<(String, String)>,
+    ) -> Result<Self> {
+        let problem = |problem: String| Error::Config {
+            origin: origin.into(),
+            problem,
+        };
+        let file: SweepFile =
+            toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?;
+        let points = grid(&file.grid).map_err(problem)?;
+        if file.configs.is_empty() {
+            return Err(problem("configs: there has to be at least one".into()));
+        }
+        if points.len().saturating_mul(file.configs.len()) > MAX_RUNS {
+            return Err(problem(format!("grid: more than {MAX_RUNS} runs")));
+        }
+        let mut runs: Vec<RunConfig> = Vec::new();
+        let mut bases = Vec::new();
+        for name in &file.configs {
+            let (config_origin, text) = load(name)?;
+            let base = parse_table(&text, &config_origin)?;
+            bases.push((config_origin, base));
+        }
+        for (config_origin, base) in with_names_of_their_own(bases) {
+            for point in &points {
+                let mut table = base.clone();
+                let experiment = toml::Value::String(file.name.clone());
+                set(&mut table, "experiment", experiment).map_err(problem)?;
+                let mut suffix = String::new();
+                for (key, value) in file.set.iter().chain(point.iter().copied()) {
+                    set(&mut table, key, value.clone()).map_err(problem)?;
+                }
+                for setting in settings {
+                    apply_setting(&mut table, setting).map_err(problem)?;
+                }
+                for (key, value) in point.iter().filter(|(key, _)| *key != "seed") {
+                    let last = key.rsplit('.').next().unwrap_or(key);
+                    suffix.push_str(&format!("-{last}={}", show(value)));
+                }
+                if let Some(toml::Value::String(name)) = table.get_mut("name") {
+                    name.push_str(&suffix);
+                }
+                if let Some(template) = &file.row {
+                    let row = fill(template, &table).map_err(problem)?;
+                    set(&mut table, "rows.0.row", toml::Value::String(row)).map_err(problem)?;
+                }
+                let text = toml::to_string(&table).map_err(|error| problem(error.to_string()))?;
+                let place = format!("{config_origin} (in {origin})");
+                runs.push(RunConfig::parse(&text, &place, &[])?);
+            }
+        }
+        let mut names: Vec<String> = runs.iter().map(RunConfig::run_name).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(problem(format!("two runs are called \"{}\"", pair[0])));
+        }
+        Ok(Self {
+            name: file.name,
+            runs,
+        })
+    }
+
+    /// A sweep of these runs.
+    pub fn of(name: &str, runs: Vec<RunConfig>) -> Self {
+        Self {
+            name: name.into(),
+            runs,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its runs, methods first, then the grid in the order of its keys.
+    pub fn runs(&self) -> &[RunConfig] {
+        &self.runs
+    }
+
+    /// Its runs, to be changed before it is executed.
+    pub fn runs_mut(&mut self) -> &mut Vec<RunConfig> {
+        &mut self.runs
+    }
+
+    /// Executes all runs in folders of `directory`, some at a time.
+    ///
+    /// # Errors
+    /// The directory cannot be made; what goes wrong in a run is part of the outcome.
+    pub fn execute(&self, directory: &Path, options: &SweepOptions<'_>) -> Result<SweepOutcome> {
+        files::create_folder(directory)?;
+        let next = AtomicUsize::new(0);
+        let results: Vec<Mutex<Option<Result<Outcome>>>> =
+            self.runs.iter().map(|_| Mutex::new(None)).collect();
+        let work = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(config) = self.runs.get(number) else {
+                    return;
+                };
+                if options.stop.is_raised() {
+                    return;
+                }
+                let result = execute_guarded(config, directory, options);
+                *results[number]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..options.jobs.clamp(1, self.runs.len().max(1)) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut outcome = SweepOutcome::default();
+        for (config, result) in self.runs.iter().zip(results) {
+            let name = config.run_name();
+            match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                Some(Ok(Outcome::Finished(record))) => outcome.finished.push(*record),
+                Some(Ok(Outcome::Stopped)) | None => outcome.stopped.push(name),
+                Some(Err(error)) => outcome.failed.push((name, error)),
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+/// Methods of the same name but for other networks get the network's name in front.
+fn with_names_of_their_own(mut bases: Vec<(String, toml::Table)>) -> Vec<(String, toml::Table)> {
+    let name = |base: &toml::Table| {
+        base.get("name")
+            .and_then(toml::Value::as_str)
+            .map(str::to_owned)
+    };
+    let names: Vec<_> = bases.iter().map(|(_, base)| name(base)).collect();
+    for ((_, base), own) in bases.iter_mut().zip(&names) {
+        let shared = names.iter().filter(|other| *other == own).count() > 1;
+        let network = base
+            .get("network")
+            .and_then(|network| network.get("name"))
+            .and_then(toml::Value::as_str);
+        if let (true, Some(network), Some(own)) = (shared, network, own) {
+            let longer = format!("{network}-{own}");
+            base.insert("name".into(), toml::Value::String(longer));
+        }
+    }
+    bases
+}
+
+/// One run; a panic inside is an error of that run.
+fn execute_guarded(
+    config: &RunConfig,
+    directory: &Path,
+    options: &SweepOptions<'_>,
+) -> Result<Outcome> {
+    let name = config.run_name();
+    let run_options = RunOptions {
+        library: options.library,
+        threads: options.threads,
+        observer: options.observer,
+        stop: options.stop,
+        checkpoint_seconds: options.checkpoint_seconds,
+    };
+    let run = match Run::open_or_create(&directory.join(&name), config.clone()) {
+        Ok(run) => run,
+        Err(error) => {
+            options.observer.event(&name, Event::Failed(&error));
+            return Err(error);
+        }
+    };
+    catch_unwind(AssertUnwindSafe(|| run.execute(&run_options))).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_else(|| "panic".into());
+        let error = Error::Panic(message);
+        options.observer.event(&name, Event::Failed(&error));
+        Err(error)
+    })
+}
+
+/// All combinations of the lists; the first key varies slowest.
+type Point<'a> = Vec<(&'a String, &'a toml::Value)>;
+
+fn grid(table: &toml::Table) -> std::result::Result<Vec<Point<'_>>, String> {
+    let mut points: Vec<Point<'_>> = vec![Vec::new()];
+    for (key, values) in table {
+        let values = match values {
+            toml::Value::Array(values) if !values.is_empty() => values,
+            _ => {
+                return Err(format!(
+                    "grid.\"{key}\": not a list with at least one value"
+                ));
+            }
+        };
+        if points.len().saturating_mul(values.len()) > MAX_RUNS {
+            return Err(format!("grid: more than {MAX_RUNS} runs"));
+        }
+        points = points
+            .into_iter()
+            .flat_map(|point| {
+                values.iter().map(move |value| {
+                    let mut longer = point.clone();
+                    longer.push((key, value));
+                    longer
+                })
+            })
+            .collect();
+    }
+    Ok(points)
+}
+
+/// A value for names: small numbers as `8e-6`, others plainly.
+fn show(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Float(x) if *x != 0.0 && (x.abs() < 1e-3 || x.abs() >= 1e6) => {
+            format!("{x:e}")
+        }
+        toml::Value::Float(x) => x.to_string(),
+        toml::Value::String(word) => word.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The template with `{dotted.key}` replaced by the values of the table.
+fn fill(template: &str, table: &toml::Table) -> std::result::Result<String, String> {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((key, tail)) = after.split_once('}') else {
+            return Err(format!(
+                "row: \"{template}\" has a brace that is not closed"
+            ));
+        };
+        let mut place: Option<&toml::Value> = None;
+        for (depth, word) in key.split('.').enumerate() {
+            place = if depth == 0 {
+                table.get(word)
+            } else {
+                place.and_then(|value| value.get(word))
+            };
+        }
+        let value = place.ok_or_else(|| format!("row: there is no \"{key}\" in the config"))?;
+        out.push_str(before);
+        out.push_str(&show(value));
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"
+        name = "ucbopt"
+        data = { dataset = "fashion-mnist" }
+        network = { name = "lenet" }
+        train = { epochs = 3 }
+        optimizer = { rule = "ucbopt", lr = 0.01, vartheta = 8e-6 }
+        rows = [{ row = "uCBOpt", predictive = "point" }]
+    "#;
+
+    fn parse(text: &str, settings: &[String]) -> Result<Sweep> {
+        Sweep::parse(text, "sweep.toml", settings, |name| match name {
+            "ucbopt.toml" => Ok((name.into(), CONFIG.into())),
+            _ => Err(Error::setting("configs", format!("no {name}"))),
+        })
+    }
+
+    #[test]
+    fn all_combinations_get_names_of_their_own() {
+        let sweep = parse(
+            r#"
+            name = "ablation"
+            configs = ["ucbopt.toml"]
+            row = "ϑ = {optimizer.vartheta}"
+            [set]
+            "train.epochs" = 7
+            [grid]
+            "optimizer.vartheta" = [0.0, 8e-6]
+            seed = [0, 1]
+            "#,
+            &["train.batch=64".into()],
+        )
+        .unwrap();
+        let names: Vec<String> = sweep.runs().iter().map(RunConfig::run_name).collect();
+        assert_eq!(
+            names,
+            [
+                "ucbopt-vartheta=0-seed0",
+                "ucbopt-vartheta=0-seed1",
+                "ucbopt-vartheta=8e-6-seed0",
+                "ucbopt-vartheta=8e-6-seed1"
+            ]
+        );
+        let last = &sweep.runs()[3];
+        assert_eq!(last.rows[0].row(), "ϑ = 8e-6");
+        assert_eq!((last.train.epochs, last.train.batch), (7, 64));
+        assert_eq!((last.experiment.as_str(), last.seed), ("ablation", 1));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let message = |text: &str| parse(text, &[]).unwrap_err().to_string();
+        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\nseed = 3");
+        assert_eq!(
+            text,
+            "sweep.toml: grid.\"seed\": not a list with at least one value"
+        );
+        let text = message(
+            "name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
+        );
+        assert!(
+            text.contains("vartheta is 1, allowed: [0, weight_decay]"),
+            "{text}"
+        );
+        let text = message("name = 'x'\nconfigs = ['ucbopt.toml', 'ucbopt.toml']");
+        assert!(
+            text.ends_with("two runs are called \"lenet-ucbopt-seed0\""),
+            "{text}"
+        );
+        let text = message("name = 'x'\nconfigs = []");
+        assert!(
+            text.ends_with("configs: there has to be at least one"),
+            "{text}"
+        );
+        let text = message("name = 'x'\nconfigs = ['other.toml']");
+        assert!(text.contains("no other.toml"), "{text}");
+        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\ngird = 1");
+        assert!(text.contains("unknown field `gird`"), "{text}");
+    }
+}

@@ -1,0 +1,762 @@
+//! The predictive methods: SWAG and Laplace against reference numbers, and all of them on a small trained LeNet.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use cbopt::noise::NoiseKey;
+use cbopt::{Executor, IvonConfig, Noise, Rule, SgdConfig, State};
+use engine::{Network, PredictorConfig, TrainerConfig, zoo};
+use experiment::predictive::{
+    Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
+};
+use serde_json::Value;
+
+/// Running moments in `f64`, the same operations in the same order.
+const SWAG_MOMENTS: f64 = 1e-12;
+/// One more sum.
+const SWAG_SAMPLES: f64 = 1e-10;
+/// Eigenvalues, and a hundred steps of Adam.
+const LAPLACE: f64 = 1e-9;
+
+fn cases(path: &str) -> Vec<Value> {
+    // a set that lacks the whole part says nothing about it: then the project's own copy is read
+    let part = path.split('/').next().unwrap_or(path);
+    let root = std::env::var_os("MAXITIVE_GOLDEN")
+        .map(PathBuf::from)
+        .filter(|root| !root.is_dir() || root.join(part).exists())
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")));
+    let file = root.join(path);
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let cases = value["cases"].as_array().unwrap().clone();
+    assert!(!cases.is_empty(), "{path} has no case");
+    cases
+}
+
+/// All numbers of nested lists, row-major.
+fn numbers(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(numbers).collect(),
+        Value::String(text) => vec![text.parse().unwrap()],
+        other => vec![
+            other
+                .as_f64()
+                .unwrap_or_else(|| panic!("no number: {other}")),
+        ],
+    }
+}
+
+fn rows(value: &Value) -> Vec<Vec<f64>> {
+    value.as_array().unwrap().iter().map(numbers).collect()
+}
+
+fn number(value: &Value) -> f64 {
+    numbers(value)[0]
+}
+
+fn size(value: &Value) -> usize {
+    value.as_u64().unwrap() as usize
+}
+
+#[track_caller]
+fn close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let scale = want.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    for (i, (a, b)) in got.iter().zip(want).enumerate() {
+        let error = (a - b).abs();
+        assert!(
+            error <= tolerance * scale,
+            "{what}[{i}]: {a} instead of {b}"
+        );
+    }
+}
+
+#[test]
+fn golden_swag() {
+    for case in cases("swag/swag.json") {
+        let name = &case["name"];
+        let (dim, max_rank) = (size(&case["dim"]), size(&case["max_rank"]));
+        let snapshots = rows(&case["snapshots"]);
+        let mut swag = Swag::new(dim, max_rank).unwrap();
+        for snapshot in &snapshots {
+            swag.collect(snapshot).unwrap();
+        }
+        assert_eq!(swag.rank(), size(&case["rank"]), "{name}");
+        assert_eq!(
+            f64::from(f32::MIN_POSITIVE),
+            number(&case["variance_floor"]),
+            "{name}"
+        );
+        let check = |got: &[f64], key: &str| {
+            close(
+                got,
+                &numbers(&case[key]),
+                SWAG_MOMENTS,
+                &format!("{name} {key}"),
+            );
+        };
+        check(swag.mean(), "mean");
+        check(swag.second_moment(), "second_moment");
+        check(&swag.variance(), "variance");
+        let deviations: Vec<f64> = swag.deviations().flatten().copied().collect();
+        check(&deviations, "deviations");
+        let given = Swag::from_moments(
+            max_rank,
+            snapshots.len() as u64,
+            numbers(&case["mean"]),
+            numbers(&case["second_moment"]),
+            rows(&case["deviations"]),
+        )
+        .unwrap();
+        let samples = case["samples"].as_array().unwrap();
+        assert!(!samples.is_empty(), "{name}");
+        for (sample, swag) in samples.iter().flat_map(|s| [(s, &swag), (s, &given)]) {
+            let (z1, z2) = (numbers(&sample["z1"]), numbers(&sample["z2"]));
+            for (form, key) in [
+                (SwagForm::LowRank, "weights"),
+                (SwagForm::Diagonal, "weights_diagonal_only"),
+            ] {
+                let got = swag.sample(form, &z1, &z2).unwrap();
+                let what = format!("{name} {key}");
+                close(&got, &numbers(&sample[key]), SWAG_SAMPLES, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn golden_laplace() {
+    for case in cases("laplace/last_layer_kfac.json") {
+        let name = case["name"].as_str().unwrap();
+        let check = |got: &[f64], want: &Value, what: &str| {
+            close(got, &numbers(want), LAPLACE, &format!("{name} {what}"));
+        };
+        let (width, classes) = (size(&case["D"]), size(&case["C"]));
+        let features = numbers(&case["features"]);
+        let labels: Vec<u32> = numbers(&case["labels"]).iter().map(|&l| l as u32).collect();
+        assert_eq!(labels.len(), size(&case["N"]), "{name}");
+        let bias = numbers(&case["bias"]);
+        let layer = LastLayer::new(width, &numbers(&case["weight"]), Some(&bias)).unwrap();
+        assert_eq!(layer.classes(), classes, "{name}");
+
+        let mut fit = LaplaceFit::new(layer);
+        let batch = size(&case["batch_size_of_fit"]);
+        for (x, y) in features.chunks(batch * width).zip(labels.chunks(batch)) {
+            fit.add(x, y).unwrap();
+        }
+        check(&fit.feature_factor(), &case["kfac"]["A"], "A");
+        check(&fit.class_factor(), &case["kfac"]["B"], "B");
+        check(
+            &fit.class_factor(),
+            &case["kfac"]["B_bias"],
+            "B of the bias",
+        );
+
+        let prior = &case["prior_precision"];
+        let config = LaplaceConfig {
+            prior_precision: number(&prior["init"]),
+            steps: size(&prior["steps"]),
+            lr: number(&prior["adam_lr"]),
+        };
+        let laplace = fit.finish(&config).unwrap();
+        check(
+            &[laplace.log_likelihood()],
+            &case["log_likelihood"],
+            "log likelihood",
+        );
+        check(
+            &[laplace.prior_precision()],
+            &prior["optimised"],
+            "prior precision",
+        );
+        let path = laplace.prior_precision_path(&config).unwrap();
+        let steps = prior["after_step"].as_object().unwrap();
+        assert!(!steps.is_empty(), "{name}");
+        for (step, want) in steps {
+            let got = path[step.parse::<usize>().unwrap() - 1];
+            check(&[got], want, &format!("prior precision after step {step}"));
+        }
+
+        let evidence = &case["log_marginal_likelihood"];
+        let at = |delta: f64| [laplace.log_marginal_likelihood(delta).unwrap()];
+        check(&at(1.0), &evidence["delta_1"], "log evidence at 1");
+        check(
+            &at(laplace.prior_precision()),
+            &evidence["optimised"],
+            "log evidence",
+        );
+        for pair in evidence["grid"].as_array().unwrap() {
+            let delta = number(&pair[0]);
+            check(&at(delta), &pair[1], &format!("log evidence at {delta}"));
+        }
+
+        let test = numbers(&case["test_features"]);
+        let covariances = laplace.covariances(&test).unwrap();
+        check(&covariances, &case["test_logit_covariance"], "covariance");
+        let diagonal: Vec<f64> = covariances
+            .chunks(classes * classes)
+            .flat_map(|m| m.iter().step_by(classes + 1).copied())
+            .collect();
+        let variances = laplace.variances(&test).unwrap();
+        close(&variances, &diagonal, LAPLACE, &format!("{name} variance"));
+        let p = laplace.probabilities(&test).unwrap();
+        check(&p, &case["test_probit_probabilities"], "probabilities");
+        // without the variance it is the plain softmax
+        let certain = fit.finish(&LaplaceConfig::fixed(1e15)).unwrap();
+        let p = certain.probabilities(&test).unwrap();
+        check(&p, &case["test_softmax_probabilities"], "softmax");
+    }
+}
+
+/// A network with weights from a few steps on striped images, and the state of the rule.
+struct Run {
+    network: Network,
+    rule: Rule,
+    state: State,
+    parameters: Vec<f32>,
+    images: Vec<f32>,
+    labels: Vec<u32>,
+    /// Weights along the way.
+    path: Vec<Vec<f32>>,
+}
+
+const PIXELS: usize = 784;
+
+/// Ten kinds of stripes with some noise.
+fn striped(count: usize) -> (Vec<f32>, Vec<u32>) {
+    let labels: Vec<u32> = (0..count).map(|n| (n * 7 % 10) as u32).collect();
+    let pixel = |n: usize, i: usize| {
+        let (row, column) = (i / 28, i % 28);
+        let along = (labels[n] as usize * row + 3 * column + n % 3) as f32;
+        let noise = ((n * PIXELS + i) * 7919 % 1013) as f32 / 1013.0 - 0.5;
+        (along * 0.35).sin() + 1.5 * noise
+    };
+    let images = (0..count)
+        .flat_map(|n| (0..PIXELS).map(move |i| (n, i)))
+        .map(|(n, i)| pixel(n, i))
+        .collect();
+    (images, labels)
+}
+
+fn train(network: Network, rule: Rule, lr: f64) -> Run {
+    let (images, labels) = striped(64);
+    let config = TrainerConfig {
+        batch: 64,
+        threads: 1,
+        ..Default::default()
+    };
+    let mut trainer = config
+        .build(&network, rule.clone(), network.initial_parameters(3))
+        .unwrap();
+    let mut path = Vec::new();
+    for step in 0..150 {
+        trainer.step(lr, &images, &labels).unwrap();
+        if step >= 50 && step % 10 == 0 {
+            path.push(trainer.parameters().to_vec());
+        }
+    }
+    Run {
+        state: trainer.state().clone(),
+        parameters: trainer.parameters().to_vec(),
+        network,
+        rule,
+        images,
+        labels,
+        path,
+    }
+}
+
+fn sgd() -> &'static Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let rule = SgdConfig {
+            momentum: 0.9,
+            ..Default::default()
+        };
+        train(zoo::lenet(10).unwrap(), rule.build().unwrap().into(), 0.02)
+    })
+}
+
+fn ivon_rule(ess: f64) -> Rule {
+    let config = IvonConfig {
+        hess_init: 0.5,
+        ..IvonConfig::new(ess)
+    };
+    config.build().unwrap().into()
+}
+
+fn ivon() -> &'static Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(|| train(zoo::lenet(10).unwrap(), ivon_rule(200.0), 0.1))
+}
+
+fn threads(threads: usize) -> PredictorConfig {
+    PredictorConfig {
+        threads,
+        ..Default::default()
+    }
+}
+
+fn predictive(network: &Network) -> Predictive {
+    Predictive::new(network, threads(1)).unwrap()
+}
+
+fn point(network: &Network, parameters: &[f32], images: &[f32]) -> Vec<f32> {
+    let mut engine = threads(1).build(network).unwrap();
+    engine.probabilities(parameters, images).unwrap()
+}
+
+fn with_rule(run: &Run) -> Trained<'_> {
+    Trained {
+        rule: Some((&run.rule, &run.state)),
+        ..Trained::new(&run.parameters)
+    }
+}
+
+fn collected(run: &Run) -> Swag {
+    let mut swag = Swag::new(run.parameters.len(), 4).unwrap();
+    for weights in &run.path {
+        swag.collect(weights).unwrap();
+    }
+    swag
+}
+
+fn fitted(run: &Run, config: &LaplaceConfig) -> Laplace {
+    predictive(&run.network)
+        .fit_laplace(config, &run.parameters, &run.images, &run.labels)
+        .unwrap()
+}
+
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max)
+}
+
+/// Mean over predictions, in `f64`.
+fn mean(predictions: &[Vec<f32>]) -> Vec<f32> {
+    let at = |i: usize| predictions.iter().map(|p| f64::from(p[i])).sum::<f64>();
+    let count = predictions.len() as f64;
+    (0..predictions[0].len())
+        .map(|i| (at(i) / count) as f32)
+        .collect()
+}
+
+/// Every method with what it needs.
+fn all_methods<'a>(swag: &'a Swag, laplace: &'a Laplace) -> Vec<(Method, &'a Run, Trained<'a>)> {
+    static DROPOUT: OnceLock<Run> = OnceLock::new();
+    let dropout = DROPOUT.get_or_init(|| {
+        let rule = SgdConfig::default().build().unwrap();
+        train(zoo::lenet_dropout(10, 0.2).unwrap(), rule.into(), 0.05)
+    });
+    let plain = Trained::new(&sgd().parameters);
+    vec![
+        (Method::Point, sgd(), plain),
+        (Method::Point, dropout, Trained::new(&dropout.parameters)),
+        (Method::Ivon { samples: 5 }, ivon(), with_rule(ivon())),
+        (
+            Method::McDropout { passes: 5 },
+            dropout,
+            Trained::new(&dropout.parameters),
+        ),
+        (
+            Method::Swag {
+                samples: 5,
+                form: SwagForm::LowRank,
+            },
+            sgd(),
+            Trained {
+                swag: Some(swag),
+                ..plain
+            },
+        ),
+        // samples of the weights in a network that is random besides
+        (
+            Method::Swag {
+                samples: 3,
+                form: SwagForm::Diagonal,
+            },
+            dropout,
+            Trained {
+                swag: Some(swag),
+                ..Trained::new(&dropout.parameters)
+            },
+        ),
+        (
+            Method::Laplace(LaplaceConfig::default()),
+            sgd(),
+            Trained {
+                laplace: Some(laplace),
+                ..plain
+            },
+        ),
+    ]
+}
+
+#[test]
+fn every_method_gives_probabilities_that_depend_on_the_seed_alone() {
+    let (swag, laplace) = (collected(sgd()), fitted(sgd(), &LaplaceConfig::default()));
+    for (method, run, trained) in all_methods(&swag, &laplace) {
+        let images = &run.images[..37 * PIXELS];
+        let mut one = Predictive::new(&run.network, threads(1)).unwrap();
+        let p = one.predict(&method, &trained, 11, images).unwrap();
+        assert_eq!(p.len(), 370);
+        for row in p.chunks(10) {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 2e-6, "{method:?}");
+            assert!(row.iter().all(|p| (0.0..=1.0).contains(p)), "{method:?}");
+        }
+        let mut two = Predictive::new(&run.network, threads(2)).unwrap();
+        assert_eq!(
+            two.predict(&method, &trained, 11, images).unwrap(),
+            p,
+            "{method:?}"
+        );
+        let other = one.predict(&method, &trained, 12, images).unwrap();
+        let random = method.passes() > 1 || run.network.name() == "lenet-dropout";
+        assert_eq!(other != p, random, "{method:?}");
+        assert_eq!(
+            one.predict(&method, &trained, 11, images).unwrap(),
+            p,
+            "{method:?}"
+        );
+        assert!(one.predict(&method, &trained, 11, &[]).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn point_is_the_engine() {
+    let run = sgd();
+    let want = point(&run.network, &run.parameters, &run.images);
+    let got = predictive(&run.network)
+        .predict(
+            &Method::Point,
+            &Trained::new(&run.parameters),
+            5,
+            &run.images,
+        )
+        .unwrap();
+    assert_eq!(got, want);
+    let right = want.chunks(10).zip(&run.labels).filter(|(row, label)| {
+        let top = row.iter().copied().fold(0.0, f32::max);
+        row[**label as usize] == top
+    });
+    let count = right.count();
+    assert!(
+        count > 40,
+        "the weights are trained: {count} of 64 are right"
+    );
+}
+
+#[test]
+fn ivon_is_the_mean_over_perturbed_weights_and_leaves_the_state_alone() {
+    let run = ivon();
+    let Rule::Ivon(rule) = &run.rule else {
+        panic!("the rule is ivon")
+    };
+    let before = run.state.clone();
+    let single: Vec<Vec<f32>> = (0..6)
+        .map(|sample| {
+            let key = NoiseKey {
+                seed: 9,
+                step: 0,
+                sample,
+            };
+            let mut weights = vec![0.0; run.parameters.len()];
+            let (from, noise) = (&run.parameters, Noise::Key(key));
+            rule.perturb(&Executor::single(), from, &run.state, noise, &mut weights)
+                .unwrap();
+            // the formula itself, for some coordinates
+            let mut z = vec![0.0; weights.len()];
+            cbopt::noise::fill_normal(key, 0, &mut z);
+            let config = rule.config();
+            for i in (0..z.len()).step_by(997) {
+                let h = f64::from(run.state.curvature()[i]);
+                let n = f64::from(z[i]) / (config.ess * (h + config.weight_decay)).sqrt();
+                let want = f64::from(run.parameters[i]) + n;
+                assert!((f64::from(weights[i]) - want).abs() < 1e-6);
+            }
+            point(&run.network, &weights, &run.images)
+        })
+        .collect();
+    let method = Method::Ivon { samples: 6 };
+    let mut predictive = predictive(&run.network);
+    let got = predictive
+        .predict(&method, &with_rule(run), 9, &run.images)
+        .unwrap();
+    assert!(largest_difference(&got, &mean(&single)) <= 1e-7);
+    assert_eq!(run.state, before);
+    let at_mean = predictive
+        .predict(&Method::Point, &with_rule(run), 9, &run.images)
+        .unwrap();
+    assert_eq!(at_mean, point(&run.network, &run.parameters, &run.images));
+    assert!(largest_difference(&got, &at_mean) > 1e-3);
+    // with a huge effective sample size there is nothing but the mean
+    let certain = Trained {
+        rule: Some((&ivon_rule(1e16), &run.state)),
+        ..Trained::new(&run.parameters)
+    };
+    let got = predictive
+        .predict(&method, &certain, 9, &run.images)
+        .unwrap();
+    assert!(largest_difference(&got, &at_mean) < 1e-5);
+}
+
+#[test]
+fn swag_is_the_mean_over_sampled_weights() {
+    let run = sgd();
+    let swag = collected(run);
+    let mut predictive = predictive(&run.network);
+    for form in [
+        SwagForm::LowRank,
+        SwagForm::Diagonal,
+        SwagForm::SwaGaussian { scale: 0.3 },
+    ] {
+        let single: Vec<Vec<f32>> = (0..6)
+            .map(|sample| {
+                let mut weights = vec![0.0; run.parameters.len()];
+                swag.sample_into(form, 4, sample, &mut weights).unwrap();
+                point(&run.network, &weights, &run.images)
+            })
+            .collect();
+        let trained = Trained {
+            swag: Some(&swag),
+            ..Trained::new(&run.parameters)
+        };
+        let method = Method::Swag { samples: 6, form };
+        let got = predictive
+            .predict(&method, &trained, 4, &run.images)
+            .unwrap();
+        assert!(largest_difference(&got, &mean(&single)) <= 1e-7);
+        assert!(largest_difference(&single[0], &single[1]) > 1e-4);
+    }
+    // one snapshot over and over is a point
+    let mut still = Swag::new(run.parameters.len(), 20).unwrap();
+    for _ in 0..7 {
+        still.collect(&run.parameters).unwrap();
+    }
+    let trained = Trained {
+        swag: Some(&still),
+        ..Trained::new(&run.parameters)
+    };
+    let method = Method::Swag {
+        samples: 3,
+        form: SwagForm::LowRank,
+    };
+    let got = predictive
+        .predict(&method, &trained, 4, &run.images)
+        .unwrap();
+    let want = point(&run.network, &run.parameters, &run.images);
+    assert!(largest_difference(&got, &want) < 1e-5);
+}
+
+#[test]
+fn mc_dropout_is_the_mean_over_masks() {
+    let net = zoo::lenet_dropout(10, 0.3).unwrap();
+    let parameters = &sgd().parameters;
+    let images = &sgd().images[..20 * PIXELS];
+    let predict = |passes: u32, seed: u64| {
+        let (method, trained) = (Method::McDropout { passes }, Trained::new(parameters));
+        predictive(&net)
+            .predict(&method, &trained, seed, images)
+            .unwrap()
+    };
+    // one pass is one mask: the single prediction of the engine with this seed
+    let one = |seed: u64| {
+        let config = PredictorConfig { seed, ..threads(1) };
+        let mut engine = config.build(&net).unwrap();
+        engine.probabilities(parameters, images).unwrap()
+    };
+    assert_eq!(predict(1, 5), one(5));
+    assert_ne!(predict(1, 6), one(5));
+    // more passes are the mean over the masks of seeds that the engine makes of this one
+    let mix = |x: u64| {
+        let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ (x >> 31)
+    };
+    let other = |number: u64| one(mix(5 ^ mix(number)));
+    let single: Vec<Vec<f32>> = std::iter::once(one(5)).chain((1..9).map(other)).collect();
+    assert!(largest_difference(&single[2], &single[3]) > 1e-3);
+    assert!(largest_difference(&predict(9, 5), &mean(&single)) < 1e-6);
+    // without dropping anything all passes are the plain prediction
+    let off = zoo::lenet_dropout(10, 0.0).unwrap();
+    let got = predictive(&off)
+        .predict(
+            &Method::McDropout { passes: 3 },
+            &Trained::new(parameters),
+            1,
+            images,
+        )
+        .unwrap();
+    let want = point(&sgd().network, parameters, images);
+    assert!(largest_difference(&got, &want) < 1e-6);
+}
+
+#[test]
+fn samples_of_the_weights_have_masks_of_their_own() {
+    // the weights never change, so that all that differs between samples is the mask
+    let net = zoo::lenet_dropout(10, 0.3).unwrap();
+    let run = sgd();
+    let mut still = Swag::new(run.parameters.len(), 2).unwrap();
+    still.collect(&run.parameters).unwrap();
+    let trained = Trained {
+        swag: Some(&still),
+        ..Trained::new(&run.parameters)
+    };
+    let predict = |samples: u32| {
+        let method = Method::Swag {
+            samples,
+            form: SwagForm::LowRank,
+        };
+        let mut predictive = predictive(&net);
+        predictive
+            .predict(&method, &trained, 8, &run.images)
+            .unwrap()
+    };
+    assert!(largest_difference(&predict(1), &predict(2)) > 1e-3);
+}
+
+#[test]
+fn laplace_on_a_network() {
+    let run = sgd();
+    let mut predictive = predictive(&run.network);
+    let want = point(&run.network, &run.parameters, &run.images);
+    let mut predict = |laplace: &Laplace| {
+        let trained = Trained {
+            laplace: Some(laplace),
+            ..Trained::new(&run.parameters)
+        };
+        let method = Method::Laplace(LaplaceConfig::default());
+        predictive
+            .predict(&method, &trained, 0, &run.images)
+            .unwrap()
+    };
+    // a huge prior precision leaves the point prediction, to the engine's f32
+    let certain = fitted(run, &LaplaceConfig::fixed(1e12));
+    assert!(largest_difference(&predict(&certain), &want) < 1e-5);
+    // the one found leaves the classes nearly alone and the confidence lower
+    let found = fitted(run, &LaplaceConfig::default());
+    let got = predict(&found);
+    let confidence = |p: &[f32]| -> f32 {
+        let tops = p
+            .chunks(10)
+            .map(|row| row.iter().copied().fold(0.0, f32::max));
+        tops.sum()
+    };
+    assert!(confidence(&got) < confidence(&want));
+    // the slow way: features and last layer by hand, with the covariance written out
+    let mut engine = threads(1).build(&run.network).unwrap();
+    let features = engine.features(&run.parameters, &run.images).unwrap();
+    let logits = engine.logits(&run.parameters, &run.images).unwrap();
+    let covariances = found.covariances(&features).unwrap();
+    for (n, row) in got.chunks(10).enumerate() {
+        let tempered = |c: usize| {
+            let variance = covariances[n * 100 + c * 11];
+            let scale = (1.0 + std::f64::consts::FRAC_PI_8 * variance).sqrt();
+            (f64::from(logits[n * 10 + c]) / scale).exp()
+        };
+        let sum: f64 = (0..10).map(tempered).sum();
+        for (c, p) in row.iter().enumerate() {
+            assert!((f64::from(*p) - tempered(c) / sum).abs() < 1e-5);
+        }
+    }
+    // parts of the training set make the same factors
+    let layer = LastLayer::of(&run.network, &run.parameters).unwrap();
+    let mut fit = LaplaceFit::new(layer);
+    let parts = run.images.chunks(11 * PIXELS).zip(run.labels.chunks(11));
+    let mut predictive = self::predictive(&run.network);
+    for (images, labels) in parts {
+        predictive
+            .add_features(&mut fit, &run.parameters, images, labels)
+            .unwrap();
+    }
+    let again = fit.finish(&LaplaceConfig::default()).unwrap();
+    let ratio = again.prior_precision() / found.prior_precision();
+    assert!((ratio - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_a_method_lacks_is_said() {
+    let run = sgd();
+    let dropout = zoo::lenet_dropout(10, 0.1).unwrap();
+    let refused = |network: &Network, method: Method, trained: Trained<'_>| {
+        let mut predictive = predictive(network);
+        predictive
+            .predict(&method, &trained, 0, &run.images[..PIXELS])
+            .unwrap_err()
+            .to_string()
+    };
+    let plain = Trained::new(&run.parameters);
+    let net = &run.network;
+    let swag = |samples| Method::Swag {
+        samples,
+        form: SwagForm::LowRank,
+    };
+    assert_eq!(
+        refused(net, Method::Ivon { samples: 3 }, plain),
+        "predictive method 'ivon' needs the rule ivon and its state"
+    );
+    assert_eq!(
+        refused(net, Method::Ivon { samples: 3 }, with_rule(run)),
+        "predictive method 'ivon' needs weights trained with ivon, not with sgd"
+    );
+    assert_eq!(
+        refused(net, Method::Ivon { samples: 0 }, with_rule(run)),
+        "samples 0 is not in 1.."
+    );
+    assert_eq!(
+        refused(net, Method::McDropout { passes: 0 }, plain),
+        "passes 0 is not in 1.."
+    );
+    assert_eq!(
+        refused(net, Method::McDropout { passes: 4 }, plain),
+        "predictive method 'mc-dropout' needs a network with dropout that stays on, such as lenet-dropout, \
+         but 'lenet' has none"
+    );
+    assert_eq!(
+        refused(net, swag(3), plain),
+        "predictive method 'swag' needs a SWAG collector"
+    );
+    let other = Swag::new(7, 20).unwrap();
+    let wrong = Trained {
+        swag: Some(&other),
+        ..plain
+    };
+    assert_eq!(
+        refused(net, swag(3), wrong),
+        "SWAG collector has 7 entries, expected 44426"
+    );
+    let laplace = Method::Laplace(LaplaceConfig::default());
+    assert_eq!(
+        refused(net, laplace, plain),
+        "predictive method 'laplace' needs a fitted Laplace approximation"
+    );
+    let fit = fitted(run, &LaplaceConfig::fixed(1.0));
+    let trained = Trained {
+        laplace: Some(&fit),
+        ..plain
+    };
+    assert_eq!(
+        refused(&dropout, laplace, trained),
+        "predictive method 'laplace' needs features that stay the same, but 'lenet-dropout' has dropout that stays on"
+    );
+    let moved: Vec<f32> = run.parameters.iter().map(|w| w + 0.1).collect();
+    let elsewhere = Trained {
+        parameters: &moved,
+        ..trained
+    };
+    assert_eq!(
+        refused(net, laplace, elsewhere),
+        "predictive method 'laplace' was fitted at other weights than these"
+    );
+    let short = Trained::new(&run.parameters[1..]);
+    assert_eq!(
+        refused(net, Method::Point, short),
+        "parameters has 44425 entries, expected 44426"
+    );
+}

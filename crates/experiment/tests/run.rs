@@ -1,0 +1,402 @@
+//! Runs from the outside: every method, interruption, failure, sweeps. The data are made up: ten classes of bright squares.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use datasets::{Library, Origin, Root};
+use evaluation::record::{Checkpoint, RunRecord};
+use experiment::run::{BEST, LAST, RunOptions};
+use experiment::sweep::SweepOptions;
+use experiment::{Error, Event, Observer, Outcome, Run, RunConfig, Silent, Stop, Sweep, preset};
+use tempfile::TempDir;
+
+/// Images with a bright square whose place is the class, and some noise.
+fn write_images(folder: &Path, prefix: &str, count: u32, salt: u32) {
+    std::fs::create_dir_all(folder).unwrap();
+    let mut images = Vec::from([0, 0, 8, 3]);
+    images.extend(count.to_be_bytes());
+    images.extend(28_u32.to_be_bytes());
+    images.extend(28_u32.to_be_bytes());
+    let mut labels = Vec::from([0, 0, 8, 1]);
+    labels.extend(count.to_be_bytes());
+    for image in 0..count {
+        let class = image * 7 % 10;
+        labels.push(class as u8);
+        let (x0, y0) = (class % 5 * 5 + 1, class / 5 * 13 + 3);
+        for y in 0..28 {
+            for x in 0..28 {
+                let noise = (image * 784 + y * 28 + x + salt).wrapping_mul(2_654_435_761) >> 26;
+                let inside = (x0..x0 + 5).contains(&x) && (y0..y0 + 8).contains(&y);
+                images.push(noise as u8 + if inside { 120 } else { 0 });
+            }
+        }
+    }
+    std::fs::write(folder.join(format!("{prefix}-images-idx3-ubyte")), images).unwrap();
+    std::fs::write(folder.join(format!("{prefix}-labels-idx1-ubyte")), labels).unwrap();
+}
+
+struct Lab {
+    folder: TempDir,
+    library: Library,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        write_images(&folder.path().join("fashion-mnist"), "train", 200, 1);
+        write_images(&folder.path().join("fashion-mnist"), "t10k", 60, 2);
+        write_images(&folder.path().join("mnist"), "t10k", 50, 99_999);
+        let library = Library::with_roots(vec![Root {
+            path: folder.path().into(),
+            origin: Origin::Given,
+        }])
+        .unverified();
+        Self { folder, library }
+    }
+
+    fn directory(&self, name: &str) -> PathBuf {
+        self.folder.path().join("runs").join(name)
+    }
+
+    fn options<'a>(&'a self, observer: &'a dyn Observer, stop: &'a Stop) -> RunOptions<'a> {
+        RunOptions {
+            library: &self.library,
+            threads: 2,
+            observer,
+            stop,
+            checkpoint_seconds: 0.0,
+        }
+    }
+
+    fn finish(&self, run: &Run) -> RunRecord {
+        match run
+            .execute(&self.options(&Silent, &Stop::default()))
+            .unwrap()
+        {
+            Outcome::Finished(record) => *record,
+            Outcome::Stopped => panic!("nobody asked it to stop"),
+        }
+    }
+}
+
+fn small(name: &str, more: &[&str]) -> RunConfig {
+    let mut settings = vec![
+        "data.out_of_domain=[\"mnist\"]".to_owned(),
+        "train.batch=16".to_owned(),
+    ];
+    settings.extend(more.iter().map(ToString::to_string));
+    let mut config = preset::run(&format!("fashion-mnist-lenet/{name}"), &settings).unwrap();
+    config.stretch(6);
+    for row in &mut config.rows {
+        use experiment::config::RowConfig::{Ivon, McDropout, Swag};
+        if let Ivon { samples, .. } | McDropout { samples, .. } | Swag { samples, .. } = row {
+            *samples = 3;
+        }
+    }
+    config
+}
+
+const METHODS: [&str; 9] = [
+    "adamw",
+    "sgd",
+    "ivon",
+    "mc-dropout",
+    "swag",
+    "ucbopt",
+    "ucbopt-zero",
+    "ucbopt-adapt",
+    "lcbopt-adapt",
+];
+
+#[test]
+fn every_method_runs_and_says_what_it_did() {
+    let lab = Lab::new();
+    for method in METHODS {
+        let config = small(method, &[]);
+        let run = Run::create(&lab.directory(method), config.clone()).unwrap();
+        let record = lab.finish(&run);
+        assert_eq!(record.curves.len(), 6, "{method}");
+        assert_eq!(record.timings.steps, 6 * 12, "{method}");
+        assert_eq!(record.evaluations.len(), 2 * config.rows.len(), "{method}");
+        for evaluation in &record.evaluations {
+            assert_eq!(evaluation.in_domain.samples, 60);
+            assert_eq!(evaluation.out_of_domain[0].dataset, "mnist");
+            assert_eq!(evaluation.out_of_domain[0].metrics.out_samples, 50);
+            let counts: usize = evaluation
+                .reliability
+                .bins
+                .iter()
+                .map(|bin| bin.count)
+                .sum();
+            assert_eq!(counts, 60);
+        }
+        // what is on the disk is what was returned, and a second start finds it finished
+        assert_eq!(run.record().unwrap().unwrap(), record);
+        assert_eq!(lab.finish(&Run::open(run.directory()).unwrap()), record);
+        // the best epoch is the one of lowest validation loss among those that count
+        let from = config.swag.as_ref().map_or(0, |swag| swag.start);
+        let lowest = record.curves[from..]
+            .iter()
+            .min_by(|a, b| a.validation_loss.partial_cmp(&b.validation_loss).unwrap())
+            .unwrap();
+        let best = &record.evaluations[0];
+        assert_eq!(
+            (best.checkpoint, best.epoch),
+            (Checkpoint::Best, lowest.epoch)
+        );
+        // the weights carry the names of PyTorch's state dict
+        let network = config.network.build(10).unwrap();
+        for file in [BEST, LAST] {
+            let weights = experiment::weights::read(&run.directory().join(file), &network).unwrap();
+            assert!(weights.iter().all(|w| w.is_finite()), "{method} {file}");
+        }
+    }
+}
+
+#[test]
+fn squares_are_learned() {
+    let lab = Lab::new();
+    let mut config = small("adamw", &["optimizer.lr=0.003"]);
+    config.stretch(25);
+    let record = lab.finish(&Run::create(&lab.directory("adamw"), config).unwrap());
+    let accuracy = record.evaluations[0].in_domain.accuracy;
+    assert!(accuracy > 0.95, "{accuracy}");
+    let last = record.curves.last().unwrap();
+    assert!(last.train_loss < 0.2 * record.curves[0].train_loss);
+}
+
+/// Everything that must not depend on interruptions.
+fn lasting(mut record: RunRecord) -> RunRecord {
+    record.timings.resumed = 0;
+    record.timings.started_unix = 0;
+    record.timings.peak_memory_bytes = None;
+    record.timings.train_s = 0.0;
+    record.timings.validation_s = 0.0;
+    record.timings.evaluation_s = 0.0;
+    record.hardware.threads = 0;
+    for point in &mut record.curves {
+        point.seconds = 0.0;
+    }
+    for evaluation in &mut record.evaluations {
+        evaluation.seconds = 0.0;
+    }
+    record
+}
+
+#[test]
+fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
+    let lab = Lab::new();
+    for method in METHODS {
+        let config = small(method, &[]);
+        let whole =
+            Run::create(&lab.directory(&format!("{method}-whole")), config.clone()).unwrap();
+        let want = lab.finish(&whole);
+        let parts = Run::create(&lab.directory(&format!("{method}-parts")), config).unwrap();
+        let mut interruptions = 0;
+        let got = loop {
+            let stop = Stop::default();
+            let raise = stop.clone();
+            // stops during the steps, the epochs and the evaluation
+            let wait = Duration::from_micros(1500 * (interruptions % 23));
+            let timer = std::thread::spawn(move || {
+                std::thread::sleep(wait);
+                raise.raise();
+            });
+            let mut options = lab.options(&Silent, &stop);
+            options.threads = 1 + interruptions as usize % 2;
+            let outcome = Run::open(parts.directory())
+                .unwrap()
+                .execute(&options)
+                .unwrap();
+            timer.join().unwrap();
+            match outcome {
+                Outcome::Finished(record) => break *record,
+                Outcome::Stopped => interruptions += 1,
+            }
+            assert!(interruptions < 10_000, "{method} makes no progress");
+        };
+        assert!(interruptions > 2, "{method}: {interruptions}");
+        assert_eq!(lasting(got), lasting(want), "{method}");
+        for file in [BEST, LAST] {
+            let read = |run: &Run| std::fs::read(run.directory().join(file)).unwrap();
+            assert!(read(&parts) == read(&whole), "{method} {file}");
+        }
+    }
+}
+
+#[test]
+fn a_diverging_run_says_where_and_what_to_try() {
+    let lab = Lab::new();
+    let config = small("sgd", &["optimizer.lr=1e25"]);
+    let run = Run::create(&lab.directory("sgd"), config).unwrap();
+    let error = run
+        .execute(&lab.options(&Silent, &Stop::default()))
+        .unwrap_err();
+    assert!(matches!(error, Error::Diverged { .. }), "{error}");
+    let message = error.to_string();
+    for part in [
+        "step ",
+        "epoch 0",
+        "learning rate",
+        "try a smaller learning rate",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(run.record().unwrap().is_none());
+}
+
+#[test]
+fn folders_are_not_mixed_up() {
+    let lab = Lab::new();
+    let directory = lab.directory("one");
+    let config = small("sgd", &[]);
+    let run = Run::create(&directory, config.clone()).unwrap();
+    let message = Run::create(&directory, config.clone())
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("already holds a run"), "{message}");
+    let message = Run::open(&lab.directory("none")).unwrap_err().to_string();
+    assert!(message.contains("holds no run"), "{message}");
+    let mut other = config;
+    other.train.epochs = 9;
+    let message = Run::open_or_create(&directory, other)
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("another config"), "{message}");
+    // a process that holds the folder
+    let file = std::fs::File::create(directory.join("lock")).unwrap();
+    file.lock().unwrap();
+    let error = run
+        .execute(&lab.options(&Silent, &Stop::default()))
+        .unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    drop(file);
+    lab.finish(&run);
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let lab = Lab::new();
+    let fail = |name: &str, config: RunConfig| {
+        let run = Run::create(&lab.directory(name), config).unwrap();
+        run.execute(&lab.options(&Silent, &Stop::default()))
+            .unwrap_err()
+            .to_string()
+    };
+    let mut config = small("sgd", &[]);
+    config.network.name = "resnet20".into();
+    let message = fail("shape", config);
+    assert_eq!(
+        message,
+        "network.name: resnet20 takes images of 3x32x32, fashion-mnist has 1x28x28"
+    );
+    let mut config = small("sgd", &[]);
+    config.data.dataset = "kmnist".into();
+    let message = fail("missing", config);
+    assert!(message.contains("kmnist"), "{message}");
+    let mut config = small("sgd", &[]);
+    config.data.dataset = "unheard-of".into();
+    let message = fail("unknown", config);
+    assert!(message.contains("unheard-of"), "{message}");
+}
+
+#[test]
+fn a_broken_checkpoint_is_named() {
+    let lab = Lab::new();
+    let run = Run::create(&lab.directory("broken"), small("ucbopt", &[])).unwrap();
+    let path = run.directory().join("checkpoint.safetensors");
+    std::fs::write(&path, b"garbage").unwrap();
+    let message = run
+        .execute(&lab.options(&Silent, &Stop::default()))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("checkpoint.safetensors: no safetensors file"),
+        "{message}"
+    );
+}
+
+/// Counts how runs end.
+#[derive(Default)]
+struct Endings(Mutex<Vec<(String, &'static str)>>);
+
+impl Observer for Endings {
+    fn event(&self, run: &str, event: Event<'_>) {
+        let ending = match event {
+            Event::Finished(_) => "finished",
+            Event::Skipped(_) => "skipped",
+            Event::Failed(_) => "failed",
+            Event::Stopped => "stopped",
+            _ => return,
+        };
+        self.0.lock().unwrap().push((run.into(), ending));
+    }
+}
+
+#[test]
+fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
+    let lab = Lab::new();
+    let mut runs = Vec::new();
+    for (name, lr) in [("a", "0.01"), ("b", "1e25"), ("c", "0.02")] {
+        let mut config = small("sgd", &[&format!("optimizer.lr={lr}")]);
+        config.name = name.into();
+        runs.push(config);
+    }
+    let sweep = Sweep::of("three", runs);
+    let directory = lab.directory("sweep");
+    let execute = |stop: &Stop| {
+        let endings = Endings::default();
+        let options = SweepOptions {
+            library: &lab.library,
+            jobs: 2,
+            threads: 1,
+            observer: &endings,
+            stop,
+            checkpoint_seconds: 1.0,
+        };
+        let outcome = sweep.execute(&directory, &options).unwrap();
+        let mut endings = endings.0.into_inner().unwrap();
+        endings.sort_unstable();
+        (outcome, endings)
+    };
+    let (outcome, endings) = execute(&Stop::default());
+    let names: Vec<&str> = outcome
+        .finished
+        .iter()
+        .map(|record| record.name.as_str())
+        .collect();
+    assert_eq!(names, ["a-seed0", "c-seed0"]);
+    assert_eq!(outcome.failed.len(), 1);
+    assert_eq!(outcome.failed[0].0, "b-seed0");
+    let of = |a, b, c| {
+        [("a-seed0", a), ("b-seed0", b), ("c-seed0", c)].map(|(run, ending)| (run.into(), ending))
+    };
+    assert_eq!(endings, of("finished", "failed", "finished"));
+    let (again, endings) = execute(&Stop::default());
+    assert_eq!(endings, of("skipped", "failed", "skipped"));
+    assert_eq!(again.finished, outcome.finished);
+    let stop = Stop::default();
+    stop.raise();
+    let (outcome, endings) = execute(&stop);
+    assert_eq!((outcome.stopped.len(), endings.len()), (3, 0));
+}
+
+#[test]
+fn another_seed_is_another_run_and_threads_are_not() {
+    let lab = Lab::new();
+    let run = |name: &str, seed: u64, threads: usize| {
+        let mut config = small("ivon", &[]);
+        config.seed = seed;
+        config.stretch(2);
+        let run = Run::create(&lab.directory(name), config).unwrap();
+        let stop = Stop::default();
+        let mut options = lab.options(&Silent, &stop);
+        options.threads = threads;
+        run.execute(&options).unwrap();
+        std::fs::read(run.directory().join(LAST)).unwrap()
+    };
+    let first = run("first", 0, 1);
+    assert!(first == run("threads", 0, 3));
+    assert!(first != run("seed", 1, 1));
+}

@@ -1,0 +1,544 @@
+// The script of a report: draws the plots from the JSON in the page, keeps the switches in step, sorts tables, shows values.
+'use strict';
+(() => {
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+const data = JSON.parse($('#data').textContent);
+const state = { group: 0, checkpoint: null, set: 0, beside: 'paper', theme: 'auto', log: false, off: data.groups.map(() => new Set()) };
+
+// ---- elements
+
+const SVG = 'http://www.w3.org/2000/svg';
+function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) if (value != null) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+function swatch(style) {
+  const line = svg('line', { x1: 2, y1: 5, x2: 26, y2: 5, stroke: color(style), 'stroke-dasharray': data.dashes[style.dash] });
+  return svg('svg', { class: 'swatch', viewBox: '0 0 28 10', 'aria-hidden': 'true' }, line);
+}
+const color = style => `var(--c${style.color})`;
+const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+
+// ---- numbers
+
+const three = value => value == null ? '–' : value.toFixed(3);
+function short(value) {
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(0).replace('e+', 'e');
+  return String(+value.toPrecision(4));
+}
+function ticks(low, high, count) {
+  const span = high - low || 1;
+  const power = 10 ** Math.floor(Math.log10(span / count));
+  const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(s => span / s <= count) || power * 10;
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(+(i * step).toPrecision(12));
+  return found;
+}
+function logTicks(low, high) {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+    for (const m of high / low > 200 ? [1] : [1, 2, 5]) {
+      const value = m * 10 ** power;
+      if (value >= low * 0.999 && value <= high * 1.001) found.push(value);
+    }
+  }
+  return found;
+}
+const linear = (low, high, from, to) => value => from + (value - low) / (high - low || 1) * (to - from);
+const logarithmic = (low, high, from, to) => value => linear(Math.log(low), Math.log(high), from, to)(Math.log(Math.max(value, low)));
+
+// ---- tooltip
+
+const tip = $('#tip');
+function showTip(content, x, y) {
+  tip.replaceChildren(...(typeof content === 'string' ? titled(content) : content));
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  const left = x + 16 + box.width > innerWidth - 8 ? x - 16 - box.width : x + 16;
+  tip.style.left = clamp(left, 8, Math.max(8, innerWidth - box.width - 8)) + 'px';
+  tip.style.top = clamp(y + 14 + box.height > innerHeight - 8 ? y - box.height - 12 : y + 14, 8, innerHeight) + 'px';
+}
+function titled(text) {
+  const [first, ...rest] = text.split('\n');
+  return rest.length ? [element('b', '', first), rest.join('\n')] : [text];
+}
+function hideTip() { tip.hidden = true; }
+function line(style, name, value, isNear) {
+  const row = element('div', isNear ? 'row near' : 'row');
+  if (style) row.append(swatch(style));
+  row.append(element('span', '', name), element('span', '', value));
+  return row;
+}
+document.addEventListener('pointerover', event => {
+  const owner = event.target.closest && event.target.closest('[data-tip]');
+  if (owner) showTip(owner.dataset.tip, event.clientX, event.clientY);
+});
+document.addEventListener('pointerout', event => {
+  if (event.target.closest && event.target.closest('[data-tip]')) hideTip();
+});
+document.addEventListener('focusin', event => {
+  const owner = event.target.closest('[data-tip]');
+  if (!owner || !owner.matches(':focus-visible')) return;
+  const box = owner.getBoundingClientRect();
+  showTip(owner.dataset.tip, box.left, box.bottom);
+});
+document.addEventListener('focusout', hideTip);
+document.addEventListener('keydown', event => { if (event.key === 'Escape') hideTip(); });
+addEventListener('scroll', hideTip, { passive: true });
+
+// ---- what is shown
+
+const group = () => data.groups[state.group];
+const checkpoint = () => group().checkpoints.includes(state.checkpoint) ? state.checkpoint : group().checkpoints[0];
+const set = () => state.set < group().sets.length ? state.set : 0;
+const view = () => group().views[checkpoint()];
+const isOn = row => !state.off[state.group].has(row);
+const visible = () => group().rows.map((row, i) => ({ ...row, index: i })).filter(row => isOn(row.index));
+
+// ---- plots
+
+let drawn = 0;
+// A plot with keyboard and pointer: `places` are the abscissas it can stop at, `show(i, y)` describes the i-th.
+function plot(host, { width, height, label, title, fine, style }, draw) {
+  const root = svg('svg', { class: 'plot', viewBox: `0 0 ${width} ${height}`, role: 'img', tabindex: 0, 'aria-label': label });
+  const caption = element('figcaption', '');
+  if (style) caption.append(swatch(style));
+  caption.append(element('span', '', title));
+  if (fine) caption.append(element('span', 'fine', fine));
+  const figure = element('figure', '', caption, root);
+  host.append(figure);
+  const stops = draw(root);
+  if (!stops) return;
+  let at = -1;
+  const point = event => {
+    const box = root.getBoundingClientRect();
+    return [(event.clientX - box.left) * width / box.width, (event.clientY - box.top) * height / box.height];
+  };
+  const leave = () => { at = -1; stops.leave(); hideTip(); };
+  root.addEventListener('pointermove', event => {
+    const [x, y] = point(event);
+    at = stops.nearest(x, y);
+    if (at < 0) return leave();
+    showTip(stops.show(at, x, y), event.clientX, event.clientY);
+  });
+  root.addEventListener('pointerdown', event => root.dispatchEvent(new PointerEvent('pointermove', event)));
+  root.addEventListener('pointerleave', leave);
+  root.addEventListener('blur', leave);
+  root.addEventListener('keydown', event => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    at = clamp(at < 0 ? (step > 0 ? 0 : stops.count - 1) : at + step * (event.shiftKey ? 10 : 1), 0, stops.count - 1);
+    const box = root.getBoundingClientRect();
+    const [x, y] = stops.place(at);
+    showTip(stops.show(at, x, null), box.left + x * box.width / width, box.top + y * box.height / height);
+  });
+  drawn += 1;
+}
+function axes(root, frame, { x, y, xTicks, yTicks, xName, yName, xText = short, yText = short }) {
+  const { left, right, top, bottom } = frame;
+  for (const value of yTicks) {
+    root.append(svg('line', { class: 'gridline', x1: left, x2: right, y1: y(value), y2: y(value) }),
+      svg('text', { x: left - 6, y: y(value) + 3.5, 'text-anchor': 'end' }, yText(value)));
+  }
+  root.append(svg('line', { class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom }));
+  for (const value of xTicks) {
+    root.append(svg('line', { class: 'axis', x1: x(value), x2: x(value), y1: bottom, y2: bottom + 4 }),
+      svg('text', { x: x(value), y: bottom + 15, 'text-anchor': 'middle' }, xText(value)));
+  }
+  if (xName) root.append(svg('text', { x: (left + right) / 2, y: bottom + 30, 'text-anchor': 'middle' }, xName));
+  if (yName) root.append(svg('text', { x: left - 6, y: top - 8, 'text-anchor': 'start' }, yName));
+}
+function path(points) {
+  let d = '', pen = false;
+  for (const [x, y] of points) {
+    if (y == null || !isFinite(y)) { pen = false; continue; }
+    d += `${pen ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`;
+    pen = true;
+  }
+  return d;
+}
+
+// Lines over shared abscissas: series of {name, style, xs, ys, deviations?}.
+function lines(host, { title, label, series, xName, yName, xLow, xHigh, yLow, yHigh, isLog, diagonal, xText }) {
+  series = series.filter(one => one.ys);
+  if (!series.length) return;
+  const width = Math.round(clamp(host.clientWidth ? columnWidth(host) : 380, 240, 640)), height = Math.round(clamp(width * 0.68, 210, 360));
+  const frame = { left: 44, right: width - 10, top: 22, bottom: height - 36 };
+  const finite = series.flatMap(one => one.ys.filter(y => y != null && (!isLog || y > 0)));
+  if (yLow == null) {
+    yLow = Math.min(...finite); yHigh = Math.max(...finite);
+    const room = (yHigh - yLow) * 0.04 || Math.abs(yHigh) * 0.05 || 1;
+    if (isLog) { yLow /= 1.08; yHigh *= 1.08; } else { yLow -= room; yHigh += room; }
+  }
+  const x = linear(xLow, xHigh, frame.left, frame.right);
+  const y = (isLog ? logarithmic : linear)(yLow, yHigh, frame.bottom, frame.top);
+  plot(host, { width, height, title, label: `${label} Focus and use the arrow keys to read values.` }, root => {
+    axes(root, frame, { x, y, xTicks: ticks(xLow, xHigh, width < 300 ? 4 : 6), yTicks: isLog ? logTicks(yLow, yHigh) : ticks(yLow, yHigh, 6), xName, yName });
+    if (diagonal) root.append(svg('line', { class: 'diagonal', x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
+    const paths = series.map(one => {
+      if (one.deviations && one.deviations.some(d => d != null)) {
+        const edge = sign => one.xs.map((at, i) => [x(at), one.ys[i] == null ? null : clamp(y(isLog ? Math.max(one.ys[i] + sign * (one.deviations[i] || 0), yLow) : one.ys[i] + sign * (one.deviations[i] || 0)), frame.top - 6, frame.bottom)]).filter(p => p[1] != null);
+        root.append(svg('path', { class: 'band', fill: color(one.style), d: path([...edge(1), ...edge(-1).reverse()]) + 'Z' }));
+      }
+      const drawnPath = svg('path', { class: 'line', stroke: color(one.style), 'stroke-dasharray': data.dashes[one.style.dash], d: path(one.xs.map((at, i) => [x(at), one.ys[i] == null ? null : y(one.ys[i])])), 'data-name': one.name });
+      root.append(drawnPath);
+      return drawnPath;
+    });
+    const cursor = svg('line', { class: 'cursor', y1: frame.top, y2: frame.bottom, visibility: 'hidden' });
+    const dots = series.map(one => svg('circle', { r: 3.2, fill: color(one.style), visibility: 'hidden' }));
+    root.append(cursor, ...dots);
+    const stopsAt = [...new Set(series.flatMap(one => one.xs))].sort((a, b) => a - b);
+    return {
+      count: stopsAt.length,
+      nearest(px, py) {
+        if (px < frame.left - 8 || px > frame.right + 8 || py < 0 || py > frame.bottom + 8) return -1;
+        let best = 0;
+        stopsAt.forEach((at, i) => { if (Math.abs(x(at) - px) < Math.abs(x(stopsAt[best]) - px)) best = i; });
+        return best;
+      },
+      place: i => [x(stopsAt[i]), (frame.top + frame.bottom) / 2],
+      show(i, px, py) {
+        const at = stopsAt[i];
+        cursor.setAttribute('x1', x(at)); cursor.setAttribute('x2', x(at)); cursor.setAttribute('visibility', 'visible');
+        const found = series.map((one, k) => {
+          const j = one.xs.indexOf(at), value = j < 0 ? null : one.ys[j];
+          dots[k].setAttribute('visibility', value == null ? 'hidden' : 'visible');
+          if (value != null) { dots[k].setAttribute('cx', x(at)); dots[k].setAttribute('cy', y(value)); }
+          return { k, one, value, deviation: one.deviations && j >= 0 ? one.deviations[j] : null, far: value == null || py == null ? Infinity : Math.abs(y(value) - py) };
+        }).filter(f => f.value != null);
+        const near = found.reduce((best, f) => f.far < (best ? best.far : 28) ? f : best, null);
+        paths.forEach((p, k) => p.classList.toggle('dim', !!near && near.k !== k));
+        found.sort((a, b) => b.value - a.value);
+        return [element('b', '', `${xName} ${xText ? xText(at) : short(at)}`),
+          ...found.map(f => line(f.one.style, f.one.name, three(f.value) + (f.deviation ? ` ± ${three(f.deviation)}` : ''), f === near))];
+      },
+      leave() {
+        cursor.setAttribute('visibility', 'hidden');
+        dots.forEach(dot => dot.setAttribute('visibility', 'hidden'));
+        paths.forEach(p => p.classList.remove('dim'));
+      },
+    };
+  });
+}
+function columnWidth(host) {
+  return parseFloat(getComputedStyle(host).gridTemplateColumns) || host.clientWidth;
+}
+
+// Means of one metric as dots, one line per method.
+function dots(host, metric) {
+  const rows = visible().filter(row => metric.rows[row.index] && metric.rows[row.index][0] != null);
+  if (!rows.length) return;
+  const width = Math.round(clamp(columnWidth(host), 240, 520)), pitch = 21, top = 8, height = top + rows.length * pitch + 24;
+  const names = Math.min(112, 18 + 6.1 * Math.max(...rows.map(row => row.name.length)));
+  const frame = { left: names, right: width - 14, top, bottom: top + rows.length * pitch };
+  const index = { paper: 3, reproduction: 4 }[state.beside];
+  const spread = rows.flatMap(row => {
+    const cell = metric.rows[row.index], theirs = index && cell[index];
+    const reach = ([mean, deviation]) => [mean - (deviation || 0), mean + (deviation || 0)];
+    return [...reach(cell), ...cell[2].map(s => s[1]).filter(v => v != null), ...(theirs ? reach(theirs) : [])];
+  });
+  let low = Math.min(...spread), high = Math.max(...spread);
+  const room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 0.5;
+  low -= room; high += room;
+  const x = linear(low, high, frame.left, frame.right);
+  const all = metric.rows.filter(cell => cell && cell[0] != null);
+  const best = all.reduce((a, b) => (metric.higher ? b[0] > a[0] : b[0] < a[0]) ? b : a);
+  plot(host, { width, height, title: metric.name, fine: metric.higher ? 'higher is better' : 'lower is better', label: `${metric.name} of ${rows.length} methods with deviations. Focus and use the arrow keys to read values.` }, root => {
+    for (const value of ticks(low, high, 4)) {
+      root.append(svg('line', { class: 'gridline', x1: x(value), x2: x(value), y1: top, y2: frame.bottom }), svg('text', { x: x(value), y: frame.bottom + 14, 'text-anchor': 'middle' }, short(value)));
+    }
+    if (all.length > 1) {
+      const from = Math.max(frame.left, x(best[0] - (best[1] || 0))), to = Math.min(frame.right, x(best[0] + (best[1] || 0)));
+      root.append(svg('rect', { class: 'zone', x: from, y: top, width: Math.max(1.5, to - from), height: frame.bottom - top }));
+    }
+    const hits = rows.map((row, i) => {
+      const [mean, deviation, seeds, ...theirs] = metric.rows[row.index];
+      const y = top + (i + 0.5) * pitch, other = index && theirs[index - 3];
+      const shift = other ? -2.5 : 0;
+      const hit = svg('rect', { class: 'hit', x: 0, y: y - pitch / 2, width, height: pitch });
+      const name = svg('text', { class: 'rowname', x: frame.left - 8, y: y + 4, 'text-anchor': 'end' }, row.name.length > 17 ? row.name.slice(0, 16) + '…' : row.name);
+      root.append(hit, name);
+      for (const [, value] of seeds) if (value != null) root.append(svg('line', { x1: x(value), x2: x(value), y1: y - 4 + shift, y2: y + 4 + shift, stroke: color(row), opacity: 0.5 }));
+      if (deviation) root.append(svg('line', { x1: x(mean - deviation), x2: x(mean + deviation), y1: y + shift, y2: y + shift, stroke: color(row), 'stroke-width': 2.2, 'stroke-linecap': 'round' }));
+      root.append(svg('circle', { cx: x(mean), cy: y + shift, r: 4, fill: color(row), 'data-row': row.index }));
+      if (other) {
+        const cy = y + 4.5, cx = x(other[0]);
+        if (other[1]) root.append(svg('line', { class: 'whisker', x1: x(other[0] - other[1]), x2: x(other[0] + other[1]), y1: cy, y2: cy }));
+        root.append(svg('path', { class: 'paper', d: index === 3 ? `M${cx} ${cy - 4}l4 4l-4 4l-4 -4Z` : `M${cx - 3} ${cy - 3}h6v6h-6Z` }));
+      }
+      return hit;
+    });
+    let lit = -1;
+    const light = i => { if (lit >= 0) hits[lit].classList.remove('lit'); lit = i; if (i >= 0) hits[i].classList.add('lit'); };
+    return {
+      count: rows.length,
+      nearest: (px, py) => py > frame.bottom ? -1 : clamp(Math.floor((py - top) / pitch), 0, rows.length - 1),
+      place: i => [x(metric.rows[rows[i].index][0]), top + (i + 0.5) * pitch],
+      show(i) {
+        light(i);
+        const [mean, deviation, seeds, paper, again] = metric.rows[rows[i].index];
+        const text = ([m, d]) => three(m) + (d != null ? ` ± ${three(d)}` : '');
+        return [line(rows[i], rows[i].name, text([mean, deviation]), true),
+          ...seeds.map(([seed, value]) => line(null, `seed ${seed}`, value == null ? '∞' : value.toFixed(4))),
+          ...(paper ? [line(null, 'paper', text(paper))] : []), ...(again ? [line(null, 'independent reproduction', text(again))] : [])];
+      },
+      leave: () => light(-1),
+    };
+  });
+}
+
+// Confidence against accuracy of one method, counts at the foot.
+function reliability(host, row, bins, error) {
+  const width = Math.round(clamp(columnWidth(host), 140, 300));
+  const side = width - 44, foot = 34, height = side + foot + 54;
+  const frame = { left: 34, right: 34 + side, top: 10, bottom: 10 + side };
+  const x = linear(0, 1, frame.left, frame.right), y = linear(0, 1, frame.bottom, frame.top);
+  const total = bins.reduce((sum, bin) => sum + bin[0], 0);
+  const footTop = frame.bottom + 8, footBottom = footTop + foot;
+  const most = Math.log10(1 + Math.max(...bins.map(bin => bin[0])));
+  plot(host, { width, height, style: row, title: row.name, label: `Reliability diagram of ${row.name}, ${bins.length} bins, ${total} images. Focus and use the arrow keys to read values.` }, root => {
+    axes(root, { ...frame, bottom: frame.bottom }, { x, y, xTicks: [], yTicks: [0, 0.5, 1] });
+    root.append(svg('text', { x: frame.left + 2, y: frame.top + 10 }, 'accuracy'));
+    if (error != null) root.append(svg('text', { class: 'strong', x: frame.left + 2, y: frame.top + 25 }, `ECE ${three(error)}`));
+    const hits = bins.map((bin, i) => {
+      const left = x(i / bins.length) + 0.75, wide = side / bins.length - 1.5;
+      if (bin[0]) {
+        const accuracy = bin[1] / bin[0], confidence = bin[2];
+        root.append(svg('rect', { x: left, y: y(accuracy), width: wide, height: frame.bottom - y(accuracy), fill: color(row), opacity: 0.78 }));
+        if (confidence != null) root.append(svg('rect', { class: 'gap', x: left, y: Math.min(y(accuracy), y(confidence)), width: wide, height: Math.abs(y(accuracy) - y(confidence)) }));
+        const tall = foot * Math.log10(1 + bin[0]) / most;
+        root.append(svg('rect', { class: 'count', x: left, y: footBottom - tall, width: wide, height: tall }));
+      }
+      return svg('rect', { class: 'hit', x: left - 0.75, y: frame.top, width: wide + 1.5, height: footBottom - frame.top });
+    });
+    root.append(svg('line', { class: 'diagonal', x1: x(0), y1: y(0), x2: x(1), y2: y(1) }), svg('line', { class: 'axis', x1: frame.left, x2: frame.right, y1: footBottom, y2: footBottom }), ...hits);
+    for (const value of [0, 0.5, 1]) root.append(svg('text', { x: x(value), y: footBottom + 14, 'text-anchor': 'middle' }, short(value)));
+    root.append(svg('text', { x: (frame.left + frame.right) / 2, y: footBottom + 28, 'text-anchor': 'middle' }, 'confidence'));
+    let lit = -1;
+    const light = i => { if (lit >= 0) hits[lit].classList.remove('lit'); lit = i; if (i >= 0) hits[i].classList.add('lit'); };
+    return {
+      count: bins.length,
+      nearest: px => px < frame.left || px > frame.right ? -1 : clamp(Math.floor((px - frame.left) / side * bins.length), 0, bins.length - 1),
+      place: i => [x((i + 0.5) / bins.length), y(0.5)],
+      show(i) {
+        light(i);
+        const [count, right, confidence] = bins[i];
+        const head = element('b', '', `confidence ${(i / bins.length).toFixed(2)} to ${((i + 1) / bins.length).toFixed(2)}`);
+        if (!count) return [head, 'no images'];
+        return [head, line(null, 'images', count.toLocaleString('en')), line(null, 'mean confidence', three(confidence)), line(null, 'accuracy', three(right / count)), line(null, 'accuracy − confidence', three(right / count - confidence))];
+      },
+      leave: () => light(-1),
+    };
+  });
+}
+
+// Scores of test and other images of one method.
+function scores(host, row, [from, to, inside, outside]) {
+  const width = Math.round(clamp(columnWidth(host), 140, 300)), height = Math.round(width * 0.62) + 34;
+  const frame = { left: 38, right: width - 6, top: 8, bottom: height - 34 };
+  const share = counts => { const sum = counts.reduce((a, b) => a + b, 0) || 1; return counts.map(c => c / sum); };
+  const [a, b] = [share(inside), share(outside)];
+  const high = Math.max(...a, ...b), low = Math.min(1e-3, ...[...a, ...b].filter(v => v > 0)) / 1.3;
+  const x = linear(from, to, frame.left, frame.right), y = logarithmic(low, high * 1.1, frame.bottom, frame.top);
+  const steps = values => values.flatMap((v, i) => [from + i * (to - from) / values.length, from + (i + 1) * (to - from) / values.length].map(at => [x(at), v > 0 ? y(v) : frame.bottom]));
+  plot(host, { width, height, style: row, title: row.name, label: `Histogram of the scores of ${row.name}, test set against ${group().sets[set()]}. Focus and use the arrow keys to read values.` }, root => {
+    const percent = value => `${short(value * 100)} %`;
+    axes(root, frame, { x, y, xTicks: ticks(from, to, 3), yTicks: logTicks(low, high).filter(t => Math.abs(Math.log10(t) - Math.round(Math.log10(t))) < 1e-6), yText: percent, xName: 'score' });
+    const area = values => path([[frame.left, frame.bottom], ...steps(values), [frame.right, frame.bottom]]) + 'Z';
+    root.append(svg('path', { class: 'in', fill: color(row), stroke: color(row), d: area(a) }), svg('path', { class: 'out', d: area(b) }));
+    const cursor = svg('line', { class: 'cursor', y1: frame.top, y2: frame.bottom, visibility: 'hidden' });
+    root.append(cursor);
+    const centre = i => x(from + (i + 0.5) * (to - from) / a.length);
+    return {
+      count: a.length,
+      nearest: px => px < frame.left || px > frame.right ? -1 : clamp(Math.floor((px - frame.left) / (frame.right - frame.left) * a.length), 0, a.length - 1),
+      place: i => [centre(i), (frame.top + frame.bottom) / 2],
+      show(i) {
+        cursor.setAttribute('x1', centre(i)); cursor.setAttribute('x2', centre(i)); cursor.setAttribute('visibility', 'visible');
+        const edge = k => short(from + k * (to - from) / a.length);
+        const text = (s, c) => `${(100 * s).toFixed(2)} %  (${c.toLocaleString('en')})`;
+        return [element('b', '', `score ${edge(i)} to ${edge(i + 1)}`), line(null, 'test set', text(a[i], inside[i])), line(null, group().sets[set()], text(b[i] || 0, outside[i] || 0))];
+      },
+      leave: () => cursor.setAttribute('visibility', 'hidden'),
+    };
+  });
+}
+
+const painters = {
+  'glance-in': host => view().metrics.forEach(metric => dots(host, metric)),
+  'glance-out': host => { const out = view().out[set()]; if (out) out.metrics.forEach(metric => dots(host, metric)); },
+  reliability(host) {
+    const ece = view().metrics.find(metric => metric.id === 'ece');
+    for (const row of visible()) {
+      const bins = view().reliability[row.index];
+      if (bins) reliability(host, row, bins, ece && ece.rows[row.index] && ece.rows[row.index][0]);
+    }
+  },
+  detection(host) {
+    const out = view().out[set()], name = group().sets[set()];
+    if (!out) return;
+    const series = (column, xs) => visible().map(row => ({ name: row.name, style: row, xs, ys: column[row.index] }));
+    const count = visible().length;
+    const unit = { xLow: 0, xHigh: 1 };
+    lines(host, { ...unit, yLow: 0, yHigh: 1, title: 'ROC', label: `ROC curves of ${count} methods against ${name}.`, series: series(out.roc, data.grids.roc), xName: 'false positive rate', yName: 'true positive rate', diagonal: true });
+    lines(host, { ...unit, title: 'Precision and recall, test images positive', label: `Precision-recall curves of ${count} methods, test images positive, against ${name}.`, series: series(out.precision_in, data.grids.recall), xName: 'recall', yName: 'precision' });
+    lines(host, { ...unit, title: 'Precision and recall, out-of-domain positive', label: `Precision-recall curves of ${count} methods, out-of-domain images positive, against ${name}.`, series: series(out.precision_out, data.grids.recall), xName: 'recall', yName: 'precision' });
+  },
+  scores(host) {
+    const out = view().out[set()];
+    if (out) for (const row of visible()) if (out.histogram[row.index]) scores(host, row, out.histogram[row.index]);
+  },
+  training(host) {
+    const shown = group().training.map((family, i) => {
+      const own = family.rows.map(r => ({ ...group().rows[r], index: r })).filter(row => isOn(row.index));
+      return { ...family, style: own[0] || (family.rows.length ? null : { color: i % 8, dash: 0 }) };
+    }).filter(family => family.style);
+    if (!shown.length) return;
+    const part = key => shown.filter(family => family[key]).map(family => ({ name: family.label, style: family.style, xs: family.epochs, ys: family[key][0], deviations: family[key][1] }));
+    const epochs = shown.flatMap(family => family.epochs), low = Math.min(...epochs), high = Math.max(...epochs, low + 1);
+    const chart = (key, title, yName, isLog) => lines(host, { title, series: part(key), label: `${title} of ${shown.length} kinds of runs over the epochs.`, xName: 'epoch', yName, xLow: low, xHigh: high, isLog });
+    chart('train_loss', 'Training loss', 'cross-entropy', state.log);
+    chart('validation_loss', 'Validation loss', 'cross-entropy', state.log);
+    chart('train_accuracy', 'Training accuracy', 'accuracy', false);
+    chart('validation_accuracy', 'Validation accuracy', 'accuracy', false);
+    chart('lr', 'Learning rate', 'rate', false);
+  },
+};
+
+function hatches() {
+  const pattern = (id, stroke, opacity) => svg('pattern', { id, width: 5, height: 5, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)' }, svg('line', { x1: 0, y1: 0, x2: 0, y2: 5, stroke, 'stroke-width': 1.6, opacity }));
+  document.body.append(svg('svg', { width: 0, height: 0, 'aria-hidden': 'true', style: 'position:absolute' }, svg('defs', {}, pattern('hatch', 'var(--c1)', 0.85), pattern('hatch-out', 'var(--ink)', 0.35))));
+}
+
+function draw() {
+  if (!data.groups.length) return;
+  drawn = 0;
+  hideTip();
+  for (const host of $$(`main .group[data-group="${state.group}"] [data-chart]`)) {
+    // the old height is kept while drawing, so that the page does not jump
+    host.style.minHeight = host.clientHeight + 'px';
+    host.replaceChildren();
+    painters[host.dataset.chart](host);
+    host.style.minHeight = '';
+  }
+}
+
+// ---- switches
+
+function show() {
+  document.body.classList.toggle('beside-paper', state.beside === 'paper');
+  document.body.classList.toggle('beside-reproduction', state.beside === 'reproduction');
+  if (state.theme === 'auto') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = state.theme;
+  for (const part of $$('[data-group]')) part.hidden = +part.dataset.group !== state.group;
+  if (data.groups.length) {
+    for (const part of $$(`.group[data-group="${state.group}"] [data-checkpoint]`)) {
+      part.hidden = part.dataset.checkpoint !== checkpoint() || (part.dataset.set != null && +part.dataset.set !== set());
+    }
+    for (const row of $$(`main .group[data-group="${state.group}"] tr[data-row]`)) row.classList.toggle('off', !isOn(+row.dataset.row));
+    for (const box of $$(`.methods[data-group="${state.group}"] input`)) box.checked = isOn(+box.dataset.method);
+  }
+  const chosen = { group: String(state.group), checkpoint: data.groups.length ? checkpoint() : '', set: String(data.groups.length ? set() : 0), beside: state.beside, theme: state.theme };
+  for (const input of $$('input[data-switch]')) input.checked = input.value === chosen[input.dataset.switch];
+}
+document.addEventListener('change', event => {
+  const input = event.target;
+  if (input.dataset.switch) {
+    const purpose = input.dataset.switch;
+    state[purpose] = purpose === 'group' || purpose === 'set' ? +input.value : input.value;
+    if (purpose === 'group') state.set = 0;
+    if (purpose === 'theme') remember(input.value);
+    show();
+    if (purpose !== 'theme') draw();
+  } else if (input.dataset.method) {
+    state.off[state.group][input.checked ? 'delete' : 'add'](+input.dataset.method);
+    show();
+    draw();
+  } else if ('log' in input.dataset) {
+    state.log = input.checked;
+    $$('input[data-log]').forEach(other => { other.checked = state.log; });
+    draw();
+  }
+});
+document.addEventListener('click', event => {
+  const button = event.target.closest('button');
+  if (!button) return;
+  if (button.dataset.all) {
+    state.off[state.group] = new Set(button.dataset.all === 'on' ? [] : group().rows.keys());
+    show();
+    draw();
+  } else if (button.classList.contains('side-toggle')) {
+    const open = button.closest('.side').classList.toggle('open');
+    button.setAttribute('aria-expanded', open);
+  } else if (button.closest('.sortable thead')) {
+    sort(button.closest('th'), button.dataset.better);
+  }
+});
+
+// ---- sorting: better first, then the other way, then as it was
+
+function sort(head, better) {
+  const table = head.closest('table'), body = table.tBodies[0], column = head.cellIndex;
+  const rows = [...body.rows];
+  rows.forEach((row, i) => { row.dataset.place ??= i; });
+  const first = better === 'high' ? 'descending' : 'ascending', second = better === 'high' ? 'ascending' : 'descending';
+  const now = head.getAttribute('aria-sort'), next = now === 'none' ? first : now === first ? second : 'none';
+  $$('th', head.parentNode).forEach(other => other.setAttribute('aria-sort', other === head ? next : 'none'));
+  const value = row => {
+    const cell = row.cells[column];
+    if (cell.classList.contains('none')) return null;
+    return cell.dataset.v != null ? +cell.dataset.v : cell.textContent.trim();
+  };
+  const direction = next === 'descending' ? -1 : 1;
+  rows.sort((a, b) => {
+    const place = a.dataset.place - b.dataset.place;
+    if (next === 'none') return place;
+    const x = value(a), y = value(b);
+    if (x == null || y == null) return (x == null) - (y == null) || place;
+    return (typeof x === 'string' ? x.localeCompare(y, 'en', { numeric: true }) : x === y ? 0 : x < y ? -1 : 1) * direction || place;
+  });
+  body.append(...rows);
+}
+
+// ---- theme, place on the page, size
+
+function remember(theme) { try { localStorage.setItem('maxitive-theme', theme); } catch { /* a page from a file may have no storage */ } }
+try { state.theme = localStorage.getItem('maxitive-theme') || 'auto'; } catch { /* likewise */ }
+if (!['auto', 'light', 'dark'].includes(state.theme)) state.theme = 'auto';
+const firstBeside = $('input[data-switch="beside"]');
+state.beside = firstBeside ? firstBeside.value : 'nothing';
+const spy = new IntersectionObserver(entries => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    $$('nav a').forEach(a => a.classList.toggle('here', a.getAttribute('href') === '#' + entry.target.id));
+  }
+}, { rootMargin: '-15% 0px -75% 0px' });
+$$('main section').forEach(section => spy.observe(section));
+$$('nav a').forEach(a => a.addEventListener('click', () => {
+  $('.side').classList.remove('open');
+  $('.side-toggle').setAttribute('aria-expanded', 'false');
+}));
+let wide = innerWidth, timer;
+addEventListener('resize', () => {
+  if (innerWidth === wide) return;
+  wide = innerWidth;
+  clearTimeout(timer);
+  timer = setTimeout(draw, 120);
+});
+hatches();
+show();
+draw();
+document.documentElement.dataset.ready = 'yes';
+})();

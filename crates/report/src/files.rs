@@ -1,0 +1,141 @@
+//! Records found in folders: every `record.json` at any depth, or the files that are named.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use evaluation::record::{RunRecord, SCHEMA};
+use serde::Deserialize;
+
+/// Name of the file that holds the record of a run.
+pub const RECORD: &str = "record.json";
+
+/// Why records could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder cannot be read.
+    #[error("{}: cannot be read", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is no JSON, or no record.
+    #[error("{}: not a run record", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        source: serde_json::Error,
+    },
+    /// A record of another version.
+    #[error("{}: schema \"{found}\" is not \"{SCHEMA}\", the one this version reads", path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: String,
+    },
+    /// A folder without a record at any depth.
+    #[error("{}: no {RECORD} in this folder or below it", path.display())]
+    NoRecord {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// Reads the records at these places, folders searched at any depth, files read whatever their name.
+///
+/// A file that is met twice is read once. Records come in the order of the places, those of a folder by path. Folders behind
+/// symbolic links inside a place are not entered.
+///
+/// # Errors
+/// A place cannot be read, a folder holds no record, or a file is no record of the schema [`SCHEMA`].
+///
+/// ```
+/// let error = report::files::read(&["no/such/place".into()]).unwrap_err();
+/// assert_eq!(error.to_string(), "no/such/place: cannot be read");
+/// ```
+pub fn read(places: &[PathBuf]) -> Result<Vec<RunRecord>, Error> {
+    let mut files = Vec::new();
+    for place in places {
+        let unreadable = |source| Error::Unreadable {
+            path: place.clone(),
+            source,
+        };
+        if !fs::metadata(place).map_err(unreadable)?.is_dir() {
+            files.push(place.clone());
+            continue;
+        }
+        let before = files.len();
+        find(place, &mut files)?;
+        if files.len() == before {
+            return Err(Error::NoRecord {
+                path: place.clone(),
+            });
+        }
+    }
+    let mut seen = Vec::new();
+    let mut records = Vec::new();
+    for file in files {
+        let identity = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
+        if seen.contains(&identity) {
+            continue;
+        }
+        seen.push(identity);
+        records.push(read_file(&file)?);
+    }
+    Ok(records)
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+    let unreadable = |source| Error::Unreadable {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let kind = entry.file_type().map_err(unreadable)?;
+        entries.push((entry.path(), kind.is_dir()));
+    }
+    entries.sort();
+    for (path, is_folder) in entries {
+        if is_folder {
+            find(&path, files)?;
+        } else if path.file_name().is_some_and(|name| name == RECORD) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Reads one record.
+///
+/// # Errors
+/// The file cannot be read or is no record of the schema [`SCHEMA`].
+pub fn read_file(path: &Path) -> Result<RunRecord, Error> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let text = fs::read_to_string(path).map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let malformed = |source| Error::Malformed {
+        path: path.to_owned(),
+        source,
+    };
+    // the version first, so that a newer record is not called malformed
+    let head: Head = serde_json::from_str(&text).map_err(malformed)?;
+    if head.schema != SCHEMA {
+        return Err(Error::Schema {
+            path: path.to_owned(),
+            found: head.schema,
+        });
+    }
+    serde_json::from_str(&text).map_err(malformed)
+}

@@ -1,0 +1,205 @@
+//! What the page's script draws, as JSON.
+
+use evaluation::record::Checkpoint;
+use serde_json::{Map, Value, json};
+
+use crate::curves::{
+    average, epochs, kept_epochs, number, pool_bins, pool_histograms, rates, recall_grid, roc_grid,
+};
+use crate::paper::Published;
+use crate::style::Style;
+use crate::summary::{Cell, Family, Group, Table, checkpoint_id};
+
+/// One group.
+pub(super) fn group(group: &Group<'_>, families: &[Family<'_>], styles: &[Style]) -> Value {
+    let rows: Vec<Value> = group
+        .rows
+        .iter()
+        .zip(styles)
+        .map(|(name, style)| json!({"name": name, "color": style.color, "dash": style.dash}))
+        .collect();
+    let sets: Vec<&str> = group.sets.iter().map(|set| set.label.as_str()).collect();
+    let checkpoints: Vec<&str> = group
+        .checkpoints
+        .iter()
+        .map(|&c| checkpoint_id(c))
+        .collect();
+    let mut views = Map::new();
+    for &checkpoint in &group.checkpoints {
+        views.insert(
+            checkpoint_id(checkpoint).to_owned(),
+            view(group, checkpoint),
+        );
+    }
+    json!({
+        "rows": rows,
+        "sets": sets,
+        "checkpoints": checkpoints,
+        "views": views,
+        "training": training(families),
+    })
+}
+
+/// One checkpoint of a group.
+fn view(group: &Group<'_>, checkpoint: Checkpoint) -> Value {
+    let reliability: Vec<Value> = group
+        .rows
+        .iter()
+        .map(|row| {
+            let parts: Vec<_> = group
+                .evaluations(row, checkpoint)
+                .map(|(_, evaluation)| &evaluation.reliability)
+                .collect();
+            let bins = pool_bins(&parts);
+            let total: usize = bins.iter().map(|bin| bin.count).sum();
+            if total == 0 {
+                return Value::Null;
+            }
+            bins.iter()
+                .map(|bin| {
+                    json!([
+                        bin.count,
+                        bin.right,
+                        bin.confidence.map_or(Value::Null, number)
+                    ])
+                })
+                .collect()
+        })
+        .collect();
+    let out: Vec<Value> = group
+        .sets
+        .iter()
+        .map(|set| {
+            let curves = |row: &str| {
+                let all: Vec<_> = group
+                    .evaluations(row, checkpoint)
+                    .flat_map(|(_, evaluation)| &evaluation.out_of_domain)
+                    .filter(|out| {
+                        (
+                            out.dataset.as_str(),
+                            out.normalization.as_str(),
+                            out.metrics.score.as_str(),
+                        ) == (set.dataset, set.normalization, set.score)
+                    })
+                    .map(|out| &out.curves)
+                    .collect();
+                let (roc, recall) = (roc_grid(), recall_grid());
+                let part = |points: Vec<&[(f64, f64)]>, grid: &[f64]| {
+                    let mean = average(&points, grid);
+                    if mean.is_empty() {
+                        Value::Null
+                    } else {
+                        rates(&mean)
+                    }
+                };
+                let histograms: Vec<_> = all.iter().map(|curves| &curves.histogram).collect();
+                let histogram = pool_histograms(&histograms).map_or(Value::Null, |sum| {
+                    json!([
+                        number(sum.from),
+                        number(sum.to),
+                        sum.in_counts,
+                        sum.out_counts
+                    ])
+                });
+                [
+                    part(all.iter().map(|c| c.roc.as_slice()).collect(), &roc),
+                    part(
+                        all.iter()
+                            .map(|c| c.precision_recall_in.as_slice())
+                            .collect(),
+                        &recall,
+                    ),
+                    part(
+                        all.iter()
+                            .map(|c| c.precision_recall_out.as_slice())
+                            .collect(),
+                        &recall,
+                    ),
+                    histogram,
+                ]
+            };
+            let mut columns: [Vec<Value>; 4] = Default::default();
+            for row in &group.rows {
+                for (column, value) in columns.iter_mut().zip(curves(row)) {
+                    column.push(value);
+                }
+            }
+            let [roc, precision_in, precision_out, histogram] = columns;
+            json!({
+                "metrics": glance(&group.out_of_domain(checkpoint, set), group.rows.len()),
+                "roc": roc, "precision_in": precision_in, "precision_out": precision_out,
+                "histogram": histogram,
+            })
+        })
+        .collect();
+    json!({
+        "metrics": glance(&group.in_domain(checkpoint), group.rows.len()),
+        "reliability": reliability,
+        "out": out,
+    })
+}
+
+/// The numbers of a table for the overview: per metric, per row `[mean, deviation, [[seed, value]], paper, reproduction]`.
+fn glance(table: &Table<'_>, rows: usize) -> Value {
+    table
+        .metrics
+        .iter()
+        .enumerate()
+        .map(|(i, metric)| {
+            let mut column = vec![Value::Null; rows];
+            for row in &table.rows {
+                if let Some(cell) = &row.cells[i] {
+                    column[row.index] = cell_value(cell);
+                }
+            }
+            json!({"id": metric.id, "name": metric.name, "higher": metric.higher_is_better, "rows": column})
+        })
+        .collect()
+}
+
+fn cell_value(cell: &Cell) -> Value {
+    let seeds: Vec<Value> = cell
+        .values
+        .iter()
+        .map(|&(seed, value)| json!([seed, number(value)]))
+        .collect();
+    let published = |number_: &Option<Published>| {
+        number_.as_ref().map_or(Value::Null, |p| {
+            json!([number(p.mean()), p.spread().map_or(Value::Null, number)])
+        })
+    };
+    json!([
+        number(cell.mean),
+        cell.deviation.map_or(Value::Null, number),
+        seeds,
+        published(&cell.paper),
+        published(&cell.reproduction),
+    ])
+}
+
+/// Training curves of the runs that have them.
+fn training(families: &[Family<'_>]) -> Value {
+    families
+        .iter()
+        .filter_map(|family| {
+            let kept = kept_epochs(&family.runs);
+            if kept.is_empty() {
+                return None;
+            }
+            let part = |read: fn(&evaluation::record::EpochPoint) -> Option<f64>| {
+                epochs(&family.runs, &kept, read)
+            };
+            Some(json!({
+                "label": family.label,
+                "rows": family.rows,
+                "runs": family.runs.len(),
+                "train_loss": part(|point| Some(point.train_loss)),
+                "validation_loss": part(|point| point.validation_loss),
+                "train_accuracy": part(|point| Some(point.train_accuracy)),
+                "validation_accuracy": part(|point| point.validation_accuracy),
+                "lr": part(|point| Some(point.lr)),
+                "epochs": kept,
+            }))
+        })
+        .collect()
+}
