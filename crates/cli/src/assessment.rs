@@ -2,8 +2,13 @@
 
 use std::fmt::Display;
 
+use evaluation::metrics::curves::histogram;
+use evaluation::record::{
+    Checkpoint, Code, Evaluation, Hardware, OutOfDomainEvaluation, RunRecord, SCHEMA, Timings,
+};
 use evaluation::results::{
-    InDomain, InDomainIntervals, Interval, OutOfDomain, OutOfDomainIntervals, Reliability,
+    DetectionCurves, InDomain, InDomainIntervals, Interval, OutOfDomain, OutOfDomainIntervals,
+    Reliability,
 };
 use evaluation::{BootstrapConfig, CalibrationConfig, Error, Outcomes, Ranking};
 use serde_json::{Value, json};
@@ -45,6 +50,8 @@ pub struct Settings {
     pub calibration: CalibrationConfig,
     /// How to draw intervals, if they are asked for.
     pub bootstrap: Option<BootstrapConfig>,
+    /// Curves are wanted, too, for a record.
+    pub curves: bool,
 }
 
 /// What tells in-domain from out-of-domain.
@@ -69,6 +76,15 @@ impl Score {
             Self::GivenNegated => "given, negated",
         }
     }
+
+    /// Range of the histograms: that of the score, where it has one.
+    fn range(self, classes: usize) -> Option<(f64, f64)> {
+        match self {
+            Self::MaximumProbability => Some((0.0, 1.0)),
+            Self::NegativeEntropy => Some((-(classes as f64).ln(), 0.0)),
+            Self::Given | Self::GivenNegated => None,
+        }
+    }
 }
 
 /// In-domain metrics and where they came from.
@@ -85,6 +101,7 @@ struct OutOfDomainPart {
     name: String,
     metrics: OutOfDomain,
     intervals: Option<OutOfDomainIntervals>,
+    curves: DetectionCurves,
 }
 
 /// All metrics of the given files.
@@ -256,10 +273,17 @@ impl Assessment {
                 .bootstrap
                 .map(|config| ranking.bootstrap(&config).map_err(|error| mistake(&error)))
                 .transpose()?;
+            let curves = if settings.curves {
+                let classes = probabilities.as_ref().map_or(0, |p| p.classes);
+                ranking.curves(histogram(&ins, &outs, settings.score.range(classes)))
+            } else {
+                DetectionCurves::default()
+            };
             assessment.out_of_domain.push(OutOfDomainPart {
                 name: name.clone(),
                 metrics: ranking.metrics(settings.score.name()),
                 intervals,
+                curves,
             });
         }
         Ok(assessment)
@@ -364,6 +388,127 @@ impl Assessment {
         Ok(json!({"in_domain": in_domain, "ood": ood}))
     }
 
+    /// A record of a run without training, for a report, and what the report says beside it.
+    ///
+    /// # Errors
+    /// There are no in-domain metrics, of which a record cannot do without.
+    pub fn record(
+        &self,
+        inputs: &Inputs,
+        settings: &Settings,
+    ) -> Result<(RunRecord, report::Options), UserError> {
+        let Some(part) = &self.in_domain else {
+            return Err(UserError::new("a report needs --labels"));
+        };
+        let probabilities = inputs.probabilities.clone().unwrap_or_default();
+        let sets = self.out_of_domain.iter().map(|set| OutOfDomainEvaluation {
+            dataset: set.name.clone(),
+            normalization: "the program that made the predictions".to_owned(),
+            metrics: set.metrics.clone(),
+            curves: set.curves.clone(),
+        });
+        let evaluation = Evaluation {
+            row: "predictions".to_owned(),
+            predictive: "given".to_owned(),
+            samples: 1,
+            checkpoint: Checkpoint::Final,
+            epoch: 0,
+            seconds: 0.0,
+            in_domain: part.metrics.clone(),
+            reliability: part.reliability.clone(),
+            out_of_domain: sets.collect(),
+            details: serde_json::Map::new(),
+            predictions: None,
+        };
+        let others: serde_json::Map<String, Value> = inputs
+            .others
+            .iter()
+            .map(|Named { name, file }| (name.clone(), json!(file)))
+            .collect();
+        let config = json!({
+            "probs": inputs.probabilities,
+            "labels": inputs.labels,
+            "scores": inputs.scores,
+            "ood": others,
+            "logits": settings.logits,
+            "score": settings.score.name(),
+            "bins": settings.calibration.bins,
+            "scheme": settings.calibration.scheme.name(),
+        });
+        let title = format!("Predictions in {probabilities}");
+        let record = RunRecord {
+            schema: SCHEMA.to_owned(),
+            name: "predictions".to_owned(),
+            experiment: String::new(),
+            dataset: probabilities,
+            network: String::new(),
+            parameters: 0,
+            rule: String::new(),
+            seed: 0,
+            config,
+            code: Code {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                commit: None,
+            },
+            hardware: Hardware {
+                device: String::new(),
+                cores: 0,
+                threads: 0,
+                isa: String::new(),
+            },
+            timings: Timings {
+                started_unix: 0,
+                train_s: 0.0,
+                validation_s: 0.0,
+                evaluation_s: 0.0,
+                steps: 0,
+                resumed: 0,
+                peak_memory_bytes: None,
+            },
+            curves: Vec::new(),
+            evaluations: vec![evaluation],
+        };
+        let options = report::Options {
+            title: Some(title),
+            note: self.interval_note(),
+        };
+        Ok((record, options))
+    }
+
+    /// All intervals in a few sentences.
+    fn interval_note(&self) -> Option<String> {
+        let mut lists = Vec::new();
+        let mut first = None;
+        let mut list = |title: &str, lines: &[Line<'_>]| {
+            let ends = lines.iter().filter_map(|(name, _, interval, _)| {
+                let Interval { low, high, .. } = (*interval)?;
+                first = first.or(*interval);
+                Some(format!("{name} {low:.3} to {high:.3}"))
+            });
+            let ends: Vec<String> = ends.collect();
+            if !ends.is_empty() {
+                lists.push(format!("{title}: {}", ends.join(", ")));
+            }
+        };
+        if let Some(part) = &self.in_domain {
+            list("In-domain", &part.lines());
+        }
+        for part in &self.out_of_domain {
+            list(&part.name, &part.lines());
+        }
+        let Interval {
+            level,
+            replicates,
+            seed,
+            ..
+        } = first?;
+        let level = significant(100.0 * level);
+        Some(format!(
+            "{level} % bootstrap intervals ({replicates} resamples, seed {seed}). {}.",
+            lists.join(". ")
+        ))
+    }
+
     /// The metrics for people.
     pub fn text(&self) -> String {
         let mut parts = Vec::new();
@@ -417,41 +562,34 @@ fn in_domain(outcomes: &Outcomes, settings: &Settings) -> Result<InDomainPart, U
 type Line<'a> = (&'a str, Option<f64>, Option<Interval>, String);
 
 /// Lines under a title, in columns.
-fn table(title: &str, lines: &[Line<'_>]) -> String {
+fn table(mut text: String, lines: &[Line<'_>]) -> String {
     let value = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), significant);
-    let interval = |interval: &Option<Interval>| {
+    let ends = |interval: Option<Interval>| {
         interval.map_or_else(String::new, |Interval { low, high, .. }| {
-            format!("[{}, {}]", significant(low), significant(high))
+            crate::report::interval(low, high)
         })
     };
     let cells: Vec<[String; 4]> = lines
         .iter()
-        .map(|(name, number, ends, meaning)| {
-            [
-                (*name).to_owned(),
-                value(*number),
-                interval(ends),
-                meaning.clone(),
-            ]
+        .map(|(name, number, interval, meaning)| {
+            let name = (*name).to_owned();
+            [name, value(*number), ends(*interval), meaning.clone()]
         })
         .collect();
-    let widths: Vec<usize> = (0..3)
-        .map(|k| {
-            cells
-                .iter()
-                .map(|row| row[k].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut text = format!("{title}\n");
+    let width = |k: usize| {
+        let lengths = cells.iter().map(|row| row[k].chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    if let Some(Interval { level, .. }) = lines.iter().find_map(|line| line.2) {
+        let level = significant(100.0 * level);
+        text.push_str(&format!("; in brackets {level} % bootstrap intervals"));
+    }
+    text.push('\n');
     for [name, number, ends, meaning] in &cells {
-        text.push_str(&format!(
-            "  {name:<0$}  {number:<1$}  ",
-            widths[0], widths[1]
-        ));
-        if widths[2] > 0 {
-            text.push_str(&format!("{ends:<0$}  ", widths[2]));
+        let (first, second) = (width(0), width(1));
+        text.push_str(&format!("  {name:<first$}  {number:<second$}  "));
+        if width(2) > 0 {
+            text.push_str(&format!("{ends:<0$}  ", width(2)));
         }
         text.push_str(meaning);
         text.push('\n');
@@ -459,131 +597,107 @@ fn table(title: &str, lines: &[Line<'_>]) -> String {
     text
 }
 
-/// What brackets mean, if there are any.
-fn with_level(title: String, interval: Option<Interval>) -> String {
-    match interval {
-        None => title,
-        Some(Interval { level, .. }) => {
-            format!(
-                "{title}; in brackets {} % bootstrap intervals",
-                significant(100.0 * level)
-            )
-        }
-    }
-}
-
 impl InDomainPart {
-    fn text(&self) -> String {
-        let InDomain {
-            samples, classes, ..
-        } = self.metrics;
+    fn lines(&self) -> [Line<'static>; 6] {
         let (m, i) = (&self.metrics, self.intervals.unwrap_or_default());
-        let bins = &self.reliability;
-        let title = format!("In-domain: {samples} images, {classes} classes");
-        let calibration = format!(
-            "calibration error over {} {} bins; lower is better",
-            bins.bins.len(),
-            bins.scheme
-        );
-        let lines = [
+        let Reliability { scheme, bins } = &self.reliability;
+        let bins = bins.len();
+        let calibration = format!("calibration error over {bins} {scheme} bins; lower is better");
+        let brier = "squared distance from the label, 0 to 2; lower is better";
+        let auroc = "right predictions are surer than wrong ones; 0.5 is chance";
+        [
             (
                 "accuracy",
                 Some(m.accuracy),
                 i.accuracy,
-                "right predictions; higher is better".to_owned(),
+                "right predictions; higher is better".into(),
             ),
             (
                 "top5",
                 m.top5,
                 i.top5,
-                "label among the five most probable; higher is better".to_owned(),
+                "label among the five most probable; higher is better".into(),
             ),
             (
                 "nll",
                 Some(m.nll),
                 i.nll,
-                "mean of -log p(label); lower is better".to_owned(),
+                "mean of -log p(label); lower is better".into(),
             ),
             ("ece", Some(m.ece), i.ece, calibration),
-            (
-                "brier",
-                Some(m.brier),
-                i.brier,
-                "squared distance from the label, 0 to 2; lower is better".to_owned(),
-            ),
-            (
-                "auroc",
-                m.auroc,
-                i.auroc,
-                "right predictions are surer than wrong ones; 0.5 is chance".to_owned(),
-            ),
-        ];
-        table(&with_level(title, i.accuracy), &lines)
+            ("brier", Some(m.brier), i.brier, brier.into()),
+            ("auroc", m.auroc, i.auroc, auroc.into()),
+        ]
+    }
+
+    fn text(&self) -> String {
+        let (samples, classes) = (self.metrics.samples, self.metrics.classes);
+        let title = format!("In-domain: {samples} images, {classes} classes");
+        table(title, &self.lines())
     }
 }
 
 impl OutOfDomainPart {
-    fn text(&self) -> String {
+    fn lines(&self) -> [Line<'static>; 6] {
         let (m, i) = (&self.metrics, self.intervals.unwrap_or_default());
-        let OutOfDomain {
-            in_samples,
-            out_samples,
-            score,
-            ..
-        } = m;
-        let title = format!(
-            "Out-of-domain, {}: {in_samples} images in, {out_samples} out, by {score}",
-            self.name
-        );
-        let total = (in_samples + out_samples) as f64;
-        let chance = |side: usize| match significant(side as f64 / total) {
-            share if total > 0.0 => format!("; {share} is chance"),
-            _ => String::new(),
+        let total = (m.in_samples + m.out_samples) as f64;
+        let precision = |positive: &str, count: usize| {
+            let chance = significant(count as f64 / total);
+            format!("average precision, {positive} positive; {chance} is chance")
         };
-        let lines = [
+        let fpr = "others accepted where 95 % of in-domain are; lower is better";
+        let averaged = "the same averaged up to there: the paper's FPR@95";
+        let error = "error of the best threshold, both sides alike; lower is better";
+        [
             (
                 "auroc",
                 m.auroc,
                 i.auroc,
-                "in-domain scores higher; 0.5 is chance".to_owned(),
+                "in-domain scores higher; 0.5 is chance".into(),
             ),
             (
                 "aupr_in",
                 m.aupr_in,
                 i.aupr_in,
-                format!(
-                    "average precision, in-domain positive{}",
-                    chance(*in_samples)
-                ),
+                precision("in-domain", m.in_samples),
             ),
             (
                 "aupr_out",
                 m.aupr_out,
                 i.aupr_out,
-                format!(
-                    "average precision, out-of-domain positive{}",
-                    chance(*out_samples)
-                ),
+                precision("out-of-domain", m.out_samples),
             ),
             (
                 "fpr_at_95_tpr",
                 m.fpr_at_95_tpr,
                 i.fpr_at_95_tpr,
-                "others accepted where 95 % of in-domain are; lower is better".to_owned(),
+                fpr.into(),
             ),
             (
                 "mean_fpr_below_95_tpr",
                 m.mean_fpr_below_95_tpr,
                 i.mean_fpr_below_95_tpr,
-                "the same averaged up to there: the paper's FPR@95".to_owned(),
+                averaged.into(),
             ),
             (
                 "detection_error",
                 m.detection_error,
                 i.detection_error,
-                "error of the best threshold, both sides alike; lower is better".to_owned(),
+                error.into(),
             ),
-        ];
-        table(&with_level(title, i.auroc), &lines)
+        ]
+    }
+
+    fn text(&self) -> String {
+        let OutOfDomain {
+            in_samples,
+            out_samples,
+            score,
+            ..
+        } = &self.metrics;
+        let name = &self.name;
+        let title =
+            format!("Out-of-domain, {name}: {in_samples} images in, {out_samples} out, by {score}");
+        table(title, &self.lines())
     }
 }

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme};
 
 use crate::assessment::{Assessment, Inputs, Named, Score, Settings};
+use crate::plot::write_atomically;
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
 ///
@@ -22,6 +23,7 @@ Examples:
   maxitive evaluate --probs p.npy --labels y.npy --ood o.npy --json
   maxitive evaluate --probs run.npz:test --labels run.npz:y --ood kmnist=run.npz:kmnist --ood mnist=m.csv
   maxitive evaluate --scores s.npy --ood-scores o.npy --bootstrap 1000
+  maxitive evaluate --probs p.npy --labels y.npy --ood o.npy --report out.html
   maxitive evaluate --logits --probs logits.npy --labels y.csv --score entropy --ood o.npy
 
 Conventions:
@@ -85,6 +87,9 @@ pub struct EvaluateArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Write a page with tables, reliability diagram, curves and histograms
+    #[arg(long, value_name = "FILE.html", requires = "labels")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,7 +109,7 @@ enum SchemeArg {
 /// Runs the command.
 ///
 /// # Errors
-/// An argument or a file is wrong, or standard output is closed.
+/// An argument or a file is wrong, the report cannot be written, or standard output is closed.
 pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     let inputs = Inputs {
         probabilities: args.probs.clone(),
@@ -138,10 +143,16 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
             seed: args.seed,
             threads: args.threads,
         }),
+        curves: args.report.is_some(),
     };
     let assessment = Assessment::new(&inputs, &settings)?;
     for note in assessment.notes() {
         writeln!(io::stderr(), "note: {note}")?;
+    }
+    // whoever sees the numbers has the page
+    if let Some(path) = &args.report {
+        let (record, options) = assessment.record(&inputs, &settings)?;
+        write_atomically(path, report::html(&[record], &options).as_bytes())?;
     }
     let output = if args.json {
         serde_json::to_string_pretty(&assessment.json()?)? + "\n"

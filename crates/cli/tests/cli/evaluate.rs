@@ -576,6 +576,71 @@ Out-of-domain, o: 4 images in, 2 out, by maximum probability
     assert_eq!(outcome.stderr, "");
 }
 
+#[test]
+fn a_page_can_be_written_beside() {
+    let place = place();
+    let arguments = [
+        "--probs",
+        "p.npy",
+        "--labels",
+        "y.npy",
+        "--ood",
+        "letters=o.npy",
+    ];
+    let mut all = vec!["evaluate", "--bootstrap", "20", "--report", "out.html"];
+    all.extend(arguments);
+    let value = place.json(&all);
+    assert_in_domain(&value["in_domain"]);
+    let page = std::fs::read_to_string(place.path("out.html")).unwrap();
+    for words in [
+        "Predictions in p.npy",
+        "20 resamples, seed 0",
+        "drawn letters",
+        "0.812",
+        "</html>",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(place.files(), ["o.npy", "out.html", "p.npy", "y.npy"]);
+    // ready-made scores have a page, too
+    let place = place.with("s.npy", doubles(&[2], &[3.0, f64::INFINITY]));
+    let arguments = [
+        "evaluate",
+        "--probs",
+        "p.npy",
+        "--labels",
+        "y.npy",
+        "--scores",
+        "s.npy",
+        "--ood-scores",
+        "s.npy",
+        "--report",
+        "two.html",
+    ];
+    assert_eq!(place.run(&arguments).code, Some(0));
+    refuse(
+        &place,
+        &["--probs", "p.npy", "--ood", "o.npy", "--report", "x.html"],
+        &["--labels"],
+    );
+    refuse(
+        &place,
+        &[
+            "--probs",
+            "p.npy",
+            "--labels",
+            "y.npy",
+            "--report",
+            "none/x.html",
+        ],
+        &["none/x.html: cannot be written"],
+    );
+    assert_eq!(
+        place.files(),
+        ["o.npy", "out.html", "p.npy", "s.npy", "two.html", "y.npy"]
+    );
+}
+
 #[track_caller]
 fn refuse(place: &Place, arguments: &[&str], words: &[&str]) {
     let mut all = vec!["evaluate"];
