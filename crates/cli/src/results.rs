@@ -30,3 +30,55 @@ pub fn write_report(records: &[RunRecord], path: &Path) -> anyhow::Result<()> {
     let html = report::html(records, &report::Options::default());
     write_atomically(path, html.as_bytes())
 }
+
+/// Distance in standard errors up to which two means count as the same.
+const STANDARD_ERRORS: f64 = 2.0;
+
+/// How the records compare with the paper's numbers, in a few lines; empty where there is nothing to compare.
+pub fn comparison(records: &[RunRecord]) -> String {
+    let (mut near, mut far) = (0, Vec::new());
+    for group in report::summary::groups(records) {
+        for &checkpoint in &group.checkpoints {
+            let mut tables = vec![group.in_domain(checkpoint)];
+            tables.extend(
+                group
+                    .sets
+                    .iter()
+                    .map(|set| group.out_of_domain(checkpoint, set)),
+            );
+            for table in tables {
+                for row in &table.rows {
+                    for (metric, cell) in table.metrics.iter().zip(&row.cells) {
+                        let Some(cell) = cell else { continue };
+                        let Some(paper) = &cell.paper else { continue };
+                        let errors =
+                            paper.standard_errors(cell.mean, cell.deviation, cell.values.len());
+                        match errors {
+                            Some(errors) if errors <= STANDARD_ERRORS => near += 1,
+                            Some(errors) => far.push(format!(
+                                "  {}, {checkpoint:?}, {}: {}, paper {:.3}, {errors:.1} standard errors apart",
+                                row.name,
+                                metric.name,
+                                cell.text(),
+                                paper.mean(),
+                            )),
+                            None => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let all = near + far.len();
+    if all == 0 {
+        return String::new();
+    }
+    let mut text = format!(
+        "{near} of {all} values lie within {STANDARD_ERRORS} standard errors (ours and the paper's together) of the paper's\n"
+    );
+    for line in far {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}

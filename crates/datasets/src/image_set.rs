@@ -61,6 +61,7 @@ pub struct ImageSet {
     class_names: Option<Vec<String>>,
     pixels: Vec<u8>,
     labels: Vec<u32>,
+    notes: Vec<String>,
 }
 
 impl ImageSet {
@@ -124,7 +125,24 @@ impl ImageSet {
             class_names,
             pixels,
             labels,
+            notes: Vec::new(),
         })
+    }
+
+    /// The same set with remarks on how it differs from what was published; a remark is kept once.
+    #[must_use]
+    pub fn with_notes(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self
+    }
+
+    /// How the set differs from what was published, or why that is not known; empty for official data.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Name of the dataset.

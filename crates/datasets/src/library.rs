@@ -1,21 +1,18 @@
 //! Where datasets are looked for, and the shelf of those already decoded.
 //!
 //! Roots, in this order: the folder given on the command line, the one named by `MAXITIVE_DATA`, the cache folder of the user,
-//! the system's packages. Under a root a dataset lies in the folder of its official archive.
+//! the system's packages (Debian's `dataset-fashion-mnist`). Under a root a dataset lies in the folder of its official archive; a
+//! root may also be that folder itself.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flate2::read::GzDecoder;
-
-use crate::digest::Hashing;
+use crate::check::{self, Verified};
 use crate::error::{Error, Result};
-use crate::formats::idx;
-use crate::image_set::{ImageSet, Shape};
+use crate::image_set::ImageSet;
 use crate::manifest::{self, Entry, Files, Layout};
+use crate::{embedded, letters, official, own};
 
 /// Training or test images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,14 +73,29 @@ pub const ENVIRONMENT: &str = "MAXITIVE_DATA";
 /// Where Debian's package `dataset-fashion-mnist` puts its files.
 const SYSTEM: &str = "/usr/share/datasets";
 
+/// Where a part of a dataset was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// In the program itself.
+    BuiltIn,
+    /// In a folder.
+    Folder {
+        /// The folder that holds the files.
+        path: PathBuf,
+        /// Why it was searched.
+        origin: Origin,
+    },
+}
+
 /// Finds, checks, decodes and keeps datasets. Each is decoded once, whoever asks for it.
 ///
-/// ```no_run
+/// ```
 /// use datasets::{Library, Part};
 ///
 /// let library = Library::new(None);
-/// let train = library.load("fashion-mnist", Part::Train)?;
-/// assert_eq!(train.len(), 60_000);
+/// let train = library.load("fashion-mnist-mini", Part::Train)?;
+/// assert_eq!(train.len(), 6_000);
+/// assert_eq!(train.class_names().map(|names| &names[1][..]), Some("Trouser"));
 /// # Ok::<(), datasets::Error>(())
 /// ```
 #[derive(Debug)]
@@ -119,7 +131,7 @@ impl Library {
     }
 
     /// The same library, but sums and counts that differ from the manifest are let pass: for data that were
-    /// changed on purpose. Whatever breaks the format is refused all the same.
+    /// changed on purpose. Whatever breaks the format is refused all the same, and [`ImageSet::notes`] says what was done.
     #[must_use]
     pub fn unverified(self) -> Self {
         Self {
@@ -133,7 +145,9 @@ impl Library {
         &self.roots
     }
 
-    /// A part of a dataset, decoded on first use and shared afterwards. Others who ask meanwhile wait for it.
+    /// A part of a dataset, decoded on first use and shared afterwards; others who ask meanwhile wait for it. The name is
+    /// one of the [`manifest`], or the path of a dataset of one's own (a folder of pictures, an NPZ file), absolute, relative to
+    /// the working folder or to one of the roots.
     ///
     /// # Errors
     /// The name is unknown, the files are nowhere to be found (the message says how to get them), or a file is not what
@@ -145,142 +159,151 @@ impl Library {
         if let Some(set) = shelf.get(&key) {
             return Ok(Arc::clone(set));
         }
-        let entry = manifest::find(name).ok_or_else(|| Error::UnknownSet {
-            name: name.into(),
-            known: manifest::names().collect::<Vec<_>>().join(", "),
-        })?;
-        let set = Arc::new(self.read(entry, part)?);
+        let set = match manifest::find(name) {
+            Some(entry) => self.read(entry, part)?,
+            None => own::read(&self.own(name)?, part)?,
+        };
+        let set = Arc::new(set);
         shelf.insert(key, Arc::clone(&set));
         Ok(set)
     }
 
-    fn read(&self, entry: &Entry, part: Part) -> Result<ImageSet> {
-        let files = match part {
-            Part::Train => &entry.train,
-            Part::Test => &entry.test,
-        };
-        let files = files.as_ref().ok_or_else(|| Error::NoSuchPart {
-            name: entry.name.into(),
-            part: part.name(),
-            reason: "it has only the other one".into(),
-        })?;
-        let folder = self.find(entry, files).ok_or_else(|| Error::NotFound {
-            name: entry.name.into(),
-            advice: String::new(),
-        })?;
-        let Layout::Idx {
-            first_label,
-            transposed,
-        } = entry.layout;
-        let [images_file, labels_file] = files.files else {
-            unreachable!("an IDX set has two files a part");
-        };
-        let (images, path) = self.idx(&folder, images_file)?;
-        let shape = entry.shape;
-        let expected = [files.images, shape.height, shape.width];
-        let count = images.dimensions[0];
-        let fits = images.dimensions.len() == 3
-            && images.dimensions[1..] == expected[1..]
-            && (count == files.images || !self.verify);
-        if !fits {
-            return Err(Error::Size {
-                path,
-                what: "array",
-                found: format!("{:?}", images.dimensions),
-                expected: format!("{expected:?}"),
-            });
+    fn read(&self, entry: &'static Entry, part: Part) -> Result<ImageSet> {
+        let files = part_of(entry, part)?;
+        match entry.layout {
+            Layout::Embedded => return embedded::read(entry, part),
+            Layout::Drawn => {
+                let (seed, images) = letters::DEFAULT;
+                return letters::letters(seed, images);
+            }
+            _ => {}
         }
-        let (labels, path) = self.idx(&folder, labels_file)?;
-        if labels.dimensions != [count] {
-            return Err(Error::Size {
-                path,
-                what: "array",
-                found: format!("{:?}", labels.dimensions),
-                expected: format!("[{count}]"),
-            });
-        }
-        let mut pixels = images.data;
-        if transposed {
-            transpose(&mut pixels, shape);
-        }
-        let last = usize::from(first_label) + entry.classes;
-        let labels = labels.data.iter().enumerate().map(|(index, &label)| {
-            label
-                .checked_sub(first_label)
-                .map(u32::from)
-                .filter(|&label| (label as usize) < entry.classes)
-                .ok_or_else(|| Error::Label {
-                    name: path.display().to_string(),
-                    index,
-                    label: label.into(),
-                    allowed: format!("{first_label}..{last}"),
-                })
-        });
-        let labels = labels.collect::<Result<Vec<u32>>>()?;
-        let names = entry.class_names.iter().map(ToString::to_string).collect();
-        let names = Some(names).filter(|names: &Vec<String>| !names.is_empty());
-        ImageSet::new(entry.name, shape, entry.classes, names, pixels, labels)
+        let (folder, _) = self
+            .search(entry, files)
+            .ok_or_else(|| self.not_found(entry, files))?;
+        official::read(entry, files, &folder, self.verify)
     }
 
-    fn find(&self, entry: &Entry, files: &Files) -> Option<PathBuf> {
-        let folders = self
-            .roots
-            .iter()
-            .flat_map(|root| entry.folders.iter().map(|folder| root.path.join(folder)));
-        folders.into_iter().find(|folder| {
-            files
-                .files
-                .iter()
-                .all(|file| locate(folder, file.path).is_some())
-        })
+    /// The path of a dataset of one's own.
+    fn own(&self, name: &str) -> Result<PathBuf> {
+        let roots = self.roots.iter().map(|root| &root.path);
+        let candidates = std::iter::once(PathBuf::from(name))
+            .chain(roots.flat_map(|root| [root.join(name), root.join(format!("{name}.npz"))]));
+        // an empty name would be the working folder
+        let found = candidates
+            .filter(|_| !name.is_empty())
+            .find(|path| path.exists());
+        found.ok_or_else(|| unknown(name))
     }
 
-    fn idx(&self, folder: &Path, file: &manifest::File) -> Result<(idx::Idx, PathBuf)> {
-        let path = locate(folder, file.path).unwrap_or_else(|| folder.join(file.path));
-        let opened = fs::File::open(&path).map_err(Error::io("read", &path))?;
-        let opened = BufReader::with_capacity(1 << 16, opened);
-        let content: Box<dyn Read> = if path.extension().is_some_and(|end| end == "gz") {
-            Box::new(GzDecoder::new(opened))
-        } else {
-            Box::new(opened)
-        };
-        if !self.verify {
-            let array = idx::read(content).map_err(Error::malformed(&path))?;
-            return Ok((array, path));
+    /// Where a part of a dataset of the manifest is, if it is anywhere.
+    ///
+    /// # Errors
+    /// The manifest does not have the name, or the dataset does not have the part.
+    pub fn locate(&self, name: &str, part: Part) -> Result<Option<Location>> {
+        let entry = manifest::find(name).ok_or_else(|| unknown(name))?;
+        let files = part_of(entry, part)?;
+        if entry.is_built_in() {
+            return Ok(Some(Location::BuiltIn));
         }
-        let mut content = Hashing::new(content);
-        let array = idx::read(&mut content).map_err(Error::malformed(&path))?;
-        let found = content.finish().map_err(Error::io("read", &path))?;
-        if !file.known.iter().any(|known| known.sha256 == found) {
-            let expected: Vec<&str> = file.known.iter().map(|known| known.sha256).collect();
-            return Err(Error::Checksum {
-                path,
-                expected: expected.join(" or "),
-                found,
+        let found = self.search(entry, files);
+        Ok(found.map(|(path, origin)| Location::Folder { path, origin }))
+    }
+
+    /// Checks the sums of a part without decoding it; one answer per file, in the order of the manifest.
+    ///
+    /// # Errors
+    /// The manifest does not have the name, or the dataset does not have the part, or its files are nowhere to be found.
+    pub fn verify(&self, name: &str, part: Part) -> Result<Vec<(PathBuf, Result<Verified>)>> {
+        let entry = manifest::find(name).ok_or_else(|| unknown(name))?;
+        let files = part_of(entry, part)?;
+        if entry.is_built_in() {
+            return Ok(Vec::new());
+        }
+        let (folder, _) = self
+            .search(entry, files)
+            .ok_or_else(|| self.not_found(entry, files))?;
+        Ok(official::verify(files, &folder))
+    }
+
+    fn search(&self, entry: &Entry, files: &Files) -> Option<(PathBuf, Origin)> {
+        for root in &self.roots {
+            let found = folders(&root.path, entry).find(|folder| {
+                let mut files = files.files.iter();
+                files.all(|file| check::locate(folder, file).is_some())
             });
+            if let Some(folder) = found {
+                return Some((folder, root.origin));
+            }
         }
-        Ok((array, path))
+        None
+    }
+
+    fn not_found(&self, entry: &Entry, files: &Files) -> Error {
+        let mut advice = String::from("looked in");
+        for Root { path, origin } in &self.roots {
+            advice += &format!("\n  {} ({origin})", path.join(entry.folders[0]).display());
+            for folder in folders(path, entry) {
+                let missing = files
+                    .files
+                    .iter()
+                    .filter(|file| check::locate(&folder, file).is_none());
+                let missing: Vec<&str> = missing.map(|file| file.path).collect();
+                if folder.is_dir() && !missing.is_empty() {
+                    let missing = missing.join(", ");
+                    advice += &format!("\n    {} lacks {missing}", folder.display());
+                }
+            }
+            for (folder, what) in entry.mistaken {
+                if path.join(folder).exists() {
+                    advice += &format!("\n    {folder} is {what}");
+                }
+            }
+        }
+        advice += "\nto get it, one of";
+        if !entry.downloads.is_empty() {
+            let bytes: u64 = entry.downloads.iter().map(|download| download.bytes).sum();
+            let megabytes = bytes.div_ceil(1_000_000);
+            advice += &format!("\n  maxitive data fetch {}  ({megabytes} MB)", entry.name);
+        }
+        if entry.name == "fashion-mnist" {
+            advice += "\n  apt-get install dataset-fashion-mnist  (Debian, Ubuntu)";
+        }
+        let names: Vec<&str> = files.files.iter().map(|file| file.path).collect();
+        advice += &format!(
+            "\n  put {} into FOLDER/{} and say --data-dir FOLDER or {ENVIRONMENT}=FOLDER  (from {})",
+            names.join(", "),
+            entry.folders[0],
+            entry.homepage,
+        );
+        advice += "\nor use fashion-mnist-mini and letters, which are built in";
+        Error::NotFound {
+            name: entry.name.into(),
+            advice,
+        }
     }
 }
 
-/// The file itself or its gzipped form.
-fn locate(folder: &Path, name: &str) -> Option<PathBuf> {
-    [folder.join(format!("{name}.gz")), folder.join(name)]
-        .into_iter()
-        .find(|path| path.is_file())
+fn unknown(name: &str) -> Error {
+    Error::UnknownSet {
+        name: name.into(),
+        known: manifest::names().collect::<Vec<_>>().join(", "),
+    }
 }
 
-/// Exchanges rows and columns of every image.
-fn transpose(pixels: &mut [u8], shape: Shape) {
-    let Shape { height, width, .. } = shape;
-    let mut plane = vec![0; shape.area()];
-    for image in pixels.chunks_exact_mut(shape.area()) {
-        for (i, &pixel) in image.iter().enumerate() {
-            // the file runs down the columns
-            plane[i % height * width + i / height] = pixel;
-        }
-        image.copy_from_slice(&plane);
-    }
+fn part_of(entry: &'static Entry, part: Part) -> Result<&'static Files> {
+    entry.part(part).ok_or_else(|| Error::NoSuchPart {
+        name: entry.name.into(),
+        part: part.name(),
+        reason: "only the other part is supported".into(),
+    })
+}
+
+/// The folders under a root in which a dataset may lie; the root itself if it has the dataset's name.
+fn folders<'a>(root: &'a Path, entry: &'a Entry) -> impl Iterator<Item = PathBuf> + 'a {
+    let below = entry.folders.iter().map(|folder| root.join(folder));
+    let itself = entry.folders.iter().any(|folder| root.ends_with(folder));
+    below.chain(itself.then(|| root.to_owned()))
 }
 
 /// The folder for fetched data: `maxitive` in the user's cache.
@@ -303,25 +326,7 @@ pub fn cache_folder() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A training part whose pixel is its place, whose labels count up; the first file gzipped.
-    fn write_set(folder: &Path, images: usize) {
-        fs::create_dir_all(folder).unwrap();
-        let data = (0..images * 784).map(|i| (i % 784 / 28 * 7 + i % 28) as u8);
-        let data = idx::write(&idx::Idx {
-            dimensions: vec![images, 28, 28],
-            data: data.collect(),
-        });
-        let gz = fs::File::create(folder.join("train-images-idx3-ubyte.gz")).unwrap();
-        let mut gz = flate2::write::GzEncoder::new(gz, flate2::Compression::fast());
-        std::io::Write::write_all(&mut gz, &data).unwrap();
-        gz.finish().unwrap();
-        let labels = idx::write(&idx::Idx {
-            dimensions: vec![images],
-            data: (0..images).map(|i| (i % 10) as u8).collect(),
-        });
-        fs::write(folder.join("train-labels-idx1-ubyte"), labels).unwrap();
-    }
+    use crate::manifest::ENTRIES;
 
     fn library(folder: &Path) -> Library {
         Library::with_roots(vec![Root {
@@ -331,49 +336,96 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_decoded_once_and_rows_stay_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        write_set(&folder.path().join("fashion-mnist"), 12);
-        let library = library(folder.path()).unverified();
-        let set = library.load("fashion-mnist", Part::Train).unwrap();
-        assert_eq!((set.len(), set.classes()), (12, 10));
-        // row 3, column 5 and row 5, column 3
+    fn a_set_is_decoded_once() {
+        let library = Library::with_roots(Vec::new());
+        let first = library.load("letters", Part::Test).unwrap();
+        let again = library.load("letters", Part::Test).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(first.len(), 2_600);
+        let error = library
+            .load("letters", Part::Train)
+            .unwrap_err()
+            .to_string();
         assert_eq!(
-            (set.image(2)[3 * 28 + 5], set.image(2)[5 * 28 + 3]),
-            (26, 38)
+            error,
+            "letters has no train part: only the other part is supported"
         );
-        assert_eq!(set.labels()[11], 1);
-        assert_eq!(set.class_names().unwrap()[9], "Ankle boot");
-        let again = library.load("fashion-mnist", Part::Train).unwrap();
-        assert!(Arc::ptr_eq(&set, &again));
     }
 
     #[test]
-    fn a_content_that_is_not_the_published_one_is_refused() {
+    fn what_is_missing_is_explained() {
         let folder = tempfile::tempdir().unwrap();
-        write_set(&folder.path().join("FashionMNIST/raw"), 12);
-        let error = library(folder.path())
-            .load("fashion-mnist", Part::Train)
-            .unwrap_err();
-        let Error::Checksum {
-            path,
-            expected,
-            found,
-        } = &error
-        else {
-            panic!("{error}");
+        std::fs::create_dir_all(folder.path().join("cifar-10-batches-py")).unwrap();
+        std::fs::create_dir_all(folder.path().join("cifar-10-batches-bin")).unwrap();
+        std::fs::write(
+            folder.path().join("cifar-10-batches-bin/data_batch_1.bin"),
+            "",
+        )
+        .unwrap();
+        let message = |name| {
+            library(folder.path())
+                .load(name, Part::Train)
+                .unwrap_err()
+                .to_string()
         };
-        assert!(path.ends_with("FashionMNIST/raw/train-images-idx3-ubyte.gz"));
-        assert!(expected.starts_with("c59f468a"), "{expected}");
-        assert_eq!(found.len(), 64);
+        let text = message("cifar-10");
+        for part in [
+            "cifar-10 is not on this machine\nlooked in\n",
+            "cifar-10-batches-bin (--data-dir)",
+            "cifar-10-batches-bin lacks data_batch_2.bin, data_batch_3.bin",
+            "cifar-10-batches-py is the Python version; the binary version is read",
+            "maxitive data fetch cifar-10  (171 MB)",
+            "put data_batch_1.bin, ",
+            "into FOLDER/cifar-10-batches-bin and say --data-dir FOLDER or MAXITIVE_DATA=FOLDER",
+            "fashion-mnist-mini and letters, which are built in",
+        ] {
+            assert!(text.contains(part), "{part}\nin\n{text}");
+        }
+        assert!(message("fashion-mnist").contains("apt-get install dataset-fashion-mnist"));
+        let text = message("no-such-set");
+        assert!(
+            text.starts_with("unknown dataset \"no-such-set\"; known are fashion-mnist, "),
+            "{text}"
+        );
+        assert!(matches!(
+            library(folder.path()).load("", Part::Test),
+            Err(Error::UnknownSet { .. })
+        ));
     }
 
     #[test]
-    fn a_transposed_image_is_turned() {
-        let shape = Shape::new(1, 2, 3);
-        // columns (1 4), (2 5), (3 6)
-        let mut pixels = vec![1, 4, 2, 5, 3, 6];
-        transpose(&mut pixels, shape);
-        assert_eq!(pixels, [1, 2, 3, 4, 5, 6]);
+    fn a_root_may_be_the_folder_itself_and_own_data_lie_under_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mnist = folder.path().join("mnist");
+        std::fs::create_dir(&mnist).unwrap();
+        for name in ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte.gz"] {
+            std::fs::write(mnist.join(name), "").unwrap();
+        }
+        let found = Location::Folder {
+            path: mnist.clone(),
+            origin: Origin::Given,
+        };
+        for root in [folder.path(), &mnist] {
+            let location = library(root).locate("mnist", Part::Test).unwrap();
+            assert_eq!(location.as_ref(), Some(&found));
+        }
+        assert_eq!(library(&mnist).locate("kmnist", Part::Test).unwrap(), None);
+        // a folder of one's own is found by its name
+        std::fs::create_dir_all(folder.path().join("mine/test/a")).unwrap();
+        let error = library(folder.path()).load("mine", Part::Test).unwrap_err();
+        assert!(matches!(error, Error::NoSuchPart { .. }), "{error}");
+    }
+
+    #[test]
+    fn every_entry_can_be_located() {
+        let library = Library::with_roots(Vec::new());
+        for entry in ENTRIES {
+            for part in [Part::Train, Part::Test] {
+                if entry.part(part).is_some() {
+                    let location = library.locate(entry.name, part).unwrap();
+                    assert_eq!(location.is_some(), entry.is_built_in(), "{}", entry.name);
+                }
+            }
+        }
     }
 }

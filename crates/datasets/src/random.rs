@@ -12,6 +12,8 @@ pub(crate) enum Purpose {
     Augmentation = 2,
     /// Split into training and validation images.
     Split = 3,
+    /// The drawn letters.
+    Letters = 4,
 }
 
 const MULTIPLIER: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];

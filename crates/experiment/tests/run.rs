@@ -1,5 +1,7 @@
 //! Runs from the outside: every method, interruption, failure, sweeps. The data are made up: ten classes of bright squares.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;

@@ -61,19 +61,24 @@ const logarithmic = (low, high, from, to) => value => linear(Math.log(low), Math
 // ---- tooltip
 
 const tip = $('#tip');
-function showTip(content, x, y) {
+let anchor = null; // where a tip asked for by key belongs; one asked for by pointing goes away when the page moves
+function showTip(content, place, follows) {
   tip.replaceChildren(...(typeof content === 'string' ? titled(content) : content));
   tip.hidden = false;
+  anchor = follows ? place : null;
+  placeTip(...place());
+}
+function placeTip(x, y) {
   const box = tip.getBoundingClientRect();
   const left = x + 16 + box.width > innerWidth - 8 ? x - 16 - box.width : x + 16;
   tip.style.left = clamp(left, 8, Math.max(8, innerWidth - box.width - 8)) + 'px';
-  tip.style.top = clamp(y + 14 + box.height > innerHeight - 8 ? y - box.height - 12 : y + 14, 8, innerHeight) + 'px';
+  tip.style.top = clamp(y + 14 + box.height > innerHeight - 8 ? y - box.height - 12 : y + 14, 8, Math.max(8, innerHeight - box.height - 8)) + 'px';
 }
 function titled(text) {
   const [first, ...rest] = text.split('\n');
   return rest.length ? [element('b', '', first), rest.join('\n')] : [text];
 }
-function hideTip() { tip.hidden = true; }
+function hideTip() { tip.hidden = true; anchor = null; }
 function line(style, name, value, isNear) {
   const row = element('div', isNear ? 'row near' : 'row');
   if (style) row.append(swatch(style));
@@ -82,20 +87,19 @@ function line(style, name, value, isNear) {
 }
 document.addEventListener('pointerover', event => {
   const owner = event.target.closest && event.target.closest('[data-tip]');
-  if (owner) showTip(owner.dataset.tip, event.clientX, event.clientY);
+  if (owner) showTip(owner.dataset.tip, () => [event.clientX, event.clientY]);
 });
 document.addEventListener('pointerout', event => {
-  if (event.target.closest && event.target.closest('[data-tip]')) hideTip();
+  if (!anchor && event.target.closest && event.target.closest('[data-tip]')) hideTip();
 });
 document.addEventListener('focusin', event => {
   const owner = event.target.closest('[data-tip]');
   if (!owner || !owner.matches(':focus-visible')) return;
-  const box = owner.getBoundingClientRect();
-  showTip(owner.dataset.tip, box.left, box.bottom);
+  showTip(owner.dataset.tip, () => { const box = owner.getBoundingClientRect(); return [box.left, box.bottom]; }, true);
 });
 document.addEventListener('focusout', hideTip);
 document.addEventListener('keydown', event => { if (event.key === 'Escape') hideTip(); });
-addEventListener('scroll', hideTip, { passive: true });
+addEventListener('scroll', () => { if (anchor) placeTip(...anchor()); else hideTip(); }, { passive: true });
 
 // ---- what is shown
 
@@ -130,19 +134,21 @@ function plot(host, { width, height, label, title, fine, style }, draw) {
     const [x, y] = point(event);
     at = stops.nearest(x, y);
     if (at < 0) return leave();
-    showTip(stops.show(at, x, y), event.clientX, event.clientY);
+    showTip(stops.show(at, x, y), () => [event.clientX, event.clientY]);
   });
   root.addEventListener('pointerdown', event => root.dispatchEvent(new PointerEvent('pointermove', event)));
-  root.addEventListener('pointerleave', leave);
+  root.addEventListener('pointerleave', () => { if (!anchor) leave(); });
   root.addEventListener('blur', leave);
   root.addEventListener('keydown', event => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
     at = clamp(at < 0 ? (step > 0 ? 0 : stops.count - 1) : at + step * (event.shiftKey ? 10 : 1), 0, stops.count - 1);
-    const box = root.getBoundingClientRect();
     const [x, y] = stops.place(at);
-    showTip(stops.show(at, x, null), box.left + x * box.width / width, box.top + y * box.height / height);
+    showTip(stops.show(at, x, null), () => {
+      const box = root.getBoundingClientRect();
+      return [box.left + x * box.width / width, box.top + y * box.height / height];
+    }, true);
   });
   drawn += 1;
 }
@@ -393,8 +399,8 @@ const painters = {
     const count = visible().length;
     const unit = { xLow: 0, xHigh: 1 };
     lines(host, { ...unit, yLow: 0, yHigh: 1, title: 'ROC', label: `ROC curves of ${count} methods against ${name}.`, series: series(out.roc, data.grids.roc), xName: 'false positive rate', yName: 'true positive rate', diagonal: true });
-    lines(host, { ...unit, title: 'Precision and recall, test images positive', label: `Precision-recall curves of ${count} methods, test images positive, against ${name}.`, series: series(out.precision_in, data.grids.recall), xName: 'recall', yName: 'precision' });
-    lines(host, { ...unit, title: 'Precision and recall, out-of-domain positive', label: `Precision-recall curves of ${count} methods, out-of-domain images positive, against ${name}.`, series: series(out.precision_out, data.grids.recall), xName: 'recall', yName: 'precision' });
+    lines(host, { ...unit, title: 'Precision-recall (test set)', label: `Precision-recall curves of ${count} methods, test images positive, against ${name}.`, series: series(out.precision_in, data.grids.recall), xName: 'recall', yName: 'precision' });
+    lines(host, { ...unit, title: 'Precision-recall (out-of-domain)', label: `Precision-recall curves of ${count} methods, out-of-domain images positive, against ${name}.`, series: series(out.precision_out, data.grids.recall), xName: 'recall', yName: 'precision' });
   },
   scores(host) {
     const out = view().out[set()];

@@ -144,8 +144,8 @@ pub(crate) fn findings(group: &Group<'_>, checkpoint: Checkpoint) -> Vec<Finding
         .collect();
     for (id, name) in [
         ("accuracy", "Accuracy"),
-        ("nll", "Log-likelihood"),
-        ("ece", "Calibration"),
+        ("nll", "Log-likelihood (NLL)"),
+        ("ece", "Calibration (ECE)"),
         ("brier", "Brier score"),
     ] {
         if let Some(text) = best(&in_domain, id) {
@@ -154,7 +154,7 @@ pub(crate) fn findings(group: &Group<'_>, checkpoint: Checkpoint) -> Vec<Finding
     }
     for (set, table) in group.sets.iter().zip(&detection) {
         if let Some(text) = best(table, "auroc") {
-            lines.push((format!("Telling {} apart", set.label), text));
+            lines.push((format!("Telling {} apart (AUROC)", set.label), text));
         }
     }
     let tables: Vec<&Table<'_>> = std::iter::once(&in_domain).chain(&detection).collect();
@@ -176,9 +176,8 @@ fn best(table: &Table<'_>, id: &str) -> Option<String> {
         .iter()
         .filter_map(|row| Some((row.name, row.cells[i].as_ref()?)))
         .collect();
-    let figure = |cell: &Cell| format!("{} {}", metric.name, cell.text());
     if let [(_, only)] = cells.as_slice() {
-        return Some(figure(only));
+        return Some(only.text());
     }
     let (first, cell) = cells
         .iter()
@@ -195,7 +194,7 @@ fn best(table: &Table<'_>, id: &str) -> Option<String> {
         .filter(|(name, cell)| cell.is_best && name != first)
         .map(|&(name, _)| name)
         .collect();
-    let mut text = format!("{first} is best with {}", figure(cell));
+    let mut text = format!("{first} is best with {}", cell.text());
     if !others.is_empty() {
         text += &format!("; {} within one deviation of it", is_or_are(&others));
     }

@@ -102,6 +102,7 @@ pub fn conclude(records: &[RunRecord], out: &Path, lab: &LabArgs) -> anyhow::Res
     results::write_report(records, &report)?;
     if !lab.json {
         results::print(records)?;
+        write!(io::stdout(), "{}", results::comparison(records))?;
     }
     writeln!(io::stderr(), "The report is {}", report.display())?;
     Ok(())

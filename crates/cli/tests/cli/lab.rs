@@ -275,6 +275,44 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn an_interrupt_saves_and_says_how_to_go_on() {
+    let place = place();
+    let child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
+        .args([
+            "train",
+            "tiny.toml",
+            "--set",
+            "train.epochs=100000",
+            "--out",
+            "long",
+        ])
+        .args(DATA)
+        .current_dir(place.folder())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(
+        stderr.contains("Go on with: maxitive resume long"),
+        "{stderr}"
+    );
+    assert!(place.path("long/checkpoint.safetensors").exists());
+}
+
 /// A small generator, so that the moments are the same every time.
 fn random(state: &mut u64) -> u64 {
     *state = state

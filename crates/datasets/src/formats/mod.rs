@@ -3,8 +3,11 @@
 //! A reader never trusts a number in a file: a declared size is compared with what is there before memory is taken for
 //! it, and whatever does not fit is a [`Malformed`](crate::Malformed) with the field and its place.
 
+pub mod cifar;
 pub mod idx;
+pub mod mat;
 pub mod npy;
+pub mod picture;
 pub mod zip;
 
 use std::io::{self, Read};
@@ -54,6 +57,23 @@ impl<R: Read> Source<R> {
         }
         self.offset += length;
         Ok(bytes)
+    }
+
+    /// Fills `target`, or says that there was nothing left to begin with.
+    pub(crate) fn whole(
+        &mut self,
+        field: &'static str,
+        target: &mut [u8],
+    ) -> Result<bool, Malformed> {
+        let wanted = target.len();
+        match self.fill(field, target)? {
+            0 => Ok(false),
+            got if got < wanted => Err(self.short(field, wanted as u64, got as u64)),
+            _ => {
+                self.offset += wanted as u64;
+                Ok(true)
+            }
+        }
     }
 
     /// Nothing may follow.

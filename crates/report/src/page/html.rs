@@ -119,9 +119,9 @@ pub(super) fn possibility_curves() -> String {
     };
     let path = |f: &dyn Fn(f64) -> f64| {
         let mut d = String::new();
-        for i in 0..=150 {
-            let x = f64::from(i) / 150.0;
-            let (px, py) = (x * WIDTH, HEIGHT - 6.0 - (HEIGHT - 16.0) * f(x));
+        for i in 0..=240 {
+            let x = f64::from(i) / 240.0;
+            let (px, py) = (x * WIDTH, HEIGHT - (HEIGHT - 10.0) * f(x));
             let _ = write!(d, "{}{px:.0} {py:.1}", if i == 0 { "M" } else { "L" });
         }
         d

@@ -79,7 +79,7 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
         escape(&title),
         include_str!("../../assets/page.css"),
     );
-    hero(&mut page, &title, options, &views);
+    hero(&mut page, &title, options, &views, &mut switches);
     page.push_str("<div class=\"shell\">\n");
     panel(&mut page, &views, &mut switches, with_disagreements);
     page.push_str("<main id=\"main\" tabindex=\"-1\">\n<noscript><p class=\"notice\">Tables, settings and notes can be read as they \
@@ -967,13 +967,22 @@ fn swatch(style: Style) -> String {
     )
 }
 
-fn hero(page: &mut String, title: &str, options: &Options, views: &[View<'_, '_>]) {
+fn hero(
+    page: &mut String,
+    title: &str,
+    options: &Options,
+    views: &[View<'_, '_>],
+    switches: &mut Switches,
+) {
     let _ = write!(
         page,
-        "<header class=\"hero\">\n{}\n<div class=\"inner\">\n<p class=\"brand\">Maxitive<span> report</span></p>\n<h1>{}</h1>\n",
+        "<header class=\"hero\">\n{}\n<div class=\"inner\">\n<p class=\"brand\">Maxitive<span> report</span></p>\n",
         html::possibility_curves(),
-        escape(title)
     );
+    let themes = [("auto", "Auto"), ("light", "Light"), ("dark", "Dark")]
+        .map(|(id, name)| (id.to_owned(), name.to_owned()));
+    switches.write(page, "theme", "Colors", &themes);
+    let _ = writeln!(page, "<h1>{}</h1>", escape(title));
     if let Some(note) = &options.note {
         let _ = writeln!(page, "<p class=\"about\">{}</p>", escape(note));
     }
@@ -1042,7 +1051,7 @@ fn panel(
             .map(|&checkpoint| {
                 let name = match checkpoint {
                     Checkpoint::Best => "Best validation",
-                    Checkpoint::Final => "Final epoch",
+                    Checkpoint::Final => "Final",
                 };
                 (checkpoint_id(checkpoint).to_owned(), name.to_owned())
             })
@@ -1059,13 +1068,13 @@ fn panel(
         if reproduction {
             options.push(("reproduction".to_owned(), "Reproduction".to_owned()));
         }
-        options.push(("nothing".to_owned(), "Nothing".to_owned()));
+        options.push(("nothing".to_owned(), "None".to_owned()));
         switches.write(page, "beside", "Beside our figures", &options);
     }
     for view in views.iter().filter(|view| view.group.rows.len() > 1) {
         let _ = write!(
             page,
-            "<fieldset class=\"methods group\" data-group=\"{}\"{}>\n<legend>Methods in the plots</legend>\n<div class=\"all\">\
+            "<fieldset class=\"methods group\" data-group=\"{}\"{}>\n<legend>Methods</legend>\n<div class=\"all\">\
              <button type=\"button\" data-all=\"on\">All</button><button type=\"button\" data-all=\"off\">None</button></div>\n",
             view.index,
             view.hidden()
@@ -1095,9 +1104,6 @@ fn panel(
         }
         page.push_str("</ul>\n</nav>\n");
     }
-    let themes = [("auto", "Auto"), ("light", "Light"), ("dark", "Dark")]
-        .map(|(id, name)| (id.to_owned(), name.to_owned()));
-    switches.write(page, "theme", "Colors", &themes);
     page.push_str("</div>\n</aside>\n");
 }
 

@@ -1,1 +1,635 @@
-fn main() {}
+//! The page in a real browser: it renders, nothing complains, what it shows is what the records hold, and hands and keys
+//! find what they need.
+//!
+//! Without Chromium these tests are skipped and say so; with `MAXITIVE_BROWSER=required`, as in CI, they fail instead.
+//! `MAXITIVE_PICTURES=FOLDER` keeps pictures of the layouts.
+
+#![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
+
+mod devtools;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;
+
+use evaluation::record::{Checkpoint, RunRecord};
+use report::Options;
+use serde_json::{Value, json};
+
+use devtools::{Browser, browser};
+
+fn page(records: &[RunRecord]) -> String {
+    report::html(records, &Options::default())
+}
+
+#[track_caller]
+fn assert_content(browser: &Browser) {
+    let complaints = browser.complaints();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Plots under a host of this name that have a path, a dot or a bar.
+fn plots(browser: &Browser, chart: &str) -> f64 {
+    browser.number(&format!(
+        "[...document.querySelectorAll('.group:not([hidden]) [data-chart=\"{chart}\"] svg.plot')]\
+         .filter(s => s.querySelector('path.line, circle, rect, path.in') && s.getBoundingClientRect().height > 60).length"
+    ))
+}
+
+#[test]
+fn the_page_renders_and_loads_nothing() {
+    let Some(browser) = browser() else { return };
+    let html = page(&synthetic::fashion_mnist(3, 100));
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    browser.open(&html);
+    assert_eq!(
+        browser.text("document.title"),
+        "Fashion-MNIST with LeNet · Maxitive"
+    );
+    assert_eq!(
+        browser.text("document.querySelector('h1').textContent"),
+        "Fashion-MNIST with LeNet"
+    );
+    let expected = [
+        ("glance-in", 6.0),
+        ("glance-out", 6.0),
+        ("reliability", 11.0),
+        ("detection", 3.0),
+        ("scores", 11.0),
+        ("training", 5.0),
+    ];
+    for (chart, count) in expected {
+        assert_eq!(plots(&browser, chart), count, "{chart}");
+    }
+    assert_eq!(
+        browser.number(
+            "document.querySelectorAll('[data-chart=\"detection\"] svg.plot')[0].querySelectorAll('path.line').length"
+        ),
+        11.0
+    );
+    // no number went wrong on its way into a drawing
+    assert_eq!(
+        browser.number("[...document.querySelectorAll('svg *')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length"),
+        0.0
+    );
+    assert_eq!(
+        browser.evaluate("/NaN|undefined/.test(document.body.innerText)"),
+        json!(false)
+    );
+    assert_content(&browser);
+}
+
+/// What a visible results table shows: (row, metric, mean, deviation, full value).
+fn shown(browser: &Browser) -> Vec<(String, String, String, String, f64)> {
+    let cells = browser.evaluate(
+        "[...document.querySelectorAll('.results-table')].filter(t => t.offsetParent).flatMap(t => { \
+         const heads = [...t.querySelectorAll('thead th')]; \
+         return [...t.querySelectorAll('tbody tr')].flatMap(r => [...r.cells].slice(1).filter(c => c.dataset.v).map(c => [ \
+           r.querySelector('.name').textContent, (t.dataset.set ?? '-') + ' ' + heads[c.cellIndex].dataset.metric, \
+           c.querySelector('.mean').textContent, c.querySelector('.deviation')?.textContent ?? '', +c.dataset.v])); })",
+    );
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    cells
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| {
+            (
+                text(&c[0]),
+                text(&c[1]),
+                text(&c[2]),
+                text(&c[3]),
+                c[4].as_f64().unwrap(),
+            )
+        })
+        .collect()
+}
+
+/// The same straight from the records.
+fn recorded(
+    records: &[RunRecord],
+    checkpoint: Checkpoint,
+    set: Option<&str>,
+    row: &str,
+    metric: &str,
+) -> Vec<f64> {
+    records
+        .iter()
+        .flat_map(|record| &record.evaluations)
+        .filter(|evaluation| evaluation.row == row && evaluation.checkpoint == checkpoint)
+        .map(|evaluation| {
+            let json = match set {
+                None => serde_json::to_value(&evaluation.in_domain).unwrap(),
+                Some(name) => {
+                    let out = evaluation
+                        .out_of_domain
+                        .iter()
+                        .find(|out| out.dataset == name);
+                    serde_json::to_value(&out.unwrap().metrics).unwrap()
+                }
+            };
+            json[metric].as_f64().unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn the_numbers_shown_are_those_of_the_records() {
+    let Some(browser) = browser() else { return };
+    let records = synthetic::fashion_mnist(3, 4);
+    browser.open(&page(&records));
+    let sets = ["notmnist", "kmnist", "mnist"];
+    for (checkpoint, value) in [(Checkpoint::Best, "best"), (Checkpoint::Final, "final")] {
+        browser.click(&format!(
+            "input[data-switch=\"checkpoint\"][value=\"{value}\"]"
+        ));
+        for (i, set) in sets.iter().enumerate() {
+            browser.click(&format!(
+                ".results input[data-switch=\"set\"][value=\"{i}\"]"
+            ));
+            let cells = shown(&browser);
+            assert_eq!(cells.len(), 11 * (6 + 6), "{value} {set}");
+            for (row, place, mean, deviation, full) in cells {
+                let (number, metric) = place.split_once(' ').unwrap();
+                let set = (number != "-").then_some(*set);
+                let values = recorded(&records, checkpoint, set, &row, metric);
+                assert_eq!(values.len(), 3);
+                let expected = values.iter().sum::<f64>() / 3.0;
+                let squares: f64 = values.iter().map(|v| (v - expected).powi(2)).sum();
+                let name = format!("{value} {row} {place}");
+                assert_eq!(full, expected, "{name}");
+                assert_eq!(mean, format!("{expected:.3}"), "{name}");
+                assert_eq!(
+                    deviation,
+                    format!("± {:.3}", (squares / 2.0).sqrt()),
+                    "{name}"
+                );
+            }
+        }
+    }
+    // the paper's figure beside ours, as printed
+    let theirs = browser.text(
+        "[...document.querySelectorAll('.results-table')].find(t => t.offsetParent).querySelector('tr[data-row=\"1\"] td:nth-child(4) .theirs.only-paper').innerText",
+    );
+    assert!(theirs.contains("0.441 ± 0.025"), "{theirs}");
+    // bold: the best and what lies within its deviation
+    let best = browser.evaluate(
+        "[...document.querySelectorAll('.results-table')].find(t => t.offsetParent).querySelectorAll('td.best').length > 0 && \
+         [...document.querySelectorAll('td.best .mean')].every(m => +getComputedStyle(m).fontWeight >= 700)",
+    );
+    assert_eq!(best, json!(true));
+    assert_content(&browser);
+}
+
+#[test]
+fn methods_are_toggled_by_hand_and_by_key() {
+    let Some(browser) = browser() else { return };
+    browser.open(&page(&synthetic::fashion_mnist(2, 5)));
+    let lines = |browser: &Browser| {
+        browser.evaluate("[...document.querySelectorAll('[data-chart=\"detection\"] svg.plot')].map(s => s.querySelectorAll('path.line').length)")
+    };
+    assert_eq!(lines(&browser), json!([11, 11, 11]));
+    // AdamW is the first row and has runs of its own
+    browser.click("input[data-method=\"0\"]");
+    assert_eq!(lines(&browser), json!([10, 10, 10]));
+    assert_eq!(plots(&browser, "reliability"), 10.0);
+    assert_eq!(plots(&browser, "scores"), 10.0);
+    let names = "[...document.querySelectorAll('[data-chart=\"training\"] path.line')].map(p => p.dataset.name)";
+    assert_eq!(
+        browser.evaluate(&format!("{names}.includes('AdamW')")),
+        json!(false)
+    );
+    assert_eq!(
+        browser.evaluate(&format!("{names}.includes('SGD, Laplace')")),
+        json!(true)
+    );
+    assert_eq!(
+        browser.evaluate("document.querySelector('tr[data-row=\"0\"]').classList.contains('off')"),
+        json!(true)
+    );
+    // SGD alone off leaves the runs it shares with Laplace
+    browser.click("input[data-method=\"1\"]");
+    assert_eq!(
+        browser.evaluate(&format!("{names}.includes('SGD, Laplace')")),
+        json!(true)
+    );
+    browser.click("button[data-all=\"off\"]");
+    for chart in [
+        "glance-in",
+        "reliability",
+        "detection",
+        "scores",
+        "training",
+    ] {
+        assert_eq!(plots(&browser, chart), 0.0, "{chart}");
+    }
+    browser.click("button[data-all=\"on\"]");
+    assert_eq!(lines(&browser), json!([11, 11, 11]));
+    browser.evaluate("document.querySelector('input[data-method=\"2\"]').focus()");
+    browser.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": " ", "code": "Space", "text": " ", "windowsVirtualKeyCode": 32}));
+    browser.call(
+        "Input.dispatchKeyEvent",
+        json!({"type": "keyUp", "key": " ", "code": "Space", "windowsVirtualKeyCode": 32}),
+    );
+    assert_eq!(lines(&browser), json!([10, 10, 10]));
+    browser.click("input[data-log]");
+    assert_eq!(plots(&browser, "training"), 5.0);
+    assert_content(&browser);
+}
+
+#[test]
+fn tables_are_sorted_by_their_heads() {
+    let Some(browser) = browser() else { return };
+    let mut records = synthetic::fashion_mnist(2, 3);
+    // a row without the number comes last, an infinite one after the finite
+    for record in &mut records {
+        for evaluation in &mut record.evaluations {
+            if evaluation.row == "SGD" {
+                evaluation.in_domain.auroc = None;
+            }
+            if evaluation.row == "AdamW" {
+                evaluation.in_domain.nll = f64::INFINITY;
+            }
+        }
+    }
+    browser.open(&page(&records));
+    let column = |metric: &str| {
+        let cells = browser.evaluate(&format!(
+            "(() => {{ const t = [...document.querySelectorAll('.results-table table')].find(t => t.offsetParent); \
+             const i = t.querySelector('th[data-metric=\"{metric}\"]').cellIndex; \
+             return [...t.tBodies[0].rows].map(r => [r.querySelector('.name').textContent, r.cells[i].dataset.v ?? null]); }})()"
+        ));
+        cells
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| {
+                let value = c[1]
+                    .as_str()
+                    .map(|v| v.replace("Infinity", "inf").parse::<f64>().unwrap());
+                (c[0].as_str().unwrap().to_owned(), value)
+            })
+            .collect::<Vec<_>>()
+    };
+    let head =
+        |metric: &str| format!(".results-table:not([hidden]) th[data-metric=\"{metric}\"] button");
+    let aria = |metric: &str| {
+        browser.text(&format!(
+            "document.querySelector('.results-table:not([hidden]) th[data-metric=\"{metric}\"]').ariaSort"
+        ))
+    };
+    let before = column("auroc");
+    browser.click(&head("auroc"));
+    let sorted = column("auroc");
+    assert_eq!(aria("auroc"), "descending");
+    assert_eq!(sorted.last().unwrap(), &("SGD".to_owned(), None));
+    let values: Vec<f64> = sorted.iter().filter_map(|c| c.1).collect();
+    assert_eq!(values.len(), 10);
+    assert!(values.is_sorted_by(|a, b| a >= b), "{values:?}");
+    browser.click(&head("auroc"));
+    assert_eq!(aria("auroc"), "ascending");
+    let sorted = column("auroc");
+    assert_eq!(sorted.last().unwrap().1, None);
+    assert!(sorted[..10].is_sorted_by(|a, b| a.1 <= b.1), "{sorted:?}");
+    browser.click(&head("auroc"));
+    assert_eq!(aria("auroc"), "none");
+    assert_eq!(column("auroc"), before);
+    // lower is better: the smallest first; by key
+    browser.evaluate(&format!(
+        "document.querySelector({}).focus()",
+        json!(head("nll"))
+    ));
+    browser.press("Enter");
+    assert_eq!(aria("nll"), "ascending");
+    let sorted = column("nll");
+    assert_eq!(
+        sorted.last().unwrap(),
+        &("AdamW".to_owned(), Some(f64::INFINITY))
+    );
+    assert!(sorted.is_sorted_by(|a, b| a.1 <= b.1), "{sorted:?}");
+    assert!(browser.text("[...document.querySelectorAll('.results-table td')].find(c => c.dataset.v === 'Infinity').innerText").contains('∞'));
+    assert_content(&browser);
+}
+
+#[test]
+fn switches_choose_what_is_shown() {
+    let Some(browser) = browser() else { return };
+    let mut records = synthetic::fashion_mnist(2, 5);
+    let vartheta = synthetic::Method {
+        rule: "ucbopt",
+        network: "lenet",
+        rows: &[("ϑ = 8e-6", "point", 1)],
+    };
+    let sets = [("emnist-letters", 20_800)];
+    records.extend(
+        (0..2).map(|seed| synthetic::record("ablation-vartheta", &vartheta, seed, 5, &sets)),
+    );
+    browser.open(&page(&records));
+    let caption = || {
+        browser.text("[...document.querySelectorAll('.results-table')].filter(t => t.offsetParent).map(t => t.querySelector('caption').firstChild.textContent).join('; ')")
+    };
+    assert_eq!(
+        caption(),
+        "Test set, best validation; notMNIST, best validation"
+    );
+    browser.click("input[data-switch=\"checkpoint\"][value=\"final\"]");
+    assert_eq!(caption(), "Test set, final epoch; notMNIST, final epoch");
+    // one of several switches of the same purpose moves all
+    browser.click(".detection input[data-switch=\"set\"][value=\"2\"]");
+    assert_eq!(caption(), "Test set, final epoch; MNIST, final epoch");
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('.group:not([hidden]) input[data-switch=\"set\"]')].filter(i => i.checked).map(i => i.value)"),
+        json!(["2", "2", "2"])
+    );
+    let beside = |kind: &str| {
+        browser.number(&format!("[...document.querySelectorAll('.theirs.only-{kind}')].filter(e => e.offsetParent).length"))
+    };
+    assert_eq!((beside("paper"), beside("reproduction")), (66.0, 0.0));
+    browser.click("input[data-switch=\"beside\"][value=\"reproduction\"]");
+    assert_eq!((beside("paper"), beside("reproduction")), (0.0, 44.0));
+    browser.click("input[data-switch=\"beside\"][value=\"nothing\"]");
+    assert_eq!((beside("paper"), beside("reproduction")), (0.0, 0.0));
+    browser.click("input[data-switch=\"beside\"][value=\"paper\"]");
+    // another experiment: its own rows and sets, the weights that were chosen
+    browser.click("input[data-switch=\"group\"][value=\"1\"]");
+    assert_eq!(
+        caption(),
+        "Test set, final epoch; EMNIST letters, final epoch"
+    );
+    browser.click("input[data-switch=\"checkpoint\"][value=\"best\"]");
+    // accuracy, NLL and ECE; averaged FPR, AUROC and AUPR-Out
+    assert_eq!(beside("paper"), 6.0);
+    assert_eq!(plots(&browser, "reliability"), 1.0);
+    assert_content(&browser);
+}
+
+#[test]
+fn values_are_read_by_pointing_and_by_keys() {
+    let Some(browser) = browser() else { return };
+    browser.open(&page(&synthetic::fashion_mnist(2, 6)));
+    let tip = || {
+        browser.text(
+            "document.querySelector('#tip').hidden ? '' : document.querySelector('#tip').innerText",
+        )
+    };
+    assert_eq!(tip(), "");
+    let (x, y) = browser.middle("[data-chart=\"detection\"] svg.plot");
+    browser.point(x, y);
+    let text = tip();
+    assert!(text.starts_with("false positive rate"), "{text}");
+    assert!(
+        text.contains("lCBOpt-adapt") && text.contains("0."),
+        "{text}"
+    );
+    browser.press("Escape");
+    assert_eq!(tip(), "");
+    for (chart, word) in [
+        ("reliability", "mean confidence"),
+        ("scores", "test set"),
+        ("glance-in", "seed 0"),
+        ("training", "epoch"),
+    ] {
+        let selector = format!("[data-chart=\"{chart}\"] svg.plot");
+        let (x, y) = browser.middle(&selector);
+        browser.point(x + 20.0, y);
+        let text = tip();
+        assert!(text.contains(word), "{chart}: {text}");
+        // away, and again by keys
+        browser.point(2.0, 2.0);
+        assert_eq!(tip(), "", "{chart}");
+        browser.evaluate(&format!(
+            "document.querySelector({}).focus()",
+            json!(selector)
+        ));
+        browser.press("ArrowRight");
+        let first = tip();
+        browser.press("ArrowRight");
+        let second = tip();
+        assert!(
+            !first.is_empty() && !second.is_empty() && first != second,
+            "{chart}: {first}"
+        );
+        browser.press("ArrowLeft");
+        assert_eq!(tip(), first, "{chart}");
+    }
+    browser.press("Escape");
+    // heads explain themselves, cells show their seeds
+    let (x, y) = browser.middle("th[data-metric=\"ece\"] button");
+    browser.point(x, y);
+    assert!(tip().contains("calibration"), "{}", tip());
+    let (x, y) = browser.middle("td[data-v]");
+    browser.point(x, y);
+    assert!(tip().contains("seed 1:"), "{}", tip());
+    assert_content(&browser);
+}
+
+/// Text whose contrast with what lies behind it is too small (WCAG AA: 4.5, large text 3).
+const FAINT: &str = r"(() => {
+    const parse = c => { const n = c.match(/[\d.]+/g).map(Number); return c.startsWith('color(srgb') ? [n[0] * 255, n[1] * 255, n[2] * 255, n[3] ?? 1] : [n[0], n[1], n[2], n[3] ?? 1]; };
+    const over = (a, b) => [0, 1, 2].map(i => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
+    const light = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126 * r + .7152 * g + .0722 * b; };
+    const behind = e => { const layers = []; for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); layers.push(c); if (c[3] === 1) break; } return layers.reverse().reduce((b, c) => over(c, b), [255, 255, 255, 1]); };
+    const faint = [];
+    for (const e of document.querySelectorAll('body *')) {
+        if (!e.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+        if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+        if (e.closest('.unseen, script, style, noscript, .off, label:has(input:not(:checked))')) continue;
+        const s = getComputedStyle(e), back = behind(e), front = over(parse(e instanceof SVGElement ? s.fill : s.color), back);
+        const [a, b] = [light(front), light(back)], ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+        const size = parseFloat(s.fontSize), large = size >= 24 || (size >= 18.66 && +s.fontWeight >= 700);
+        if (ratio < (large ? 3 : 4.5)) faint.push(`${e.tagName}.${e.getAttribute('class')} ${ratio.toFixed(2)} ${e.textContent.trim().slice(0, 30)}`);
+    }
+    return faint;
+})()";
+
+/// Elements that reach beyond the window, unless something around them scrolls.
+const OVERFLOWING: &str = r"[...document.querySelectorAll('body *')].filter(e => {
+    const b = e.getBoundingClientRect();
+    if (!b.width || b.right <= innerWidth + 1 || e.closest('.scroll, pre, .hero svg, .unseen, .skip, caption')) return false;
+    return true;
+}).map(e => `${e.tagName}.${e.getAttribute('class')} to ${e.getBoundingClientRect().right}`)";
+
+#[test]
+fn it_fits_on_a_phone_in_the_dark_and_on_paper() {
+    let Some(browser) = browser() else { return };
+    browser.open(&page(&synthetic::fashion_mnist(3, 60)));
+    let background = || browser.text("getComputedStyle(document.body).backgroundColor");
+    let assert_layout = |name: &str| {
+        assert_eq!(browser.evaluate(OVERFLOWING), json!([]), "{name}");
+        assert_eq!(
+            browser.evaluate("document.documentElement.scrollWidth <= innerWidth"),
+            json!(true),
+            "{name}"
+        );
+        assert_eq!(browser.evaluate(FAINT), json!([]), "{name}");
+        browser.picture(name);
+    };
+    for (width, height, is_phone) in [(1400, 900, false), (800, 1100, false), (360, 740, true)] {
+        browser.resize(width, height, is_phone);
+        for scheme in ["light", "dark"] {
+            browser.medium("", scheme);
+            let is_dark = background() == "rgb(18, 21, 27)";
+            assert_eq!(is_dark, scheme == "dark", "{}", background());
+            assert_layout(&format!("{width}-{scheme}"));
+        }
+    }
+    // on the phone tables scroll inside, and the panel opens and closes
+    assert_eq!(
+        browser.evaluate("(() => { const s = document.querySelector('.results-table .scroll'); return s.scrollWidth > s.clientWidth && s.clientWidth < 360; })()"),
+        json!(true)
+    );
+    let panel = || browser.evaluate("document.querySelector('#panel').checkVisibility()");
+    assert_eq!(panel(), json!(false));
+    browser.click(".side-toggle");
+    assert_eq!(panel(), json!(true));
+    assert_eq!(
+        browser.text("document.querySelector('.side-toggle').ariaExpanded"),
+        "true"
+    );
+    assert_layout("360-panel");
+    // the switch wins over the system, and the choice is kept
+    browser.click("input[data-switch=\"theme\"][value=\"light\"]");
+    assert_eq!(background(), "rgb(247, 245, 240)");
+    browser.click("input[data-switch=\"theme\"][value=\"dark\"]");
+    browser.medium("", "light");
+    assert_eq!(background(), "rgb(18, 21, 27)");
+    browser.click(".side-toggle");
+    assert_eq!(panel(), json!(false));
+    // paper is white whatever the theme; switches are left out
+    browser.resize(718, 1000, false);
+    browser.medium("print", "dark");
+    assert_eq!(background(), "rgb(255, 255, 255)");
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('.side, .switch, .check')].some(e => e.checkVisibility())"),
+        json!(false)
+    );
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('.results-table, .plot')].filter(e => e.checkVisibility()).every(e => e.getBoundingClientRect().right <= innerWidth + 1)"),
+        json!(true)
+    );
+    assert_eq!(browser.evaluate(OVERFLOWING), json!([]));
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('.scroll table')].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.caption.textContent)"),
+        json!([])
+    );
+    let pdf = browser.print("print");
+    assert!(pdf.starts_with(b"%PDF"));
+    assert_content(&browser);
+}
+
+#[test]
+fn parts_that_are_missing_are_left_out() {
+    let Some(browser) = browser() else { return };
+    let sections = |browser: &Browser| {
+        browser.evaluate("[...document.querySelectorAll('main section')].map(s => s.id)")
+    };
+    // what `evaluate` passes: one row, no curves
+    browser.open(&page(&[synthetic::minimal()]));
+    assert_eq!(sections(&browser), json!(["g0-short", "g0-results"]));
+    assert_eq!(
+        browser.text(
+            "[...document.querySelectorAll('.results-table td')].map(c => c.innerText).join(' ')"
+        ),
+        "0.750 ∞ 0.125 0.375"
+    );
+    assert_content(&browser);
+    // nothing at all
+    browser.open(&page(&[]));
+    assert_eq!(sections(&browser), json!([]));
+    assert!(
+        browser
+            .text("document.body.innerText")
+            .contains("No runs were given")
+    );
+    assert_content(&browser);
+    // only scores: no test-set numbers, one out-of-domain set with a metric missing and no histogram
+    let mut record = synthetic::minimal();
+    let evaluation = &mut record.evaluations[0];
+    evaluation.in_domain.samples = 0;
+    evaluation.in_domain.accuracy = f64::NAN;
+    let mut out = synthetic::out_of_domain("kmnist", 0.8, 50, 70);
+    out.metrics.aupr_in = None;
+    out.curves.histogram = Default::default();
+    out.curves.precision_recall_in.clear();
+    evaluation.out_of_domain.push(out);
+    browser.open(&page(&[record]));
+    assert_eq!(
+        sections(&browser),
+        json!(["g0-short", "g0-results", "g0-detection"])
+    );
+    assert_eq!(plots(&browser, "detection"), 2.0);
+    assert_eq!(plots(&browser, "scores"), 0.0);
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('.results-table th[data-metric]')].map(h => h.dataset.metric)"),
+        json!(["auroc", "aupr_out", "fpr_at_95_tpr", "mean_fpr_below_95_tpr", "detection_error"])
+    );
+    assert_content(&browser);
+    // one seed, no validation set
+    let mut record = synthetic::record("mine", &synthetic::METHODS[1], 7, 3, &[]);
+    for point in &mut record.curves {
+        point.validation_loss = None;
+        point.validation_accuracy = None;
+    }
+    record
+        .evaluations
+        .retain(|evaluation| evaluation.checkpoint == Checkpoint::Final);
+    browser.open(&page(&[record]));
+    assert_eq!(plots(&browser, "training"), 3.0);
+    assert_eq!(
+        browser.number("document.querySelectorAll('.results .deviation').length"),
+        0.0
+    );
+    assert_eq!(
+        browser.number("document.querySelectorAll('input[data-switch=\"checkpoint\"]').length"),
+        0.0
+    );
+    assert_content(&browser);
+}
+
+#[test]
+fn names_cannot_become_markup_or_script() {
+    let Some(browser) = browser() else { return };
+    let evil = "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\">&amp;'\"";
+    let mut records = synthetic::fashion_mnist(2, 3);
+    for record in &mut records {
+        record.experiment = evil.to_owned();
+        record.dataset = evil.to_owned();
+        record.network = evil.to_owned();
+        record.name = evil.to_owned();
+        record.rule = evil.to_owned();
+        record.code.version = evil.to_owned();
+        record.hardware.device = evil.to_owned();
+        record.config = json!({ evil: { "key": evil } });
+        for evaluation in &mut record.evaluations {
+            evaluation.row = format!("{evil}{}", evaluation.row);
+            evaluation.predictive = evil.to_owned();
+            evaluation.reliability.scheme = evil.to_owned();
+            evaluation.details.insert(evil.to_owned(), json!(evil));
+            for out in &mut evaluation.out_of_domain {
+                out.dataset = evil.to_owned();
+                out.normalization = evil.to_owned();
+                out.metrics.score = evil.to_owned();
+            }
+        }
+    }
+    let options = Options {
+        title: Some(evil.to_owned()),
+        note: Some(evil.to_owned()),
+    };
+    browser.open(&report::html(&records, &options));
+    assert_eq!(
+        browser.text("document.querySelector('h1').textContent"),
+        evil
+    );
+    assert_eq!(
+        browser.text("document.querySelector('.results-table .name').textContent"),
+        format!("{evil}AdamW")
+    );
+    let (x, y) = browser.middle("[data-chart=\"detection\"] svg.plot");
+    browser.point(x, y);
+    let (x, y) = browser.middle("td[data-v]");
+    browser.point(x, y);
+    assert_eq!(
+        browser.evaluate("[typeof window.hacked, document.images.length, document.scripts.length]"),
+        json!(["undefined", 0, 2])
+    );
+    assert_content(&browser);
+}

@@ -1,0 +1,425 @@
+//! Datasets of one's own: a folder of pictures, or arrays of NumPy.
+//!
+//! - A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files per class. The classes are numbered in the
+//!   order of their sorted names. All pictures must have the same size; grey ones become colored if there is a colored one.
+//! - A folder that has the class folders itself is a test part.
+//! - An NPZ file with `train_images`, `train_labels`, `test_images`, `test_labels` (or `x_train`, `y_train`, `x_test`, `y_test`); with
+//!   `images` and `labels` alone (or `x` and `y`) it is a test part.
+//! - A folder with these names as NPY files.
+//!
+//! Images are bytes `[n, height, width]`, `[n, channels, height, width]` or `[n, height, width, channels]`, with 1 or 3 channels;
+//! labels are whole numbers from 0, `[n]` or `[n, 1]`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::formats::npy::{self, Array, Npz, Values};
+use crate::formats::picture::Picture;
+use crate::image_set::{ImageSet, Shape};
+use crate::library::Part;
+use crate::official::wrong_shape;
+
+/// Reads a part of the dataset at `path`.
+pub(crate) fn read(path: &Path, part: Part) -> Result<ImageSet> {
+    if path.is_file() {
+        let mut npz = Npz::open(path)?;
+        let names: Vec<String> = npz.names().map(Into::into).collect();
+        return arrays(path, part, &names, &mut |name| {
+            let array = npz.array(name).map_err(Error::malformed(path))?;
+            Ok((
+                array.expect("the name is one of the archive's"),
+                path.to_owned(),
+            ))
+        });
+    }
+    let entries = entries(path)?;
+    let arrays_here: Vec<String> = entries
+        .iter()
+        .filter(|entry| entry.extension().is_some_and(|end| end == "npy"))
+        .filter_map(|entry| Some(entry.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    if !arrays_here.is_empty() {
+        return arrays(path, part, &arrays_here, &mut |name| {
+            let file = path.join(format!("{name}.npy"));
+            Ok((npy::open(&file)?, file))
+        });
+    }
+    pictures(path, part)
+}
+
+/// What is in a folder, sorted; hidden files are left out.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
+        let path = entry.map_err(Error::io("read", folder))?.path();
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn no_such_part(path: &Path, part: Part, reason: &str) -> Error {
+    Error::NoSuchPart {
+        name: path.display().to_string(),
+        part: part.name(),
+        reason: reason.into(),
+    }
+}
+
+fn pictures(path: &Path, part: Part) -> Result<ImageSet> {
+    let folders = |path: &Path| -> Result<Vec<PathBuf>> {
+        Ok(entries(path)?
+            .into_iter()
+            .filter(|path| path.is_dir())
+            .collect())
+    };
+    let parts = [path.join("train"), path.join("test")];
+    let divided = parts.iter().any(|part| part.is_dir());
+    let (root, class_folders) = if divided {
+        let root = path.join(part.name());
+        if !root.is_dir() {
+            let reason = format!("there is no folder {}", root.display());
+            return Err(no_such_part(path, part, &reason));
+        }
+        let mut all = Vec::new();
+        for part in parts.iter().filter(|part| part.is_dir()) {
+            all.extend(folders(part)?);
+        }
+        (root, all)
+    } else if part == Part::Test {
+        (path.to_owned(), folders(path)?)
+    } else {
+        let reason = "put the classes into the folders train and test";
+        return Err(no_such_part(path, part, reason));
+    };
+    // a class is numbered alike in both parts
+    let classes: BTreeSet<String> = class_folders.iter().map(|path| file_name(path)).collect();
+    let classes: Vec<String> = classes.into_iter().collect();
+    let mut pictures: Vec<Picture> = Vec::new();
+    let mut labels = Vec::new();
+    let mut first: Option<PathBuf> = None;
+    for (label, class) in classes.iter().enumerate() {
+        let folder = root.join(class);
+        if !folder.is_dir() {
+            continue;
+        }
+        for file in entries(&folder)?
+            .into_iter()
+            .filter(|path| is_picture(path))
+        {
+            let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
+            let picture = Picture::decode(&bytes).map_err(Error::malformed(&file))?;
+            let size = |picture: &Picture| {
+                let Shape { height, width, .. } = picture.shape();
+                format!("{height}x{width}")
+            };
+            if let (Some(known), Some(first)) = (pictures.first(), &first)
+                && size(known) != size(&picture)
+            {
+                return Err(Error::Size {
+                    path: file,
+                    what: "size of the picture",
+                    found: size(&picture),
+                    expected: format!("{} like {}", size(known), first.display()),
+                });
+            }
+            first.get_or_insert(file);
+            pictures.push(picture);
+            labels.push(label as u32);
+        }
+    }
+    let Some(sample) = pictures.first() else {
+        let reason = "no class folder has a PNG or JPEG file";
+        return Err(no_such_part(path, part, reason));
+    };
+    let channels = pictures
+        .iter()
+        .map(|p| p.shape().channels)
+        .max()
+        .unwrap_or(1);
+    let shape = Shape {
+        channels,
+        ..sample.shape()
+    };
+    let pixels = pictures.iter().flat_map(|p| p.planes(channels)).collect();
+    ImageSet::new(
+        file_name(path),
+        shape,
+        classes.len(),
+        Some(classes),
+        pixels,
+        labels,
+    )
+}
+
+fn is_picture(path: &Path) -> bool {
+    let end = path.extension().map(|end| end.to_ascii_lowercase());
+    end.is_some_and(|end| ["png", "jpg", "jpeg"].iter().any(|known| end == *known))
+}
+
+type Load<'a> = dyn FnMut(&str) -> Result<(Array, PathBuf)> + 'a;
+
+fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Result<ImageSet> {
+    let find = |part: &str, kinds: [&str; 2]| {
+        let [word, letter] = kinds;
+        let candidates = match part {
+            "" => vec![word.to_owned(), letter.to_owned()],
+            _ => vec![
+                format!("{part}_{word}"),
+                format!("{letter}_{part}"),
+                format!("{part}_{letter}"),
+            ],
+        };
+        candidates.into_iter().find(|name| names.contains(name))
+    };
+    let images = |part| find(part, ["images", "x"]);
+    let labels = |part| find(part, ["labels", "y"]);
+    let divided = images("train").is_some() || images("test").is_some();
+    let prefix = if divided { part.name() } else { "" };
+    if !divided && part == Part::Train {
+        return Err(no_such_part(
+            path,
+            part,
+            "there is no array \"train_images\"",
+        ));
+    }
+    let (Some(images), Some(own_labels)) = (images(prefix), labels(prefix)) else {
+        let found = names.join(", ");
+        let reason = format!(
+            "it needs the arrays \"{0}_images\" and \"{0}_labels\", and has {found}",
+            part.name()
+        );
+        return Err(no_such_part(path, part, &reason));
+    };
+    let (array, file) = load(&images)?;
+    let (shape, pixels) = pixels(array, &file)?;
+    let (own, file) =
+        load(&own_labels).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
+    // the other part may have a class that this one lacks
+    let mut largest = own.iter().copied().max().unwrap_or(0);
+    for name in ["train", "test"].iter().filter_map(|part| labels(part)) {
+        if name != own_labels {
+            let (array, file) = load(&name)?;
+            largest = largest.max(whole(array, &file)?.into_iter().max().unwrap_or(0));
+        }
+    }
+    let labels = own.iter().enumerate().map(|(index, &label)| {
+        u32::try_from(label).map_err(|_| Error::Label {
+            name: file.display().to_string(),
+            index,
+            label,
+            allowed: format!("0..={}", u32::MAX),
+        })
+    });
+    let labels = labels.collect::<Result<_>>()?;
+    let name = path
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned());
+    let classes = usize::try_from(largest).unwrap_or(0) + 1;
+    ImageSet::new(
+        name.unwrap_or_default(),
+        shape,
+        classes,
+        None,
+        pixels,
+        labels,
+    )
+}
+
+/// Bytes as `[n, channels, height, width]`.
+fn pixels(array: Array, path: &Path) -> Result<(Shape, Vec<u8>)> {
+    let (dimensions, values) = array.into_parts();
+    let expected = "[n, h, w], [n, c, h, w] or [n, h, w, c] with c 1 or 3";
+    let Values::Bytes(bytes) = values else {
+        return Err(Error::Size {
+            path: path.into(),
+            what: "type of the images",
+            found: "not bytes".into(),
+            expected: "unsigned bytes, 0 to 255 (uint8)".into(),
+        });
+    };
+    match dimensions[..] {
+        [_, height, width] => Ok((Shape::new(1, height, width), bytes)),
+        [_, channels @ (1 | 3), height, width] => Ok((Shape::new(channels, height, width), bytes)),
+        [_, height, width, 1] => Ok((Shape::new(1, height, width), bytes)),
+        [n, height, width, 3] => {
+            let shape = Shape::new(3, height, width);
+            let mut planes = Vec::with_capacity(bytes.len());
+            for image in bytes.chunks_exact(shape.size().max(1)).take(n) {
+                for channel in 0..3 {
+                    planes.extend(image.iter().skip(channel).step_by(3));
+                }
+            }
+            Ok((shape, planes))
+        }
+        _ => Err(wrong_shape(path, &dimensions, expected)),
+    }
+}
+
+/// Labels `[n]` or `[n, 1]`.
+fn whole(array: Array, path: &Path) -> Result<Vec<i64>> {
+    if !matches!(array.shape(), [_] | [_, 1]) {
+        return Err(wrong_shape(path, array.shape(), "[n] or [n, 1]"));
+    }
+    array.to_integers().ok_or_else(|| Error::Size {
+        path: path.into(),
+        what: "type of the labels",
+        found: "not whole numbers".into(),
+        expected: "whole numbers".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::picture::tests::write_png;
+    use crate::formats::zip;
+
+    fn png_in(folder: &Path, name: &str, color: png::ColorType, width: u32, data: &[u8]) {
+        fs::create_dir_all(folder).unwrap();
+        let height = (data.len() / color.samples()) as u32 / width;
+        fs::write(folder.join(name), write_png(color, width, height, data)).unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_pictures_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("fruit");
+        let (grey, color) = (png::ColorType::Grayscale, png::ColorType::Rgb);
+        png_in(&root.join("train/pear"), "2.png", grey, 2, &[1, 2]);
+        png_in(&root.join("train/pear"), "1.png", grey, 2, &[3, 4]);
+        png_in(
+            &root.join("train/apple"),
+            "x.PNG",
+            color,
+            2,
+            &[5, 6, 7, 8, 9, 10],
+        );
+        png_in(&root.join("test/quince"), "x.png", grey, 2, &[11, 12]);
+        fs::write(root.join("train/pear/notes.txt"), "not a picture").unwrap();
+        let train = read(&root, Part::Train).unwrap();
+        assert_eq!(
+            (train.name(), train.shape()),
+            ("fruit", Shape::new(3, 1, 2))
+        );
+        assert_eq!(train.class_names().unwrap(), ["apple", "pear", "quince"]);
+        assert_eq!(train.labels(), [0, 1, 1]);
+        assert_eq!(train.image(0), [5, 8, 6, 9, 7, 10]);
+        assert_eq!(train.image(1), [3, 4, 3, 4, 3, 4]);
+        let test = read(&root, Part::Test).unwrap();
+        assert_eq!(
+            (test.shape(), test.labels()),
+            (Shape::new(1, 1, 2), &[2][..])
+        );
+        // class folders alone are a test part
+        let alone = read(&root.join("train"), Part::Test).unwrap();
+        assert_eq!((alone.len(), alone.classes()), (3, 2));
+        let error = read(&root.join("train"), Part::Train)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("put the classes into the folders train and test"),
+            "{error}"
+        );
+        // another size is refused by name
+        png_in(&root.join("test/quince"), "y.png", grey, 1, &[1, 2]);
+        let error = read(&root, Part::Test).unwrap_err().to_string();
+        assert!(
+            error.contains("y.png: size of the picture is 2x1, expected 1x2 like"),
+            "{error}"
+        );
+        let empty = read(&root.join("train/pear"), Part::Test)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            empty.ends_with("no class folder has a PNG or JPEG file"),
+            "{empty}"
+        );
+    }
+
+    fn npy(shape: &[usize], values: Values) -> Vec<u8> {
+        let mut out = Vec::new();
+        npy::write(&mut out, &Array::new(shape.into(), values).unwrap()).unwrap();
+        out
+    }
+
+    #[test]
+    fn arrays_are_read_in_every_order_of_axes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("toy.npz");
+        let last = npy(&[2, 2, 1, 3], Values::Bytes((1..=12).collect()));
+        let first = npy(&[1, 3, 2, 1], Values::Bytes((1..=6).collect()));
+        let members = [
+            ("x_train.npy", &last[..]),
+            (
+                "y_train.npy",
+                &npy(&[2, 1], Values::Integers(vec![1, 0]))[..],
+            ),
+            ("x_test.npy", &first),
+            ("y_test.npy", &npy(&[1], Values::Doubles(vec![3.0]))),
+        ];
+        fs::write(&path, zip::tests::write(&members, true, false)).unwrap();
+        let train = read(&path, Part::Train).unwrap();
+        assert_eq!((train.name(), train.shape()), ("toy", Shape::new(3, 2, 1)));
+        assert_eq!(train.image(1), [7, 10, 8, 11, 9, 12]);
+        assert_eq!((train.labels(), train.classes()), (&[1, 0][..], 4));
+        let test = read(&path, Part::Test).unwrap();
+        assert_eq!(
+            (test.image(0), test.labels()),
+            (&[1, 2, 3, 4, 5, 6][..], &[3][..])
+        );
+    }
+
+    #[test]
+    fn a_pair_of_files_is_a_test_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, bytes: Vec<u8>| fs::write(folder.path().join(name), bytes).unwrap();
+        write(
+            "images.npy",
+            npy(&[2, 1, 2], Values::Bytes(vec![1, 2, 3, 4])),
+        );
+        write("labels.npy", npy(&[2], Values::Bytes(vec![0, 1])));
+        let test = read(folder.path(), Part::Test).unwrap();
+        assert_eq!((test.len(), test.shape()), (2, Shape::new(1, 1, 2)));
+        assert!(read(folder.path(), Part::Train).is_err());
+        let message = || read(folder.path(), Part::Test).unwrap_err().to_string();
+        write("labels.npy", npy(&[2], Values::Doubles(vec![0.5, 1.0])));
+        assert!(message().contains("type of the labels"), "{}", message());
+        write("labels.npy", npy(&[2], Values::Integers(vec![0, -1])));
+        assert!(message().contains("label -1 of image 1"), "{}", message());
+        write("labels.npy", npy(&[1, 2], Values::Integers(vec![0, 1])));
+        assert!(
+            message().contains("shape is [1, 2], expected [n] or [n, 1]"),
+            "{}",
+            message()
+        );
+        write("labels.npy", npy(&[3], Values::Integers(vec![0, 1, 2])));
+        assert!(
+            message().contains("pixels has 4 entries, expected 6"),
+            "{}",
+            message()
+        );
+        write("images.npy", npy(&[2, 2], Values::Singles(vec![0.0; 4])));
+        assert!(
+            message().contains("expected unsigned bytes"),
+            "{}",
+            message()
+        );
+        write("images.npy", npy(&[2, 2], Values::Bytes(vec![0; 4])));
+        assert!(message().contains("shape is [2, 2]"), "{}", message());
+    }
+}
