@@ -3,6 +3,8 @@
 //! Standard output carries results that can be piped; advice and errors go to standard error. The exit
 //! code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
 
+mod arrays;
+mod assessment;
 mod commands;
 mod data;
 mod event;
@@ -54,6 +56,7 @@ enum Command {
     Figures(commands::figures::FiguresArgs),
     Net(commands::net::NetArgs),
     Bench(commands::bench::BenchArgs),
+    Evaluate(commands::evaluate::EvaluateArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Figures(args) => commands::figures::execute(args),
         Command::Net(args) => commands::net::execute(args),
         Command::Bench(args) => commands::bench::execute(args),
+        Command::Evaluate(args) => commands::evaluate::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),
     };
