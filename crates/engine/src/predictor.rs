@@ -48,6 +48,7 @@ impl PredictorConfig {
                 training: false,
                 winograd: self.winograd,
                 winograd_everywhere: false,
+                fuse_pooling: true,
             },
         );
         Ok(Predictor {

@@ -91,6 +91,7 @@ impl TrainerConfig {
                 training: true,
                 winograd: self.winograd,
                 winograd_everywhere: false,
+                fuse_pooling: true,
             },
         );
         let executor = if count >= PARALLEL_UPDATE {

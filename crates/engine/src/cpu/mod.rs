@@ -32,7 +32,7 @@ pub use peak::peak_gflops;
 use self::conv::Geometry;
 use self::memory::Memory;
 use self::simple::Windows;
-use self::taps::{Start, Taps};
+use self::taps::{Pooled, Start, Taps};
 pub(crate) use self::vector::LANES;
 use self::workers::Workers;
 use crate::plan::{ConvPlan, Op, Plan, PoolPlan, Slot};
@@ -110,6 +110,17 @@ fn geometry(conv: &ConvPlan) -> Geometry {
     )
 }
 
+/// The same with rows and columns also where neighbors do not matter.
+fn planar_geometry(conv: &ConvPlan) -> Geometry {
+    Geometry {
+        input: conv.input,
+        output: conv.output,
+        kernel: conv.kernel,
+        stride: conv.stride,
+        padding: conv.padding,
+    }
+}
+
 fn windows(pool: &PoolPlan) -> Windows {
     Windows {
         input: pool.input,
@@ -123,10 +134,13 @@ fn windows(pool: &PoolPlan) -> Windows {
 /// Vectors of scratch memory that an operation needs.
 fn scratch(op: &Op) -> usize {
     match op {
-        Op::Conv { conv, .. } | Op::ConvBackward { conv, .. } => match conv.winograd {
-            Some(_) => winograd::scratch(conv.input.channels, conv.output.channels),
-            None => geometry(conv).scratch(),
-        },
+        Op::Conv { conv, .. } | Op::ConvPool { conv, .. } | Op::ConvBackward { conv, .. }
+            if conv.winograd.is_some() =>
+        {
+            winograd::scratch(conv.input.channels, conv.output.channels)
+        }
+        Op::Conv { conv, .. } | Op::ConvBackward { conv, .. } => geometry(conv).scratch(),
+        Op::ConvPool { conv, .. } => planar_geometry(conv).pooled_scratch(),
         Op::LinearBackward { inputs, .. } => inputs.next_multiple_of(LANES),
         _ => 0,
     }
@@ -444,6 +458,32 @@ impl Block<'_> {
         unsafe {
             match op {
                 Op::Conv { conv, x, y, relu } => self.conv(conv, self.at(*x), self.at(*y), *relu),
+                Op::ConvPool {
+                    conv,
+                    x,
+                    y,
+                    winner,
+                    relu,
+                } => {
+                    let to = Pooled {
+                        y: self.at(*y),
+                        winner: winner.map(|slot| self.at(slot)),
+                        relu: *relu,
+                    };
+                    self.conv_pool(conv, self.at(*x), &to);
+                }
+                Op::PoolBackward {
+                    pool,
+                    winner,
+                    dy,
+                    dx,
+                } => simple::run_window_gradient(
+                    isa,
+                    &windows(pool),
+                    self.at(*winner),
+                    self.at(*dy),
+                    self.at(*dx),
+                ),
                 Op::ConvBackward { conv, x, dy, dx } => {
                     let dx = dx.map(|d| (self.at(d.slot), d.accumulate));
                     self.conv_backward(conv, self.at(*x), self.at(*dy), dx);
@@ -635,9 +675,11 @@ impl Block<'_> {
                     (conv.input, conv.output),
                     (conv.padding.top, conv.padding.left),
                     (x, self.transformed.add(self.offsets[index].0)),
-                    y,
-                    bias.map_or(Start::Zero, Start::Bias),
-                    relu,
+                    winograd::Output::Plain {
+                        y,
+                        start: bias.map_or(Start::Zero, Start::Bias),
+                        relu,
+                    },
                     self.scratch,
                 ),
                 None => {
@@ -650,6 +692,29 @@ impl Block<'_> {
                         relu,
                         self.scratch,
                     );
+                }
+            }
+        }
+    }
+
+    unsafe fn conv_pool(&self, conv: &ConvPlan, x: *const f32, to: &Pooled) {
+        let isa = self.isa;
+        let bias = conv.bias.map(|b| self.parameter(b));
+        // SAFETY: see `run`; the scratch memory is large enough for every operation of the plan.
+        unsafe {
+            match conv.winograd {
+                Some(index) => winograd::convolve(
+                    isa,
+                    (conv.input, conv.output),
+                    (conv.padding.top, conv.padding.left),
+                    (x, self.transformed.add(self.offsets[index].0)),
+                    winograd::Output::Pooled { bias, to },
+                    self.scratch,
+                ),
+                None => {
+                    let weight = self.parameter(conv.weight);
+                    let g = planar_geometry(conv);
+                    conv::forward_pooled(isa, &g, (x, weight, bias), to, self.scratch);
                 }
             }
         }
@@ -688,13 +753,15 @@ impl Block<'_> {
                     (conv.output, conv.input),
                     (2 - before.0, 2 - before.1),
                     (dy, self.transformed.add(self.offsets[index].1)),
-                    dx,
-                    if accumulate {
-                        Start::Output
-                    } else {
-                        Start::Zero
+                    winograd::Output::Plain {
+                        y: dx,
+                        start: if accumulate {
+                            Start::Output
+                        } else {
+                            Start::Zero
+                        },
+                        relu: false,
                     },
-                    false,
                     self.scratch,
                 );
             }
