@@ -81,6 +81,8 @@ struct Block<'a> {
     offsets: &'a [(usize, usize)],
     mode: DropoutMode,
     first_image: usize,
+    /// Images of this block; the lanes after them repeat the first, its dropout masks included.
+    images: usize,
     labels: &'a [u32],
     weight: f32,
     classes: usize,
@@ -290,6 +292,7 @@ impl Cpu {
                                 offsets,
                                 mode: DropoutMode::Train(seed),
                                 first_image,
+                                images: count,
                                 labels: &labels[first_image..first_image + count],
                                 weight,
                                 classes: plan.classes,
@@ -394,6 +397,7 @@ impl Cpu {
                             offsets,
                             mode: mode(set),
                             first_image,
+                            images: count,
                             labels: &[],
                             weight: 0.0,
                             classes: plan.classes,
@@ -638,7 +642,8 @@ impl Block<'_> {
                     let (keys, threshold, factor) = match self.mode.seed(*always_on) {
                         Some(seed) => (
                             std::array::from_fn(|lane| {
-                                dropout_key(seed, *layer, self.first_image + lane)
+                                let image = if lane < self.images { lane } else { 0 };
+                                dropout_key(seed, *layer, self.first_image + image)
                             }),
                             dropout_threshold(*rate),
                             (1.0 / (1.0 - rate)) as f32,

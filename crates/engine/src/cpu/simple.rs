@@ -521,7 +521,10 @@ kernel!(
     )
 );
 
-/// Images `[n, size]`, row-major, to `[size][16]`; lanes without an image are 0.
+/// Images `[n, size]`, row-major, to `[size][16]`; lanes without an image get the first one.
+///
+/// So they compute nothing that a lane with an image does not compute, and the gradient 0 that they begin with stays 0. A black
+/// image, of which nothing is known, could overflow, and 0 times infinity would spoil the sums over the lanes.
 #[inline(always)]
 unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: *mut f32) {
     // SAFETY: the caller promises `count` images of `size` numbers and `size` vectors of room.
@@ -535,14 +538,9 @@ unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: 
             // Short runs per image keep the lines that are written in the first cache.
             let end = (e + 16).min(size);
             for lane in 0..LANES {
-                if lane < count {
-                    for i in e..end {
-                        *out.add(i * LANES + lane) = *images.add(lane * size + i);
-                    }
-                } else {
-                    for i in e..end {
-                        *out.add(i * LANES + lane) = 0.0;
-                    }
+                let image = if lane < count { lane } else { 0 };
+                for i in e..end {
+                    *out.add(i * LANES + lane) = *images.add(image * size + i);
                 }
             }
             e = end;
