@@ -3,11 +3,11 @@
 //! Rows outside the image are left out; columns outside are zeros of a copy with wider rows, made only where there is padding.
 //! Blocks of pixels leave out the columns of taps that meet nothing but such zeros.
 
-use super::isa::Isa;
 use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::LANES;
 use crate::network::{Padding, Shape};
+use cbopt::Isa;
 
 /// A convolution of one block of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,6 @@
 #![allow(clippy::needless_range_loop)]
 
 mod conv;
-mod isa;
 mod memory;
 mod outer;
 mod peak;
@@ -21,12 +20,11 @@ mod taps;
 mod tests;
 mod vector;
 mod winograd;
-mod workers;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-pub use isa::Isa;
+use cbopt::{Isa, Workers};
 pub use peak::peak_gflops;
 
 use self::conv::Geometry;
@@ -34,7 +32,6 @@ use self::memory::Memory;
 use self::simple::Windows;
 use self::taps::{Pooled, Start, Taps};
 pub(crate) use self::vector::LANES;
-use self::workers::Workers;
 use crate::plan::{ConvPlan, Op, Plan, PoolPlan, Slot};
 use crate::random::{dropout_key, dropout_threshold};
 use crate::twin::DropoutMode;
@@ -57,7 +54,7 @@ pub(crate) struct BatchResult {
 pub(crate) struct Cpu {
     plan: Plan,
     isa: Isa,
-    workers: Workers,
+    workers: Arc<Workers>,
     /// One per thread: the values of a block, then scratch memory.
     arenas: Vec<Memory>,
     /// Gradients of each group.
@@ -154,7 +151,7 @@ impl Cpu {
         let training = plan.ops.len() > plan.forward;
         let groups = batch.div_ceil(LANES).min(GROUPS);
         let scratch = plan.ops.iter().map(scratch).max().unwrap_or(0);
-        let workers = Workers::start(threads);
+        let workers = Arc::new(Workers::start(threads));
         let arenas = (0..workers.count())
             .map(|_| Memory::new((plan.arena + scratch) * LANES))
             .collect();
@@ -195,8 +192,9 @@ impl Cpu {
         self.isa
     }
 
-    pub fn threads(&self) -> usize {
-        self.workers.count()
+    /// The threads, which may do other work in between.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.workers
     }
 
     /// Bytes of all memory held.

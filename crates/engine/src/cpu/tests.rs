@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{Cpu, Isa, LANES};
+use cbopt::Isa;
+
+use super::{Cpu, LANES};
 use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
 use crate::plan::{Op, Plan, PlanOptions};
 use crate::random::uniform;

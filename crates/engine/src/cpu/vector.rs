@@ -464,8 +464,8 @@ macro_rules! kernel {
     ($(#[$doc:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?)) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
-        pub(crate) unsafe fn $name(isa: $crate::cpu::isa::Isa, $($arg: $type),*) {
-            use $crate::cpu::isa::Kind;
+        pub(crate) unsafe fn $name(isa: cbopt::Isa, $($arg: $type),*) {
+            use cbopt::IsaKind;
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
             #[allow(clippy::too_many_arguments)]
@@ -489,14 +489,14 @@ macro_rules! kernel {
             }
             // SAFETY: an `Isa` proves that the machine has it; pointers are the caller's promise.
             unsafe {
-                match isa.0 {
-                    Kind::Portable => $body::<$crate::cpu::vector::Portable>($($arg),*),
+                match isa.kind() {
+                    IsaKind::Portable => $body::<$crate::cpu::vector::Portable>($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    Kind::Avx512 => avx512($($arg),*),
+                    IsaKind::Avx512 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    Kind::Avx2 => avx2($($arg),*),
+                    IsaKind::Avx2 => avx2($($arg),*),
                     #[cfg(target_arch = "aarch64")]
-                    Kind::Neon => neon($($arg),*),
+                    IsaKind::Neon => neon($($arg),*),
                 }
             }
         }
@@ -507,7 +507,7 @@ pub(crate) use kernel;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::isa::Isa;
+    use cbopt::Isa;
 
     #[inline(always)]
     unsafe fn sixteen_sums<V: Vector>(from: *const f32, to: *mut f32) {

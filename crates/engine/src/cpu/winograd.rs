@@ -4,11 +4,11 @@
 //! the input is the same with turned weights; that of the weights is `Gᵀ (Σ_tiles (A dy Aᵀ) ⊙ V) G`. Tiles are handled in
 //! strips that stay in the second cache.
 
-use super::isa::Isa;
 use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::{LANES, Vector, kernel};
 use crate::network::Shape;
+use cbopt::Isa;
 
 /// Entries of a tile in the transformed domain.
 pub(crate) const POINTS: usize = 16;
