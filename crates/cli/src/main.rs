@@ -54,6 +54,7 @@ enum Command {
     Figures(commands::figures::FiguresArgs),
     Net(commands::net::NetArgs),
     Bench(commands::bench::BenchArgs),
+    Report(commands::report::ReportArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
 }
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Figures(args) => commands::figures::execute(args),
         Command::Net(args) => commands::net::execute(args),
         Command::Bench(args) => commands::bench::execute(args),
+        Command::Report(args) => commands::report::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),
     };

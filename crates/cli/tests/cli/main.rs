@@ -7,3 +7,4 @@ mod common;
 mod infer;
 mod lab;
 mod mistakes;
+mod report;
