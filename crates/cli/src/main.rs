@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 
 use crate::user_error::UserError;
 
-/// Possibilistic inference: what the data leave possible, and what they make necessary.
+/// Possibilistic inference and uncertainty-aware training: what the data leave possible, and what they make necessary.
 #[derive(Debug, Parser)]
 #[command(
     name = "maxitive",
@@ -35,8 +35,10 @@ use crate::user_error::UserError;
 )]
 #[command(after_long_help = "\
 Examples:
+  maxitive quickstart
+  maxitive train fashion-mnist-lenet/ucbopt --out runs/ucbopt
+  maxitive evaluate --probs p.npy --labels y.npy --ood o.npy
   maxitive infer bernoulli trials.csv --column success --event 'p > 0.5'
-  maxitive infer logistic patients.csv --target cured --json
   maxitive figures pictures
 
 Every command explains itself: maxitive infer poisson --help")]
@@ -51,12 +53,13 @@ enum Command {
     Train(commands::train::TrainArgs),
     Resume(commands::resume::ResumeArgs),
     Sweep(commands::sweep::SweepArgs),
+    Report(commands::report::ReportArgs),
     Reproduce(commands::reproduce::ReproduceArgs),
+    Evaluate(commands::evaluate::EvaluateArgs),
     Infer(commands::infer::InferArgs),
     Figures(commands::figures::FiguresArgs),
     Net(commands::net::NetArgs),
     Bench(commands::bench::BenchArgs),
-    Evaluate(commands::evaluate::EvaluateArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
 }
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Net(args) => commands::net::execute(args),
         Command::Bench(args) => commands::bench::execute(args),
         Command::Evaluate(args) => commands::evaluate::execute(args),
+        Command::Report(args) => commands::report::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),
     };

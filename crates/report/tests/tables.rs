@@ -256,12 +256,14 @@ fn the_page_says_what_to_keep_in_mind() {
     assert!(!page.contains("different versions"));
     records[1].seed = 0;
     records[1].config["batch"] = 64.into();
+    records[1].config["data"] = serde_json::json!({"limit": 6000});
     records[1].code.version = "0.2.0".to_owned();
     records.pop();
     let page = html(&records, &Options::default());
     for words in [
         "AdamW (best validation) holds runs of the same seed more than once",
-        "Runs of AdamW differ in more than their seed (batch)",
+        "Runs of AdamW differ in more than their seed (batch, data.limit)",
+        "Only a part of the training images was used (6000)",
         "made by different versions",
         "Rows with one run have no deviation",
     ] {

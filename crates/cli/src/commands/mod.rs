@@ -8,6 +8,7 @@ pub mod infer;
 pub mod man;
 pub mod net;
 pub mod quickstart;
+pub mod report;
 pub mod reproduce;
 pub mod resume;
 pub mod sweep;

@@ -8,3 +8,4 @@ mod evaluate;
 mod infer;
 mod lab;
 mod mistakes;
+mod report;
