@@ -316,8 +316,6 @@ function reliability(host, row, bins, error) {
   const most = Math.log10(1 + Math.max(...bins.map(bin => bin[0])));
   plot(host, { width, height, style: row, title: row.name, label: `Reliability diagram of ${row.name}, ${bins.length} bins, ${total} images. Focus and use the arrow keys to read values.` }, root => {
     axes(root, { ...frame, bottom: frame.bottom }, { x, y, xTicks: [], yTicks: [0, 0.5, 1] });
-    root.append(svg('text', { x: frame.left + 2, y: frame.top + 10 }, 'accuracy'));
-    if (error != null) root.append(svg('text', { class: 'strong', x: frame.left + 2, y: frame.top + 25 }, `ECE ${three(error)}`));
     const hits = bins.map((bin, i) => {
       const left = x(i / bins.length) + 0.75, wide = side / bins.length - 1.5;
       if (bin[0]) {
@@ -329,7 +327,9 @@ function reliability(host, row, bins, error) {
       }
       return svg('rect', { class: 'hit', x: left - 0.75, y: frame.top, width: wide + 1.5, height: footBottom - frame.top });
     });
-    root.append(svg('line', { class: 'diagonal', x1: x(0), y1: y(0), x2: x(1), y2: y(1) }), svg('line', { class: 'axis', x1: frame.left, x2: frame.right, y1: footBottom, y2: footBottom }), ...hits);
+    root.append(svg('line', { class: 'diagonal', x1: x(0), y1: y(0), x2: x(1), y2: y(1) }), svg('line', { class: 'axis', x1: frame.left, x2: frame.right, y1: footBottom, y2: footBottom }), svg('text', { class: 'over', x: frame.left + 2, y: frame.top + 10 }, 'accuracy'));
+    if (error != null) root.append(svg('text', { class: 'over strong', x: frame.left + 2, y: frame.top + 25 }, `ECE ${three(error)}`));
+    root.append(...hits);
     for (const value of [0, 0.5, 1]) root.append(svg('text', { x: x(value), y: footBottom + 14, 'text-anchor': 'middle' }, short(value)));
     root.append(svg('text', { x: (frame.left + frame.right) / 2, y: footBottom + 28, 'text-anchor': 'middle' }, 'confidence'));
     let lit = -1;

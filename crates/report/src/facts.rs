@@ -341,6 +341,20 @@ pub(crate) fn notices(group: &Group<'_>, families: &[Family<'_>]) -> Vec<String>
             ));
         }
     }
+    let limits: BTreeSet<String> = group
+        .runs
+        .iter()
+        .flat_map(|run| flatten(&run.config))
+        .filter(|(key, _)| key == "data.limit")
+        .map(|(_, value)| value)
+        .collect();
+    if !limits.is_empty() {
+        let limits: Vec<String> = limits.into_iter().collect();
+        notices.push(format!(
+            "Only a part of the training images was used ({}).",
+            limits.join(", ")
+        ));
+    }
     let versions: BTreeSet<String> = group.runs.iter().map(|run| version(run)).collect();
     if versions.len() > 1 {
         notices.push("The runs were made by different versions of the program.".to_owned());
@@ -355,10 +369,13 @@ fn differing_settings(family: &Family<'_>) -> Option<String> {
     let first = flat.first()?;
     let mut keys = BTreeSet::new();
     for other in &flat[1..] {
-        for (key, value) in first.iter().filter(|(key, _)| !is_of_the_run(key)) {
-            let same = other.iter().find(|(name, _)| name == key);
-            if same.is_none_or(|(_, found)| found != value) {
-                keys.insert(key.as_str());
+        // there and back, since either may have a key that the other lacks
+        for (one, two) in [(first, other), (other, first)] {
+            for (key, value) in one.iter().filter(|(key, _)| !is_of_the_run(key)) {
+                let same = two.iter().find(|(name, _)| name == key);
+                if same.is_none_or(|(_, found)| found != value) {
+                    keys.insert(key.as_str());
+                }
             }
         }
     }

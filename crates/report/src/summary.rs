@@ -409,11 +409,12 @@ fn natural(a: &str, b: &str) -> std::cmp::Ordering {
 pub(crate) fn dataset_name(id: &str) -> &str {
     match id {
         "fashion-mnist" | "fmnist" => "Fashion-MNIST",
-        "fashion-mnist-small" => "Fashion-MNIST (embedded part)",
+        "fashion-mnist-mini" => "Small Fashion-MNIST",
         "mnist" => "MNIST",
         "kmnist" => "KMNIST",
         "notmnist" => "notMNIST",
         "emnist-letters" => "EMNIST letters",
+        "sse-letters" => "SSE letters",
         "letters" => "drawn letters",
         "cifar10" | "cifar-10" => "CIFAR-10",
         "cifar100" | "cifar-100" => "CIFAR-100",

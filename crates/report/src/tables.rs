@@ -21,7 +21,7 @@ struct Placed<'g, 'a> {
 
 impl Placed<'_, '_> {
     fn title(&self) -> String {
-        let what = self.set.map_or("test set", |set| &set.label);
+        let what = self.set.map_or("Test set", |set| &set.label);
         format!("{what}, {}", checkpoint_name(self.checkpoint))
     }
 }
@@ -139,10 +139,17 @@ pub fn markdown(records: &[RunRecord]) -> String {
         let heads: Vec<String> = table.metrics.iter().map(|metric| head(metric)).collect();
         let _ = writeln!(text, "| Method | {} |", heads.join(" | "));
         let _ = writeln!(text, "|:--|{}", "--:|".repeat(heads.len()));
-        let mut notes: Vec<String> = Vec::new();
+        let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+        let mut note = |text: Option<&'static str>, what: String| {
+            let Some(text) = text else { return };
+            match notes.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, all)) => all.push(what),
+                None => notes.push((text, vec![what])),
+            }
+        };
         for row in &table.rows {
             let name = markdown_text(row.name);
-            notes.extend(row.note.map(|note| format!("{name}: {note}.")));
+            note(row.note, name.clone());
             let cells: Vec<String> = row
                 .cells
                 .iter()
@@ -151,8 +158,8 @@ pub fn markdown(records: &[RunRecord]) -> String {
                     let Some(cell) = cell else {
                         return "–".to_owned();
                     };
-                    let note = cell.paper.and_then(|number| number.note);
-                    notes.extend(note.map(|note| format!("{name}, {}: {note}.", metric.name)));
+                    let known = cell.paper.and_then(|number| number.note);
+                    note(known, format!("{name} {}", metric.name));
                     markdown_cell(cell)
                 })
                 .collect();
@@ -160,8 +167,8 @@ pub fn markdown(records: &[RunRecord]) -> String {
         }
         if !notes.is_empty() {
             text.push_str("\nOn the paper's figures:\n\n");
-            for note in notes {
-                let _ = writeln!(text, "- {note}");
+            for (note, what) in notes {
+                let _ = writeln!(text, "- {}: {note}.", what.join(", "));
             }
         }
     }
@@ -297,7 +304,11 @@ pub fn text(records: &[RunRecord], bold: bool) -> String {
         let table = &placed.table;
         let mut lines: Vec<Vec<(String, bool)>> = vec![
             std::iter::once("method".to_owned())
-                .chain(table.metrics.iter().map(|metric| head(metric)))
+                // the place of a star
+                .chain(table.metrics.iter().map(|metric| {
+                    let star = if bold { "" } else { " " };
+                    format!("{}{star}", head(metric))
+                }))
                 .map(|head| (head, false))
                 .collect(),
         ];

@@ -2,11 +2,13 @@
 
 pub mod bench;
 pub mod completions;
+pub mod evaluate;
 pub mod figures;
 pub mod infer;
 pub mod man;
 pub mod net;
 pub mod quickstart;
+pub mod report;
 pub mod reproduce;
 pub mod resume;
 pub mod sweep;

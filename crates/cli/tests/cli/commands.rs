@@ -5,7 +5,7 @@ use crate::common::Place;
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 15] = [
+    let commands: [&[&str]; 16] = [
         &[],
         &["infer"],
         &["infer", "bernoulli"],
@@ -19,6 +19,7 @@ fn every_command_has_help_with_an_example() {
         &["figures"],
         &["net"],
         &["bench"],
+        &["report"],
         &["completions"],
         &["man"],
     ];

@@ -4,6 +4,8 @@
 
 mod commands;
 mod common;
+mod evaluate;
 mod infer;
 mod lab;
 mod mistakes;
+mod report;

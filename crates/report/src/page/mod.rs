@@ -677,10 +677,7 @@ impl<'g, 'a> View<'g, 'a> {
             heads.push("Paper, s per epoch");
         }
         for head in &heads {
-            let _ = write!(
-                page,
-                "<th scope=\"col\" aria-sort=\"none\"><button type=\"button\" data-better=\"low\">{head}</button></th>"
-            );
+            sortable_head(page, head);
         }
         page.push_str("</tr></thead>\n<tbody>\n");
         for family in &self.families {
@@ -815,10 +812,7 @@ impl<'g, 'a> View<'g, 'a> {
             "Seconds",
             "Details",
         ] {
-            let _ = write!(
-                page,
-                "<th scope=\"col\" aria-sort=\"none\"><button type=\"button\" data-better=\"low\">{head}</button></th>"
-            );
+            sortable_head(page, head);
         }
         let _ = write!(
             page,
@@ -956,6 +950,18 @@ impl Notes {
         }
         page.push_str("</ol>\n");
     }
+}
+
+/// The head of a column whose small values come first; columns of words are flush left.
+fn sortable_head(page: &mut String, head: &str) {
+    let class = match head {
+        "Rule" | "Predictive method" | "Details" => " class=\"left\"",
+        _ => "",
+    };
+    let _ = write!(
+        page,
+        "<th scope=\"col\"{class} aria-sort=\"none\"><button type=\"button\" data-better=\"low\">{head}</button></th>"
+    );
 }
 
 /// A short line in the style of a row.

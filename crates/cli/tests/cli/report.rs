@@ -1,0 +1,129 @@
+//! `maxitive report`: finds records, writes its files whole or not at all, and says what is wrong.
+
+use std::fs;
+
+use crate::common::Place;
+
+/// A record as another program would write it.
+fn record(seed: u64, accuracy: f64) -> String {
+    format!(
+        r#"{{"schema": "maxitive-run/1", "name": "sgd-seed{seed}", "experiment": "mine", "dataset": "fashion-mnist",
+            "network": "lenet", "parameters": 44426, "rule": "sgd", "seed": {seed}, "config": {{"epochs": 2}},
+            "code": {{"version": "0.1.0", "commit": null}},
+            "hardware": {{"device": "x", "cores": 1, "threads": 1, "isa": "portable"}},
+            "timings": {{"started_unix": 0, "train_s": 1.0, "validation_s": 0.5, "evaluation_s": 0.25, "steps": 8, "resumed": 0,
+                         "peak_memory_bytes": null}},
+            "curves": [],
+            "evaluations": [{{"row": "SGD", "predictive": "point", "samples": 1, "checkpoint": "final", "epoch": 1, "seconds": 0.1,
+                "in_domain": {{"accuracy": {accuracy}, "top5": null, "nll": "inf", "ece": 0.125, "brier": 0.25, "auroc": null,
+                               "samples": 8, "classes": 3}},
+                "reliability": {{"scheme": "equal-width", "bins": []}}, "out_of_domain": [], "predictions": null}}]}}"#
+    )
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    for (seed, accuracy) in [(0, 0.5), (1, 0.75)] {
+        let folder = place.path(&format!("runs/{seed}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("record.json"), record(seed, accuracy)).unwrap();
+    }
+    place
+}
+
+#[test]
+fn the_page_and_the_tables_are_written() {
+    let place = place();
+    let outcome = place.run(&[
+        "report",
+        "runs",
+        "-o",
+        "new/page.html",
+        "--csv",
+        "t.csv",
+        "--markdown",
+        "t.md",
+        "--latex",
+        "t.tex",
+    ]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "new/page.html\nt.csv\nt.md\nt.tex\n");
+    assert_eq!(outcome.stderr, "");
+    let page = fs::read_to_string(place.path("new/page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("0.625"));
+    // the one address in it is the name of the drawing language
+    assert_eq!(
+        page.matches("http").count(),
+        page.matches("'http://www.w3.org/2000/svg'").count()
+    );
+    let csv = fs::read_to_string(place.path("t.csv")).unwrap();
+    assert!(
+        csv.contains("mine,fashion-mnist,lenet,final,SGD,,,,nll,2,inf,,false"),
+        "{csv}"
+    );
+    assert!(
+        fs::read_to_string(place.path("t.md"))
+            .unwrap()
+            .contains("| SGD | 0.625 ± 0.177 |")
+    );
+    assert!(
+        fs::read_to_string(place.path("t.tex"))
+            .unwrap()
+            .contains("$0.625_{\\pm 0.177}$")
+    );
+    assert_eq!(place.files(), ["new", "runs", "t.csv", "t.md", "t.tex"]);
+
+    let summary = place.json(&["report", "runs/0", "runs/1/record.json", "--title", "A & B"]);
+    assert_eq!(summary.to_string(), r#"{"records":2,"html":"report.html"}"#);
+    let page = fs::read_to_string(place.path("report.html")).unwrap();
+    assert!(page.contains("<h1>A &amp; B</h1>"));
+}
+
+#[test]
+fn mistakes_are_named_and_nothing_is_written() {
+    let place = place().with("page.html", "precious");
+    fs::create_dir(place.path("empty")).unwrap();
+    let other = record(0, 0.5).replace("maxitive-run/1", "maxitive-run/9");
+    fs::write(place.path("other.json"), other).unwrap();
+    fs::write(place.path("broken.json"), "{\"schema\": \"maxitive-run/1\"").unwrap();
+    let before = place.files();
+    let cases: [(&[&str], &str); 7] = [
+        (&["nowhere"], "nowhere: cannot be read"),
+        (
+            &["empty"],
+            "empty: no record.json in this folder or below it",
+        ),
+        (
+            &["other.json"],
+            "other.json: schema \"maxitive-run/9\" is not \"maxitive-run/1\"",
+        ),
+        (
+            &["broken.json"],
+            "broken.json: not a run record: EOF while parsing",
+        ),
+        (&["runs", "-o", "empty"], "empty: is a folder, not a file"),
+        (&["runs", "-o", "page.html/x.html"], "page.html"),
+        (
+            &["runs", "--csv", "report.html"],
+            "report.html: named for two files",
+        ),
+    ];
+    for (arguments, words) in cases {
+        let mut all = vec!["report"];
+        all.extend(arguments);
+        let outcome = place.run(&all);
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(words),
+            "{arguments:?}: {}",
+            outcome.stderr
+        );
+        assert_eq!(outcome.stdout, "");
+        assert_eq!(place.files(), before, "{arguments:?}");
+    }
+    assert_eq!(
+        fs::read_to_string(place.path("page.html")).unwrap(),
+        "precious"
+    );
+    assert_eq!(place.run(&["report"]).code, Some(2));
+}

@@ -1,0 +1,101 @@
+//! Records found in folders, and clear words about what is no record.
+
+#![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
+
+mod synthetic;
+
+use std::error::Error as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use report::files::{Error, read};
+
+fn put(folder: &Path, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, contents).unwrap();
+    path
+}
+
+fn json(seed: u64) -> String {
+    let mut record = synthetic::minimal();
+    record.seed = seed;
+    record.name = format!("run {seed}");
+    serde_json::to_string(&record).unwrap()
+}
+
+#[test]
+fn records_are_found_at_any_depth_once() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    put(root, "b/record.json", json(2));
+    put(root, "a/deep/er/record.json", json(1));
+    put(root, "b/checkpoint/other.json", "{}");
+    let named = put(root, "elsewhere.json", json(3));
+    let places = [
+        root.to_owned(),
+        named,
+        root.join("b"),
+        root.join("a/../b/record.json"),
+    ];
+    let records = read(&places).unwrap();
+    let seeds: Vec<u64> = records.iter().map(|record| record.seed).collect();
+    assert_eq!(seeds, [1, 2, 3]);
+    // what was infinite is infinite again
+    assert_eq!(records[0].evaluations[0].in_domain.nll, f64::INFINITY);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_loop_of_links_is_not_followed() {
+    let place = tempfile::tempdir().unwrap();
+    put(place.path(), "a/record.json", json(1));
+    std::os::unix::fs::symlink(place.path(), place.path().join("a/loop")).unwrap();
+    assert_eq!(read(&[place.path().to_owned()]).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_no_record_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    fs::create_dir(root.join("empty")).unwrap();
+    let error = read(&[root.join("empty")]).unwrap_err();
+    assert!(matches!(error, Error::NoRecord { .. }));
+    assert!(
+        error
+            .to_string()
+            .ends_with("empty: no record.json in this folder or below it")
+    );
+
+    let error = read(&[root.join("missing")]).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }));
+    assert!(error.source().is_some());
+
+    let newer = json(0).replace("maxitive-run/1", "maxitive-run/2");
+    let path = put(root, "newer/record.json", newer);
+    let error = read(&[root.join("newer")]).unwrap_err();
+    let text = format!(
+        "{}: schema \"maxitive-run/2\" is not \"maxitive-run/1\", the one this version reads",
+        path.display()
+    );
+    assert_eq!(error.to_string(), text);
+
+    for (contents, words) in [
+        ("{\"schema\": ", "EOF"),
+        ("[]", "invalid length"),
+        ("{\"name\": \"x\"}", "missing field `schema`"),
+        ("{\"schema\": \"maxitive-run/1\"}", "missing field `name`"),
+    ] {
+        let path = put(root, "broken/record.json", contents);
+        let error = read(std::slice::from_ref(&path)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("{}: not a run record", path.display())
+        );
+        let source = error.source().unwrap().to_string();
+        assert!(source.contains(words), "{source}");
+    }
+    let path = put(root, "binary/record.json", [0xff, 0xfe]);
+    let error = read(std::slice::from_ref(&path)).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+}
