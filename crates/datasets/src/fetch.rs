@@ -265,6 +265,11 @@ impl Fetcher {
                 Err(error) => return Err(error),
             }
         }
+        drop(file);
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == 0) {
+            // an empty file is no use to the next run; whether it can be removed does not matter
+            let _ = fs::remove_file(&path);
+        }
         Err(failed)
     }
 
@@ -855,11 +860,7 @@ mod tests {
         let error = result.unwrap_err().to_string();
         let expected = sha256(&content());
         assert!(error.contains(&format!("expected {expected}")), "{error}");
-        assert!(!folder.path().join("file").exists());
-        assert_eq!(
-            fs::metadata(folder.path().join("file.part")).unwrap().len(),
-            0
-        );
+        assert_eq!(files_in(folder.path()), [""; 0]);
     }
 
     #[test]

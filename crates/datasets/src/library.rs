@@ -84,6 +84,8 @@ pub enum Location {
         path: PathBuf,
         /// Why it was searched.
         origin: Origin,
+        /// Size of the files of the part.
+        bytes: u64,
     },
 }
 
@@ -207,7 +209,18 @@ impl Library {
             return Ok(Some(Location::BuiltIn));
         }
         let found = self.search(entry, files);
-        Ok(found.map(|(path, origin)| Location::Folder { path, origin }))
+        Ok(found.map(|(path, origin)| {
+            let sizes = files
+                .files
+                .iter()
+                .filter_map(|file| check::size(&path, file));
+            let bytes = sizes.sum();
+            Location::Folder {
+                path,
+                origin,
+                bytes,
+            }
+        }))
     }
 
     fn search(&self, entry: &Entry, files: &Files) -> Option<(PathBuf, Origin)> {
@@ -376,11 +389,13 @@ mod tests {
         let mnist = folder.path().join("mnist");
         std::fs::create_dir(&mnist).unwrap();
         for name in ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte.gz"] {
-            std::fs::write(mnist.join(name), "").unwrap();
+            let content = if name.ends_with(".gz") { "four" } else { "six" };
+            std::fs::write(mnist.join(name), content).unwrap();
         }
         let found = Location::Folder {
             path: mnist.clone(),
             origin: Origin::Given,
+            bytes: 7,
         };
         for root in [folder.path(), &mnist] {
             let location = library(root).locate("mnist", Part::Test).unwrap();
