@@ -1,20 +1,25 @@
 //! Where and how a step runs: instruction set, threads, and what to do with an unusable gradient.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::kernel::{self, Isa, Kernel, Span, Tally, Workers};
 
-/// Fewest parameters for which other threads are woken by default.
-///
-/// Measured with two threads: waking the second one costs some 20 µs, so that up to 2·10⁵ parameters two threads are
-/// slower than one, at 4·10⁵ they are about even (0.16 against 0.17 ms), and at 10⁶ they take 0.27 instead of 0.44 ms.
+/// Fewest parameters for which sleeping threads are woken by default: waking one costs some 20 µs.
 pub const PARALLEL_FROM: usize = 1 << 19;
+
+/// Fewest parameters that are shared with threads that are awake anyway, a moment after their last work.
+pub const PARALLEL_FROM_AWAKE: usize = 1 << 14;
+
+/// Most steps between two attempts at waking the threads for steps that are worth sharing only with threads that are awake.
+const LONGEST_REST: u32 = 1024;
 
 /// Threads a step can be shared between.
 pub const MAX_THREADS: usize = 64;
 
+/// Parts of the parameters, one per thread as long as there are so many.
+const MAX_PARTS: usize = 16;
 /// Threads take pieces of the parameters in turn; a piece has at least this many parameters.
 const SMALLEST_PIECE: usize = 1 << 13;
 /// And at most this many.
@@ -103,9 +108,44 @@ impl StepReport {
 #[derive(Debug)]
 pub struct Executor {
     isa: Isa,
-    workers: Option<Workers>,
+    workers: Option<Arc<Workers>>,
     non_finite: NonFinite,
     parallel_from: usize,
+    rest: Rest,
+}
+
+/// When to wake threads for steps between [`PARALLEL_FROM_AWAKE`] and [`PARALLEL_FROM`].
+///
+/// Such a step is over before a thread is awake, but if the next one follows at once, the thread will still be there. If it is
+/// not, because the steps are far apart, the next attempt is made after twice as many steps.
+#[derive(Debug, Default)]
+struct Rest {
+    /// Steps until the next attempt.
+    left: AtomicU32,
+    /// Steps to let pass after it.
+    after: AtomicU32,
+}
+
+impl Rest {
+    /// The threads were found awake.
+    fn reset(&self) {
+        self.after.store(0, Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
+    }
+
+    /// The threads were found asleep: whether to wake them. Two callers at a time may count a step once: no harm.
+    fn is_over(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.left.store(left - 1, Ordering::Relaxed);
+            return false;
+        }
+        let after = self.after.load(Ordering::Relaxed);
+        self.left.store(after, Ordering::Relaxed);
+        self.after
+            .store((2 * after + 1).min(LONGEST_REST), Ordering::Relaxed);
+        true
+    }
 }
 
 impl Executor {
@@ -116,6 +156,7 @@ impl Executor {
             workers: None,
             non_finite: NonFinite::Refuse,
             parallel_from: PARALLEL_FROM,
+            rest: Rest::default(),
         }
     }
 
@@ -132,11 +173,18 @@ impl Executor {
                 range,
             });
         }
-        let workers = (threads > 1).then(|| Workers::start(threads - 1));
-        Ok(Self {
-            workers,
+        if threads == 1 {
+            return Ok(Self::single());
+        }
+        Ok(Self::sharing(Arc::new(Workers::start(threads))))
+    }
+
+    /// With threads that do other work in between.
+    pub fn sharing(workers: Arc<Workers>) -> Self {
+        Self {
+            workers: Some(workers),
             ..Self::single()
-        })
+        }
     }
 
     /// With this instruction set.
@@ -151,7 +199,8 @@ impl Executor {
         Self { non_finite, ..self }
     }
 
-    /// Shares steps between threads from this many parameters on, instead of [`PARALLEL_FROM`].
+    /// Wakes threads from this many parameters on, instead of [`PARALLEL_FROM`]. Threads that are awake are used from
+    /// [`PARALLEL_FROM_AWAKE`] on, or from this many, if that is less.
     #[must_use]
     pub fn parallel_from(self, parameters: usize) -> Self {
         Self {
@@ -162,75 +211,108 @@ impl Executor {
 
     /// Threads of this executor, the calling one included.
     pub fn threads(&self) -> usize {
-        1 + self.workers.as_ref().map_or(0, Workers::count)
+        self.workers.as_ref().map_or(1, |workers| workers.count())
     }
 
     pub(crate) fn policy(&self) -> NonFinite {
         self.non_finite
     }
 
-    /// The waiting threads, if `len` parameters are worth waking them.
+    /// The waiting threads, if `len` parameters are worth sharing with them.
     fn helpers(&self, len: usize) -> Option<&Workers> {
-        self.workers.as_ref().filter(|_| len >= self.parallel_from)
+        let workers = self.workers.as_deref()?;
+        if len >= self.parallel_from {
+            return Some(workers);
+        }
+        if len < PARALLEL_FROM_AWAKE {
+            return None;
+        }
+        if workers.is_awake() {
+            self.rest.reset();
+            return Some(workers);
+        }
+        if self.rest.is_over() {
+            workers.wake();
+        }
+        None
     }
 
-    /// Parameters per piece: about sixteen pieces per thread, so that a thread that was held up leaves the rest to others.
-    fn piece(&self, len: usize) -> usize {
+    /// Runs `work(thread)` here and, if that is worth while, in the other threads.
+    fn share(&self, len: usize, work: &(impl Fn(usize) + Sync)) {
+        match self.helpers(len) {
+            Some(workers) => workers.run(work),
+            None => work(0),
+        }
+    }
+
+    /// How `len` parameters are divided. A thread begins with a part of its own, the same in every step, so that it finds in its
+    /// cache what it left there; whoever is done helps with the other parts, piece by piece.
+    fn parts(&self, len: usize) -> Parts {
+        let count = self.threads().min(MAX_PARTS);
         let smallest = SMALLEST_PIECE.min(self.parallel_from);
-        let even = len / (16 * self.threads());
-        even.clamp(smallest, LARGEST_PIECE)
-            .max(1)
-            .next_multiple_of(LINE)
+        let even = len / (16 * count);
+        Parts {
+            len,
+            count,
+            size: len.div_ceil(count).next_multiple_of(LINE),
+            piece: even
+                .clamp(smallest, LARGEST_PIECE)
+                .max(1)
+                .next_multiple_of(LINE),
+        }
     }
 
-    /// Runs `kernel` over `span`, the last piece first: if the gradients were just tested, its end is still in the cache.
+    /// Runs `kernel` over `span`, the last piece of each part first: if the gradients were just tested, its end is still in
+    /// the cache.
     pub(crate) fn sweep<K: Kernel>(&self, kernel: &K, span: Span<'_>) -> Tally {
-        let len = span.theta.len();
-        let piece = self.piece(len);
-        let rest = Mutex::new(Some(span));
+        let parts = self.parts(span.theta.len());
+        let tested = self.non_finite != NonFinite::SkipCoordinates;
+        let rest: [Mutex<Option<Span<'_>>>; MAX_PARTS] = [const { Mutex::new(None) }; MAX_PARTS];
+        let mut uncut = span;
+        for part in &rest[..parts.count] {
+            let (own, after) = uncut.split_at(parts.size);
+            *part.lock().expect("nobody else is here yet") = Some(own);
+            uncut = after;
+        }
         let total = Mutex::new(Tally::default());
-        let work = || {
+        let cut = |part: usize| {
+            let mut rest = rest[part].lock().expect("cutting does not panic");
+            let span = rest.take().filter(|span| !span.theta.is_empty())?;
+            let start = (span.theta.len() - 1) / parts.piece * parts.piece;
+            let (before, own) = span.split_at(start);
+            *rest = Some(before);
+            Some(own)
+        };
+        self.share(parts.len, &|thread| {
             let mut tally = Tally::default();
-            loop {
-                let own = {
-                    let mut rest = rest.lock().expect("cutting does not panic");
-                    let Some(span) = rest.take().filter(|span| !span.theta.is_empty()) else {
-                        break;
-                    };
-                    let start = (span.theta.len() - 1) / piece * piece;
-                    let (before, own) = span.split_at(start);
-                    *rest = Some(before);
-                    own
-                };
-                tally.add(kernel::sweep(self.isa, kernel, own));
+            for part in parts.from(thread) {
+                while let Some(own) = cut(part) {
+                    tally.add(kernel::sweep(self.isa, kernel, own, tested));
+                }
             }
             total.lock().expect("adding does not panic").add(tally);
-        };
-        match self.helpers(len) {
-            Some(workers) => workers.run(&work),
-            None => work(),
-        }
+        });
         total.into_inner().expect("adding does not panic")
     }
 
     /// Position of the first unusable gradient.
     pub(crate) fn first_unusable(&self, gradient: &[f32], limit: f32) -> Option<usize> {
-        let len = gradient.len();
-        let Some(workers) = self.helpers(len) else {
-            return kernel::first_unusable(self.isa, gradient, limit);
-        };
-        let piece = self.piece(len);
-        let (next, first) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-        workers.run(&|| {
-            loop {
-                let start = next.fetch_add(piece, Ordering::Relaxed);
-                // Pieces are taken in order, so what comes after a find is of no interest.
-                if start >= len.min(first.load(Ordering::Relaxed)) {
-                    break;
-                }
-                let own = &gradient[start..(start + piece).min(len)];
-                if let Some(found) = kernel::first_unusable(self.isa, own, limit) {
-                    first.fetch_min(start + found, Ordering::Relaxed);
+        let parts = self.parts(gradient.len());
+        let next: [AtomicUsize; MAX_PARTS] = [const { AtomicUsize::new(0) }; MAX_PARTS];
+        let first = AtomicUsize::new(usize::MAX);
+        self.share(parts.len, &|thread| {
+            for part in parts.from(thread) {
+                let (begin, end) = parts.range(part);
+                loop {
+                    let start = begin + next[part].fetch_add(parts.piece, Ordering::Relaxed);
+                    // Pieces are taken in order, so what comes after a find is of no interest.
+                    if start >= end.min(first.load(Ordering::Relaxed)) {
+                        break;
+                    }
+                    let own = &gradient[start..(start + parts.piece).min(end)];
+                    if let Some(found) = kernel::first_unusable(self.isa, own, limit) {
+                        first.fetch_min(start + found, Ordering::Relaxed);
+                    }
                 }
             }
         });
@@ -250,6 +332,64 @@ impl Executor {
                 value: gradient[index],
                 limit,
             }),
+        }
+    }
+}
+
+/// Parameters divided into parts, and parts into pieces.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    len: usize,
+    count: usize,
+    /// Parameters of a part; the last ones may have fewer, or none.
+    size: usize,
+    piece: usize,
+}
+
+impl Parts {
+    /// All parts, a thread's own first.
+    fn from(self, thread: usize) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |i| (thread + i) % self.count)
+    }
+
+    /// Where a part begins and ends.
+    fn range(self, part: usize) -> (usize, usize) {
+        let begin = (part * self.size).min(self.len);
+        (begin, (begin + self.size).min(self.len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_at_waking_become_rare() {
+        let rest = Rest::default();
+        let attempts: Vec<usize> = (0..5000).filter(|_| rest.is_over()).collect();
+        assert_eq!(attempts[..6], [0, 1, 3, 7, 15, 31]);
+        assert!(attempts.len() < 16, "{attempts:?}");
+        rest.reset();
+        assert!(rest.is_over());
+    }
+
+    #[test]
+    fn parts_cover_everything_once() {
+        for threads in [1, 2, 3, 16, 64] {
+            let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
+            for len in [0, 1, 15, 16, 17, 100, 1000, 123_457] {
+                let parts = executor.parts(len);
+                let mut end = 0;
+                for part in 0..parts.count {
+                    let range = parts.range(part);
+                    assert_eq!(range.0, end);
+                    end = range.1;
+                }
+                assert_eq!(end, len);
+                let mut order: Vec<usize> = parts.from(threads - 1).collect();
+                order.sort_unstable();
+                assert!(order.into_iter().eq(0..parts.count));
+            }
         }
     }
 }

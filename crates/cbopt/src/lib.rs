@@ -30,6 +30,7 @@
 //! [`State::to_bytes`] continues to the same bits.
 
 pub mod baseline;
+mod cbo;
 pub mod checkpoint;
 pub mod error;
 pub mod executor;
@@ -51,7 +52,7 @@ pub use baseline::sgd::{Sgd, SgdConfig};
 pub use error::{Error, Result};
 pub use executor::{Executor, NonFinite, StepReport};
 pub use group::{Group, Groups, GroupsState};
-pub use kernel::Isa;
+pub use kernel::{Isa, IsaKind, Workers};
 pub use lower_adapt::{LowerAdaptCbo, LowerAdaptCboConfig};
 pub use rule::Rule;
 pub use schedule::{Schedule, ScheduleConfig};

@@ -194,6 +194,17 @@ impl Average {
         }
     }
 
+    /// Whether the old value is the nearer end, so that [`Average::next_slow`] is [`Average::next`].
+    pub fn is_slow(self) -> bool {
+        self.from_old
+    }
+
+    /// [`Average::next`] for a rate of at least one half.
+    #[inline(always)]
+    pub fn next_slow(self, old: f32, new: f32) -> f32 {
+        old + self.weight * (new - old)
+    }
+
     #[inline(always)]
     pub fn next(self, old: f32, new: f32) -> f32 {
         let (base, other) = if self.from_old {

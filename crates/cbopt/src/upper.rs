@@ -9,14 +9,13 @@
 //! (which asks ϑ > 0; ϑ = 0, the base of its ablation, is allowed too). State: momentum and curvature, 8 bytes per
 //! parameter; a step moves 28 bytes per parameter.
 
-use crate::error::{Result, check, check_nonnegative, check_positive, check_rate};
+use crate::cbo::{Common, Gap};
+use crate::error::{Result, check};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point};
-use crate::stabilizer::{EpsPolicy, Stabilizer};
+use crate::stabilizer::EpsPolicy;
 use crate::state::State;
 use crate::update::{
-    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip, clip_scalar,
-    sealed, sweep,
+    Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip_scalar, sealed,
 };
 
 /// Hyper-parameters of `ucbopt`; the default is the paper's Fashion-MNIST setting.
@@ -58,25 +57,20 @@ impl Default for UpperCboConfig {
     }
 }
 
-/// Checks what the three CBOpt rules have in common.
-pub(crate) fn check_common(
-    (beta1, beta2): (f64, f64),
-    (weight_decay, hess_init): (f64, f64),
-    eps: f64,
-    clip_radius: Option<f64>,
-) -> Result<()> {
-    check_rate("beta1", beta1)?;
-    check_rate("beta2", beta2)?;
-    check_positive("weight_decay", weight_decay)?;
-    check_positive("hess_init", hess_init)?;
-    check_nonnegative("eps", eps)?;
-    clip_radius.map_or(Ok(0.0), |radius| {
-        check("clip_radius", radius, "(0, inf]", |r| r > 0.0)
-    })?;
-    Ok(())
-}
-
 impl UpperCboConfig {
+    fn common(&self) -> Common {
+        Common {
+            beta1: self.beta1,
+            beta2: self.beta2,
+            weight_decay: self.weight_decay,
+            hess_init: self.hess_init,
+            eps: self.eps,
+            eps_policy: self.eps_policy,
+            rescale_lr: self.rescale_lr,
+            clip_radius: self.clip_radius,
+        }
+    }
+
     /// The same with the ε of the authors' released code: clamped.
     #[must_use]
     pub fn as_released(self) -> Self {
@@ -97,12 +91,7 @@ impl UpperCboConfig {
     /// assert_eq!(error.to_string(), "vartheta is 0.003, allowed: [0, weight_decay]");
     /// ```
     pub fn build(&self) -> Result<UpperCbo> {
-        check_common(
-            (self.beta1, self.beta2),
-            (self.weight_decay, self.hess_init),
-            self.eps,
-            self.clip_radius,
-        )?;
+        self.common().check()?;
         check("vartheta", self.vartheta, "[0, weight_decay]", |v| {
             (0.0..=self.weight_decay).contains(&v)
         })?;
@@ -124,14 +113,8 @@ impl UpperCbo {
         &self.config
     }
 
-    /// Learning rate as it multiplies the step.
-    fn effective_lr(&self, lr: f64) -> f64 {
-        let config = &self.config;
-        if config.rescale_lr {
-            lr * (config.hess_init + config.weight_decay)
-        } else {
-            lr
-        }
+    fn common(&self) -> Common {
+        self.config.common()
     }
 }
 
@@ -170,7 +153,7 @@ impl Update for UpperCbo {
         let corrected = x.momentum / bias_correction(config.beta1, step);
         let direction = (corrected + config.weight_decay * x.theta) / denominator;
         let radius = config.clip_radius.unwrap_or(f64::INFINITY);
-        x.theta -= self.effective_lr(lr) * clip_scalar(direction, radius);
+        x.theta -= self.common().effective_lr(lr) * clip_scalar(direction, radius);
     }
 }
 
@@ -192,99 +175,32 @@ impl sealed::Advance for UpperCbo {
         grads: &[f32],
         state: &mut State,
     ) -> StepReport {
-        let config = &self.config;
-        let kernel = UpperKernel {
-            momentum: Average::new(config.beta1),
-            curvature: Average::new(config.beta2),
-            correction: (1.0 / bias_correction(config.beta1, state.step + 1)) as f32,
-            decay: config.weight_decay as f32,
-            residual: (config.weight_decay - config.vartheta) as f32,
-            stabilizer: config.eps_policy.stabilizer(config.eps),
-            radius: config
-                .clip_radius
-                .map_or(f32::INFINITY, |radius| radius as f32),
-            lr: self.effective_lr(lr) as f32,
+        let gap = FixedGap {
+            residual: (self.config.weight_decay - self.config.vartheta) as f32,
         };
-        if config.clip_radius.is_none() && !config.eps_policy.clamps() {
-            sweep(executor, &Plain(kernel), params, grads, state)
-        } else {
-            sweep(executor, &kernel, params, grads, state)
-        }
+        self.common()
+            .advance(gap, executor, lr, (params, grads), state)
     }
 }
 
+/// `h + δ - ϑ`.
 #[derive(Debug, Clone, Copy)]
-struct UpperKernel {
-    momentum: Average,
-    curvature: Average,
-    correction: f32,
-    decay: f32,
+struct FixedGap {
     /// δ - ϑ, formed in `f64`: no cancellation is left for `f32`.
     residual: f32,
-    stabilizer: Stabilizer,
-    radius: f32,
-    lr: f32,
 }
 
-impl UpperKernel {
-    /// The update; `PLAIN` leaves out the floor and the clip, which then would change nothing.
-    #[inline(always)]
-    fn next<const PLAIN: bool>(&self, gradient: f32, x: Point) -> (Point, Marks) {
-        let momentum = self.momentum.next(x.momentum, gradient);
-        let curvature = self.curvature.next(x.curvature, gradient * gradient);
-        let gap = curvature + self.residual;
-        let (denominator, floored) = if PLAIN {
-            self.stabilizer.add(gap)
-        } else {
-            self.stabilizer.apply(gap)
-        };
-        let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
-        let (direction, clipped) = if PLAIN {
-            (direction, false)
-        } else {
-            clip(direction, self.radius)
-        };
-        let theta = x.theta - self.lr * direction;
-        let marks = Marks {
-            floored,
-            gap_not_positive: gap <= 0.0,
-            clipped,
-        };
-        (
-            Point {
-                theta,
-                momentum,
-                curvature,
-                ..x
-            },
-            marks,
-        )
-    }
-}
-
-impl Kernel for UpperKernel {
+impl Gap for FixedGap {
     const BUFFERS: usize = 2;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
 
     #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
-        self.next::<false>(gradient, x)
+    fn envelope(&self, _curvature: f32, envelope: f32) -> f32 {
+        envelope
     }
-}
-
-/// The paper's form: no floor, no clip.
-#[derive(Debug, Clone, Copy)]
-struct Plain(UpperKernel);
-
-impl Kernel for Plain {
-    const BUFFERS: usize = 2;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
 
     #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
-        self.0.next::<true>(gradient, x)
+    fn gap(&self, curvature: f32, _envelope: f32) -> f32 {
+        curvature + self.residual
     }
 }
 

@@ -10,16 +10,14 @@
 //! `h̃ - γ c ≥ (1-γ) c` is positive. Paper: Appendix "Algorithms", uCBOpt-adapt. State: momentum, curvature and envelope,
 //! 12 bytes per parameter; a step moves 36 bytes per parameter.
 
+use crate::cbo::{Common, Gap};
 use crate::error::{Result, check};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point};
-use crate::stabilizer::{EpsPolicy, Stabilizer};
+use crate::stabilizer::EpsPolicy;
 use crate::state::State;
 use crate::update::{
-    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip, clip_scalar,
-    sealed, sweep,
+    Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip_scalar, sealed,
 };
-use crate::upper::check_common;
 
 /// Hyper-parameters of `ucbopt-adapt`; the default is the paper's Fashion-MNIST setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +62,19 @@ impl Default for UpperAdaptCboConfig {
 }
 
 impl UpperAdaptCboConfig {
+    fn common(&self) -> Common {
+        Common {
+            beta1: self.beta1,
+            beta2: self.beta2,
+            weight_decay: self.weight_decay,
+            hess_init: self.hess_init,
+            eps: self.eps,
+            eps_policy: self.eps_policy,
+            rescale_lr: self.rescale_lr,
+            clip_radius: self.clip_radius,
+        }
+    }
+
     /// The same with the ε of the authors' released code: clamped.
     #[must_use]
     pub fn as_released(self) -> Self {
@@ -84,12 +95,7 @@ impl UpperAdaptCboConfig {
     /// assert_eq!(error.to_string(), "gamma is 1, allowed: [0, 1)");
     /// ```
     pub fn build(&self) -> Result<UpperAdaptCbo> {
-        check_common(
-            (self.beta1, self.beta2),
-            (self.weight_decay, self.hess_init),
-            self.eps,
-            self.clip_radius,
-        )?;
+        self.common().check()?;
         check("beta3", self.beta3, "(1, inf)", |b| {
             b > 1.0 && b.is_finite()
         })?;
@@ -112,14 +118,8 @@ impl UpperAdaptCbo {
         &self.config
     }
 
-    /// Learning rate as it multiplies the step.
-    fn effective_lr(&self, lr: f64) -> f64 {
-        let config = &self.config;
-        if config.rescale_lr {
-            lr * (config.hess_init + config.weight_decay)
-        } else {
-            lr
-        }
+    fn common(&self) -> Common {
+        self.config.common()
     }
 }
 
@@ -164,7 +164,7 @@ impl Update for UpperAdaptCbo {
         let corrected = x.momentum / bias_correction(config.beta1, step);
         let direction = (corrected + config.weight_decay * x.theta) / denominator;
         let radius = config.clip_radius.unwrap_or(f64::INFINITY);
-        x.theta -= self.effective_lr(lr) * clip_scalar(direction, radius);
+        x.theta -= self.common().effective_lr(lr) * clip_scalar(direction, radius);
     }
 }
 
@@ -188,105 +188,40 @@ impl sealed::Advance for UpperAdaptCbo {
         state: &mut State,
     ) -> StepReport {
         let config = &self.config;
-        let kernel = UpperAdaptKernel {
-            momentum: Average::new(config.beta1),
-            curvature: Average::new(config.beta2),
+        let gap = UpperGap {
             growth: config.beta3 as f32,
-            correction: (1.0 / bias_correction(config.beta1, state.step + 1)) as f32,
             decay: config.weight_decay as f32,
             complement: (1.0 - config.gamma) as f32,
-            stabilizer: config.eps_policy.stabilizer(config.eps),
-            radius: config
-                .clip_radius
-                .map_or(f32::INFINITY, |radius| radius as f32),
-            lr: self.effective_lr(lr) as f32,
         };
-        if config.clip_radius.is_none() && !config.eps_policy.clamps() {
-            sweep(executor, &Plain(kernel), params, grads, state)
-        } else {
-            sweep(executor, &kernel, params, grads, state)
-        }
+        self.common()
+            .advance(gap, executor, lr, (params, grads), state)
     }
 }
 
+/// `h̃ - γ c`.
 #[derive(Debug, Clone, Copy)]
-struct UpperAdaptKernel {
-    momentum: Average,
-    curvature: Average,
+struct UpperGap {
     /// β₃.
     growth: f32,
-    correction: f32,
+    /// δ.
     decay: f32,
     /// 1 - γ, formed in `f64`.
     complement: f32,
-    stabilizer: Stabilizer,
-    radius: f32,
-    lr: f32,
 }
 
-impl UpperAdaptKernel {
-    /// The update; `PLAIN` leaves out the floor and the clip, which then would change nothing.
+impl Gap for UpperGap {
+    const BUFFERS: usize = 3;
+
     #[inline(always)]
-    fn next<const PLAIN: bool>(&self, gradient: f32, x: Point) -> (Point, Marks) {
-        let momentum = self.momentum.next(x.momentum, gradient);
-        let curvature = self.curvature.next(x.curvature, gradient * gradient);
-        let total = curvature + self.decay;
-        let grown = self.growth * x.envelope;
-        let envelope = if grown < total { grown } else { total };
+    fn envelope(&self, curvature: f32, envelope: f32) -> f32 {
+        let (total, grown) = (curvature + self.decay, self.growth * envelope);
+        if grown < total { grown } else { total }
+    }
+
+    #[inline(always)]
+    fn gap(&self, curvature: f32, envelope: f32) -> f32 {
         // h̃ - γ c = (h̃ - c) + (1-γ) c: both terms are at least 0, so nothing cancels.
-        let gap = (total - envelope) + self.complement * envelope;
-        let (denominator, floored) = if PLAIN {
-            self.stabilizer.add(gap)
-        } else {
-            self.stabilizer.apply(gap)
-        };
-        let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
-        let (direction, clipped) = if PLAIN {
-            (direction, false)
-        } else {
-            clip(direction, self.radius)
-        };
-        let theta = x.theta - self.lr * direction;
-        let marks = Marks {
-            floored,
-            gap_not_positive: gap <= 0.0,
-            clipped,
-        };
-        (
-            Point {
-                theta,
-                momentum,
-                curvature,
-                envelope,
-            },
-            marks,
-        )
-    }
-}
-
-impl Kernel for UpperAdaptKernel {
-    const BUFFERS: usize = 3;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
-
-    #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
-        self.next::<false>(gradient, x)
-    }
-}
-
-/// The paper's form: no floor, no clip.
-#[derive(Debug, Clone, Copy)]
-struct Plain(UpperAdaptKernel);
-
-impl Kernel for Plain {
-    const BUFFERS: usize = 3;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
-
-    #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
-        self.0.next::<true>(gradient, x)
+        (curvature + self.decay - envelope) + self.complement * envelope
     }
 }
 

@@ -428,7 +428,7 @@ fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
 }
 
 /// The reason of an I/O error in plain words.
-fn describe(error: &io::Error) -> String {
+pub fn describe(error: &io::Error) -> String {
     if let Some(bad) = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<BadQuote>())

@@ -3,6 +3,8 @@
 //! Standard output carries results that can be piped; advice and errors go to standard error. The exit
 //! code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
 
+mod arrays;
+mod assessment;
 mod commands;
 mod data;
 mod event;
@@ -23,7 +25,7 @@ use clap::{Parser, Subcommand};
 
 use crate::user_error::UserError;
 
-/// Possibilistic inference: what the data leave possible, and what they make necessary.
+/// Possibilistic inference and uncertainty-aware training: what the data leave possible, and what they make necessary.
 #[derive(Debug, Parser)]
 #[command(
     name = "maxitive",
@@ -33,8 +35,10 @@ use crate::user_error::UserError;
 )]
 #[command(after_long_help = "\
 Examples:
+  maxitive quickstart
+  maxitive train fashion-mnist-lenet/ucbopt --out runs/ucbopt
+  maxitive evaluate --probs p.npy --labels y.npy --ood o.npy
   maxitive infer bernoulli trials.csv --column success --event 'p > 0.5'
-  maxitive infer logistic patients.csv --target cured --json
   maxitive figures pictures
 
 Every command explains itself: maxitive infer poisson --help")]
@@ -49,12 +53,13 @@ enum Command {
     Train(commands::train::TrainArgs),
     Resume(commands::resume::ResumeArgs),
     Sweep(commands::sweep::SweepArgs),
+    Report(commands::report::ReportArgs),
     Reproduce(commands::reproduce::ReproduceArgs),
+    Evaluate(commands::evaluate::EvaluateArgs),
     Infer(commands::infer::InferArgs),
     Figures(commands::figures::FiguresArgs),
     Net(commands::net::NetArgs),
     Bench(commands::bench::BenchArgs),
-    Report(commands::report::ReportArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
 }
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         Command::Figures(args) => commands::figures::execute(args),
         Command::Net(args) => commands::net::execute(args),
         Command::Bench(args) => commands::bench::execute(args),
+        Command::Evaluate(args) => commands::evaluate::execute(args),
         Command::Report(args) => commands::report::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),

@@ -22,7 +22,8 @@ mod trainer;
 pub mod twin;
 pub mod zoo;
 
-pub use cpu::{Isa, peak_gflops};
+pub use cbopt::Isa;
+pub use cpu::peak_gflops;
 pub use error::{Error, Result};
 pub use network::{Conv2d, Network, NetworkBuilder, Shape, Value};
 pub use predictor::{Predictor, PredictorConfig};

@@ -1,6 +1,8 @@
 //! Prediction: logits, probabilities and features, for one set of weights or the mean over many.
 
-use crate::cpu::{Cpu, Isa, LANES};
+use cbopt::Isa;
+
+use crate::cpu::{Cpu, LANES};
 use crate::error::Result;
 use crate::network::{Network, check_length};
 use crate::plan::{Plan, PlanOptions};
@@ -48,6 +50,7 @@ impl PredictorConfig {
                 training: false,
                 winograd: self.winograd,
                 winograd_everywhere: false,
+                fuse_pooling: true,
             },
         );
         Ok(Predictor {
@@ -78,7 +81,7 @@ impl std::fmt::Debug for Predictor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Predictor")
             .field("isa", &self.cpu.isa())
-            .field("threads", &self.cpu.threads())
+            .field("threads", &self.cpu.workers().count())
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,10 @@
 //! Training: gradients of batches, steps of any rule, accumulation over micro-batches.
 
-use cbopt::{Executor, Noise, NonFinite, Rule, State, StepReport, Update};
+use std::sync::Arc;
 
-use crate::cpu::{Cpu, Isa};
+use cbopt::{Executor, Isa, Noise, NonFinite, Rule, State, StepReport, Update};
+
+use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::network::{Network, check_length};
 use crate::plan::{Plan, PlanOptions};
@@ -13,8 +15,6 @@ use crate::twin::check_labels;
 pub const MAX_BATCH: usize = 4096;
 /// Most threads.
 pub const MAX_THREADS: usize = 64;
-/// From this many parameters on, the update is shared between threads as well.
-const PARALLEL_UPDATE: usize = 150_000;
 
 /// How to train.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,17 +91,18 @@ impl TrainerConfig {
                 training: true,
                 winograd: self.winograd,
                 winograd_everywhere: false,
+                fuse_pooling: true,
             },
         );
-        let executor = if count >= PARALLEL_UPDATE {
-            Executor::with_threads(self.threads)?
-        } else {
-            Executor::single()
-        };
+        let cpu = Cpu::new(plan, self.batch, self.threads, self.isa);
+        // The threads have just worked on the gradient when the update comes.
+        let executor = Executor::sharing(Arc::clone(cpu.workers()))
+            .isa(self.isa)
+            .non_finite(self.non_finite);
         Ok(Trainer {
             config: *self,
-            cpu: Cpu::new(plan, self.batch, self.threads, self.isa),
-            executor: executor.non_finite(self.non_finite),
+            cpu,
+            executor,
             state: rule.state(count),
             gradient: vec![0.0; count],
             gathered: Vec::new(),
@@ -220,7 +221,7 @@ impl Trainer {
 
     /// Threads, the calling one included.
     pub fn threads(&self) -> usize {
-        self.cpu.threads()
+        self.cpu.workers().count()
     }
 
     /// Bytes of values, gradients and scratch memory; parameters and the state of the rule not counted.

@@ -2,7 +2,7 @@
 //!
 //! The fast kernels are held against this file, and this file against PyTorch and finite differences. Slices hold whole batches,
 //! row-major, `[batch, channels, height, width]`. At kinks the subgradients are PyTorch's: ReLU 0 at 0, half to each side of
-//! a TLU tie, the first maximum in row-major order for max-pooling.
+//! a TLU tie, the first maximum in row-major order for max-pooling. NaN is passed on, never swallowed by a maximum.
 
 use crate::error::{Error, Result};
 use crate::network::{LayerKind, Network, Padding, Shape, check_length};
@@ -107,6 +107,11 @@ impl Convolution {
     }
 }
 
+/// The larger of two numbers, NaN if one of them is.
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a > b { a } else { b }
+}
+
 /// `max(γ x / √(mean x² + ε) + β, τ)`.
 pub fn frn_tlu(x: &[f64], shape: Shape, gamma: &[f64], beta: &[f64], tau: &[f64]) -> Vec<f64> {
     let mut out = Vec::with_capacity(x.len());
@@ -117,7 +122,7 @@ pub fn frn_tlu(x: &[f64], shape: Shape, gamma: &[f64], beta: &[f64], tau: &[f64]
         out.extend(
             plane
                 .iter()
-                .map(|v| (gamma[c] * (v * scale) + beta[c]).max(tau[c])),
+                .map(|v| larger(gamma[c] * (v * scale) + beta[c], tau[c])),
         );
     }
     out
@@ -205,7 +210,7 @@ pub fn linear_backward(
 
 /// `max(x, 0)`.
 pub fn relu(x: &[f64]) -> Vec<f64> {
-    x.iter().map(|v| v.max(0.0)).collect()
+    x.iter().map(|&v| larger(v, 0.0)).collect()
 }
 
 /// Gradient of ReLU, 0 at 0.
@@ -238,9 +243,15 @@ fn windows(
     }
 }
 
-/// Position of the first maximum.
+/// Position of the first maximum, or of a NaN.
 fn first_maximum(x: &[f64], window: &[usize]) -> usize {
-    let better = |best: usize, &i: &usize| if x[i] > x[best] { i } else { best };
+    let better = |best: usize, &i: &usize| {
+        if x[i] > x[best] || x[i].is_nan() {
+            i
+        } else {
+            best
+        }
+    };
     window.iter().fold(window[0], better)
 }
 

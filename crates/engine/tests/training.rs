@@ -435,6 +435,53 @@ fn predictions_agree_with_each_other() {
 }
 
 #[test]
+fn features_are_the_input_of_the_last_layer() {
+    let images = noise(3 * 16, 5);
+    let predict = |net: &Network| {
+        let parameters = net.initial_parameters(4);
+        let config = PredictorConfig {
+            threads: 1,
+            ..Default::default()
+        };
+        let mut predictor = config.build(net).unwrap();
+        let features = predictor.features(&parameters, &images).unwrap();
+        let logits = predictor.logits(&parameters, &images).unwrap();
+        // the same with the layer left to the twin
+        let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        let mode = DropoutMode::Predict(0);
+        let values = twin::forward(net, &wide(&parameters), &wide(&images), mode).unwrap();
+        let input = net.layers().last().unwrap().inputs[0].index();
+        assert_eq!(features.len(), values[input].len());
+        for (got, want) in features.iter().zip(&values[input]) {
+            assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
+        }
+        let want = values.last().unwrap();
+        for (got, want) in logits.iter().zip(want) {
+            assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
+        }
+    };
+    // A layer that would otherwise be done by the one before it: ReLU, max-pool, sum with FRN.
+    let mut net = NetworkBuilder::new("relu", Shape::new(1, 4, 4));
+    let x = net.input();
+    let x = net.flatten("flatten", x);
+    let x = net.linear("fc", x, 5);
+    let x = net.relu("relu", x);
+    predict(&net.build(x).unwrap());
+    let mut net = NetworkBuilder::new("pool", Shape::new(1, 4, 4));
+    let x = net.input();
+    let x = net.conv2d("conv", x, Conv2d::new(5, 3));
+    let x = net.relu("relu", x);
+    let x = net.max_pool("pool", x, 2, 2);
+    predict(&net.build(x).unwrap());
+    let mut net = NetworkBuilder::new("sum", Shape::new(1, 4, 4));
+    let x = net.input();
+    let x = net.conv2d("conv", x, Conv2d::new(5, 4));
+    let y = net.frn_tlu("frn", x);
+    let x = net.add("sum", y, x);
+    predict(&net.build(x).unwrap());
+}
+
+#[test]
 fn a_step_allocates_nothing() {
     for net in [
         zoo::lenet_dropout(10, 0.1).unwrap(),

@@ -129,7 +129,11 @@ impl sealed::Advance for AdamW {
             eps: config.eps as f32,
             lr: (lr / bias_correction(config.beta1, step)) as f32,
         };
-        sweep(executor, &kernel, params, grads, state)
+        if kernel.momentum.is_slow() && kernel.curvature.is_slow() {
+            sweep(executor, &SlowKernel(kernel), params, grads, state)
+        } else {
+            sweep(executor, &kernel, params, grads, state)
+        }
     }
 }
 
@@ -146,6 +150,25 @@ struct AdamWKernel {
     lr: f32,
 }
 
+impl AdamWKernel {
+    #[inline(always)]
+    fn denominator(&self, curvature: f32) -> f32 {
+        curvature.sqrt() * self.scale + self.eps
+    }
+
+    #[inline(always)]
+    fn step(&self, momentum: f32, curvature: f32, x: Point) -> (Point, Marks) {
+        let ratio = momentum / self.denominator(curvature);
+        let new = Point {
+            theta: x.theta - (self.shrink * x.theta + self.lr * ratio),
+            momentum,
+            curvature,
+            ..x
+        };
+        (new, Marks::default())
+    }
+}
+
 impl Kernel for AdamWKernel {
     const BUFFERS: usize = 2;
     const SECOND: bool = false;
@@ -155,17 +178,31 @@ impl Kernel for AdamWKernel {
     fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
         let momentum = self.momentum.next(x.momentum, gradient);
         let curvature = self.curvature.next(x.curvature, gradient * gradient);
-        let denominator = curvature.sqrt() * self.scale + self.eps;
-        let theta = x.theta - (self.shrink * x.theta + self.lr * (momentum / denominator));
-        (
-            Point {
-                theta,
-                momentum,
-                curvature,
-                ..x
-            },
-            Marks::default(),
-        )
+        self.step(momentum, curvature, x)
+    }
+}
+
+/// The same for rates of at least one half.
+#[derive(Debug, Clone, Copy)]
+struct SlowKernel(AdamWKernel);
+
+impl Kernel for SlowKernel {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const QUIET: bool = true;
+    const LIMIT: f32 = SQUARE_LIMIT;
+
+    #[inline(always)]
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        let momentum = self.0.momentum.next_slow(x.momentum, gradient);
+        let square = gradient * gradient;
+        let curvature = self.0.curvature.next_slow(x.curvature, square);
+        self.0.step(momentum, curvature, x)
+    }
+
+    #[inline(always)]
+    fn witness(&self, new: Point) -> f32 {
+        self.0.denominator(new.curvature)
     }
 }
 

@@ -158,6 +158,7 @@ struct PlainKernel {
 impl Kernel for PlainKernel {
     const BUFFERS: usize = 0;
     const SECOND: bool = false;
+    const QUIET: bool = true;
     const LIMIT: f32 = f32::MAX;
 
     #[inline(always)]
@@ -179,6 +180,7 @@ struct MomentumKernel {
 impl Kernel for MomentumKernel {
     const BUFFERS: usize = 1;
     const SECOND: bool = false;
+    const QUIET: bool = true;
     const LIMIT: f32 = f32::MAX;
 
     #[inline(always)]

@@ -2,23 +2,24 @@
 
 /// An instruction set that this machine has.
 ///
-/// Values can only be obtained from [`Isa::detect`], [`Isa::available`] and [`Isa::portable`], so holding one
+/// Values come only from [`Isa::detect`], [`Isa::available`], [`Isa::by_name`] and [`Isa::portable`], so holding one
 /// proves that the machine has it. All instruction sets give the same bits: the update loops use only
 /// correctly rounded operations, one at a time (no fused multiply-add, no reciprocal estimate).
 ///
 /// ```
 /// use cbopt::Isa;
 /// assert!(Isa::available().contains(&Isa::detect()));
+/// assert_eq!(Isa::by_name("portable"), Some(Isa::portable()));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Isa(pub(super) Kind);
+pub struct Isa(IsaKind);
 
-/// The sets with a loop of their own.
+/// The sets with loops of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum IsaKind {
     /// What the target guarantees (SSE2 on x86-64).
     Portable,
-    /// 256-bit vectors.
+    /// 256-bit vectors with fused multiply-add.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// 512-bit vectors.
@@ -32,43 +33,42 @@ pub(super) enum Kind {
 impl Isa {
     /// The form without run-time detection.
     pub const fn portable() -> Self {
-        Self(Kind::Portable)
+        Self(IsaKind::Portable)
     }
 
     /// The widest instruction set of this machine.
     pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if has_avx512() {
-                return Self(Kind::Avx512);
-            }
-            if has_avx2() {
-                return Self(Kind::Avx2);
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if std::arch::is_aarch64_feature_detected!("neon") {
-            return Self(Kind::Neon);
-        }
-        Self(Kind::Portable)
+        *Self::available()
+            .last()
+            .expect("the portable form is always there")
+    }
+
+    /// Which one it is.
+    pub const fn kind(self) -> IsaKind {
+        self.0
+    }
+
+    /// The set of this name, if the machine has it.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::available().into_iter().find(|isa| isa.name() == name)
     }
 
     /// Every instruction set of this machine, narrowest first.
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut)]
-        let mut all = vec![Self(Kind::Portable)];
+        let mut all = vec![Self(IsaKind::Portable)];
         #[cfg(target_arch = "x86_64")]
         {
             if has_avx2() {
-                all.push(Self(Kind::Avx2));
+                all.push(Self(IsaKind::Avx2));
             }
             if has_avx512() {
-                all.push(Self(Kind::Avx512));
+                all.push(Self(IsaKind::Avx512));
             }
         }
         #[cfg(target_arch = "aarch64")]
         if std::arch::is_aarch64_feature_detected!("neon") {
-            all.push(Self(Kind::Neon));
+            all.push(Self(IsaKind::Neon));
         }
         all
     }
@@ -76,13 +76,13 @@ impl Isa {
     /// Lower-case name: `portable`, `avx2`, `avx512` or `neon`.
     pub const fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable => "portable",
+            IsaKind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "avx2",
+            IsaKind::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "avx512",
+            IsaKind::Avx512 => "avx512",
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon => "neon",
+            IsaKind::Neon => "neon",
         }
     }
 }

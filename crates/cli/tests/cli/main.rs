@@ -4,6 +4,7 @@
 
 mod commands;
 mod common;
+mod evaluate;
 mod infer;
 mod lab;
 mod mistakes;

@@ -10,6 +10,9 @@ pub mod npy;
 pub mod picture;
 pub mod zip;
 
+#[cfg(test)]
+mod mutation;
+
 use std::io::{self, Read};
 
 use crate::error::Malformed;

@@ -1,8 +1,8 @@
 //! Pictures: PNG and JPEG files to bytes, and the resampling of the Python Imaging Library.
 //!
 //! A PNG of any kind becomes 8 bits a channel, grey or color; transparency is dropped, as `convert("RGB")` does. A JPEG decoder has some
-//! freedom in rounding: against libjpeg-turbo 3.2 the one used here (zune-jpeg) differs by 0.27 gray levels on average and 5 at most on
-//! the 10,000 validation images of Tiny ImageNet.
+//! freedom in rounding. Against libjpeg-turbo 3.2, on the 10,000 validation images of Tiny ImageNet, the one used here (zune-jpeg)
+//! differs by 0.27 gray levels on average and 5 at most; after resizing to 32x32, by 0.25 and 3.
 
 use std::io::Cursor;
 

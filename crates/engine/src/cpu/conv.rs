@@ -3,11 +3,11 @@
 //! Rows outside the image are left out; columns outside are zeros of a copy with wider rows, made only where there is padding.
 //! Blocks of pixels leave out the columns of taps that meet nothing but such zeros.
 
-use super::isa::Isa;
 use super::outer::{self, Outer};
-use super::taps::{self, Start, Taps};
+use super::taps::{self, Pooled, Start, Taps};
 use super::vector::LANES;
 use crate::network::{Padding, Shape};
+use cbopt::Isa;
 
 /// A convolution of one block of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,16 @@ impl Geometry {
         let input = self.input.channels * self.input.height * self.wide_input();
         let output = self.output.channels * self.output.height * self.wide_output().2;
         input.max(output)
+    }
+
+    /// Rows of the input with its padding.
+    fn tall_input(&self) -> usize {
+        self.input.height + self.padding.top + self.padding.bottom
+    }
+
+    /// Vectors of scratch memory that [`forward_pooled`] needs.
+    pub fn pooled_scratch(&self) -> usize {
+        self.input.channels * self.tall_input() * self.wide_input()
     }
 
     /// Rows of taps of output row `y` that meet the image.
@@ -160,6 +170,69 @@ pub(crate) unsafe fn forward(
                 start,
                 relu,
             );
+        }
+    }
+}
+
+/// The maxima of the 2×2 windows of `w * x + bias`, or of `max(·, 0)` of it; an incomplete last row or column is left out.
+///
+/// Padding in the rows is copied as well: the two rows of a window then meet the same taps.
+pub(crate) unsafe fn forward_pooled(
+    isa: Isa,
+    g: &Geometry,
+    (x, w, bias): (*const f32, *const f32, Option<*const f32>),
+    to: &Pooled,
+    scratch: *mut f32,
+) {
+    let k = g.kernel;
+    let (rows, columns) = (g.output.height / 2, g.output.width / 2);
+    // SAFETY: taps stay inside the image with its padding by construction.
+    unsafe {
+        let (wide, tall) = (g.wide_input(), g.tall_input());
+        let mut source = x;
+        if (wide, tall) != (g.input.width, g.input.height) {
+            let blank = |row: usize, count: usize| {
+                let at = scratch.add(row * wide * LANES);
+                at.write_bytes(0, count * wide * LANES);
+            };
+            for c in 0..g.input.channels {
+                let first = c * tall + g.padding.top;
+                blank(c * tall, g.padding.top);
+                widen(
+                    x.add(c * g.input.plane() * LANES),
+                    scratch.add(first * wide * LANES),
+                    g.input.height,
+                    g.input.width,
+                    g.padding.left,
+                    wide,
+                );
+                blank(first + g.input.height, g.padding.bottom);
+            }
+            source = scratch;
+        }
+        let lane = LANES as isize;
+        let t = Taps {
+            channels: g.input.channels,
+            rows: k,
+            columns: k,
+            x_channel: (tall * wide) as isize * lane,
+            x_row: wide as isize * lane,
+            x_column: lane,
+            x_pixel: g.stride as isize * lane,
+            w_out: (g.input.channels * k * k) as isize,
+            w_channel: (k * k) as isize,
+            w_row: k as isize,
+            w_column: 1,
+            y_out: (rows * columns) as isize * lane,
+            y_pixel: lane,
+        };
+        let below = (g.stride * wide) as isize * lane;
+        let start = bias.map_or(Start::Zero, Start::Bias);
+        for row in 0..rows {
+            let x = source.add(2 * row * g.stride * wide * LANES);
+            let at = row * columns * LANES;
+            let outs = g.output.channels;
+            taps::run_window_row(isa, &t, below, outs, columns, x, w, to, at, start);
         }
     }
 }

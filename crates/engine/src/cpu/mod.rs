@@ -11,7 +11,6 @@
 #![allow(clippy::needless_range_loop)]
 
 mod conv;
-mod isa;
 mod memory;
 mod outer;
 mod peak;
@@ -21,20 +20,18 @@ mod taps;
 mod tests;
 mod vector;
 mod winograd;
-mod workers;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-pub use isa::Isa;
+use cbopt::{Isa, Workers};
 pub use peak::peak_gflops;
 
 use self::conv::Geometry;
 use self::memory::Memory;
 use self::simple::Windows;
-use self::taps::{Start, Taps};
+use self::taps::{Pooled, Start, Taps};
 pub(crate) use self::vector::LANES;
-use self::workers::Workers;
 use crate::plan::{ConvPlan, Op, Plan, PoolPlan, Slot};
 use crate::random::{dropout_key, dropout_threshold};
 use crate::twin::DropoutMode;
@@ -57,7 +54,7 @@ pub(crate) struct BatchResult {
 pub(crate) struct Cpu {
     plan: Plan,
     isa: Isa,
-    workers: Workers,
+    workers: Arc<Workers>,
     /// One per thread: the values of a block, then scratch memory.
     arenas: Vec<Memory>,
     /// Gradients of each group.
@@ -81,6 +78,8 @@ struct Block<'a> {
     offsets: &'a [(usize, usize)],
     mode: DropoutMode,
     first_image: usize,
+    /// Images of this block; the lanes after them repeat the first, its dropout masks included.
+    images: usize,
     labels: &'a [u32],
     weight: f32,
     classes: usize,
@@ -110,6 +109,17 @@ fn geometry(conv: &ConvPlan) -> Geometry {
     )
 }
 
+/// The same with rows and columns also where neighbors do not matter.
+fn planar_geometry(conv: &ConvPlan) -> Geometry {
+    Geometry {
+        input: conv.input,
+        output: conv.output,
+        kernel: conv.kernel,
+        stride: conv.stride,
+        padding: conv.padding,
+    }
+}
+
 fn windows(pool: &PoolPlan) -> Windows {
     Windows {
         input: pool.input,
@@ -123,10 +133,13 @@ fn windows(pool: &PoolPlan) -> Windows {
 /// Vectors of scratch memory that an operation needs.
 fn scratch(op: &Op) -> usize {
     match op {
-        Op::Conv { conv, .. } | Op::ConvBackward { conv, .. } => match conv.winograd {
-            Some(_) => winograd::scratch(conv.input.channels, conv.output.channels),
-            None => geometry(conv).scratch(),
-        },
+        Op::Conv { conv, .. } | Op::ConvPool { conv, .. } | Op::ConvBackward { conv, .. }
+            if conv.winograd.is_some() =>
+        {
+            winograd::scratch(conv.input.channels, conv.output.channels)
+        }
+        Op::Conv { conv, .. } | Op::ConvBackward { conv, .. } => geometry(conv).scratch(),
+        Op::ConvPool { conv, .. } => planar_geometry(conv).pooled_scratch(),
         Op::LinearBackward { inputs, .. } => inputs.next_multiple_of(LANES),
         _ => 0,
     }
@@ -138,7 +151,7 @@ impl Cpu {
         let training = plan.ops.len() > plan.forward;
         let groups = batch.div_ceil(LANES).min(GROUPS);
         let scratch = plan.ops.iter().map(scratch).max().unwrap_or(0);
-        let workers = Workers::start(threads);
+        let workers = Arc::new(Workers::start(threads));
         let arenas = (0..workers.count())
             .map(|_| Memory::new((plan.arena + scratch) * LANES))
             .collect();
@@ -179,8 +192,9 @@ impl Cpu {
         self.isa
     }
 
-    pub fn threads(&self) -> usize {
-        self.workers.count()
+    /// The threads, which may do other work in between.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.workers
     }
 
     /// Bytes of all memory held.
@@ -276,6 +290,7 @@ impl Cpu {
                                 offsets,
                                 mode: DropoutMode::Train(seed),
                                 first_image,
+                                images: count,
                                 labels: &labels[first_image..first_image + count],
                                 weight,
                                 classes: plan.classes,
@@ -380,6 +395,7 @@ impl Cpu {
                             offsets,
                             mode: mode(set),
                             first_image,
+                            images: count,
                             labels: &[],
                             weight: 0.0,
                             classes: plan.classes,
@@ -444,6 +460,32 @@ impl Block<'_> {
         unsafe {
             match op {
                 Op::Conv { conv, x, y, relu } => self.conv(conv, self.at(*x), self.at(*y), *relu),
+                Op::ConvPool {
+                    conv,
+                    x,
+                    y,
+                    winner,
+                    relu,
+                } => {
+                    let to = Pooled {
+                        y: self.at(*y),
+                        winner: winner.map(|slot| self.at(slot)),
+                        relu: *relu,
+                    };
+                    self.conv_pool(conv, self.at(*x), &to);
+                }
+                Op::PoolBackward {
+                    pool,
+                    winner,
+                    dy,
+                    dx,
+                } => simple::run_window_gradient(
+                    isa,
+                    &windows(pool),
+                    self.at(*winner),
+                    self.at(*dy),
+                    self.at(*dx),
+                ),
                 Op::ConvBackward { conv, x, dy, dx } => {
                     let dx = dx.map(|d| (self.at(d.slot), d.accumulate));
                     self.conv_backward(conv, self.at(*x), self.at(*dy), dx);
@@ -598,7 +640,8 @@ impl Block<'_> {
                     let (keys, threshold, factor) = match self.mode.seed(*always_on) {
                         Some(seed) => (
                             std::array::from_fn(|lane| {
-                                dropout_key(seed, *layer, self.first_image + lane)
+                                let image = if lane < self.images { lane } else { 0 };
+                                dropout_key(seed, *layer, self.first_image + image)
                             }),
                             dropout_threshold(*rate),
                             (1.0 / (1.0 - rate)) as f32,
@@ -635,9 +678,11 @@ impl Block<'_> {
                     (conv.input, conv.output),
                     (conv.padding.top, conv.padding.left),
                     (x, self.transformed.add(self.offsets[index].0)),
-                    y,
-                    bias.map_or(Start::Zero, Start::Bias),
-                    relu,
+                    winograd::Output::Plain {
+                        y,
+                        start: bias.map_or(Start::Zero, Start::Bias),
+                        relu,
+                    },
                     self.scratch,
                 ),
                 None => {
@@ -650,6 +695,29 @@ impl Block<'_> {
                         relu,
                         self.scratch,
                     );
+                }
+            }
+        }
+    }
+
+    unsafe fn conv_pool(&self, conv: &ConvPlan, x: *const f32, to: &Pooled) {
+        let isa = self.isa;
+        let bias = conv.bias.map(|b| self.parameter(b));
+        // SAFETY: see `run`; the scratch memory is large enough for every operation of the plan.
+        unsafe {
+            match conv.winograd {
+                Some(index) => winograd::convolve(
+                    isa,
+                    (conv.input, conv.output),
+                    (conv.padding.top, conv.padding.left),
+                    (x, self.transformed.add(self.offsets[index].0)),
+                    winograd::Output::Pooled { bias, to },
+                    self.scratch,
+                ),
+                None => {
+                    let weight = self.parameter(conv.weight);
+                    let g = planar_geometry(conv);
+                    conv::forward_pooled(isa, &g, (x, weight, bias), to, self.scratch);
                 }
             }
         }
@@ -688,13 +756,15 @@ impl Block<'_> {
                     (conv.output, conv.input),
                     (2 - before.0, 2 - before.1),
                     (dy, self.transformed.add(self.offsets[index].1)),
-                    dx,
-                    if accumulate {
-                        Start::Output
-                    } else {
-                        Start::Zero
+                    winograd::Output::Plain {
+                        y: dx,
+                        start: if accumulate {
+                            Start::Output
+                        } else {
+                            Start::Zero
+                        },
+                        relu: false,
                     },
-                    false,
                     self.scratch,
                 );
             }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::isa::Isa;
 use super::vector::{Vector, kernel};
-use super::workers::Workers;
+use cbopt::Isa;
+use cbopt::Workers;
 
 /// Independent sums, enough to hide the latency of a multiply-add.
 const SUMS: usize = 12;
@@ -39,7 +39,7 @@ pub fn peak_gflops(isa: Isa, threads: usize) -> f64 {
         _ => 4,
     };
     let flops = (2 * SUMS * ROUNDS * width) as f64;
-    let mut workers = Workers::start(threads);
+    let workers = Workers::start(threads);
     let mut best = 0.0f64;
     for _ in 0..40 {
         // Each call times itself, so that a thread that comes late does not count as slow.

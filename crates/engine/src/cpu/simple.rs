@@ -38,6 +38,8 @@ unsafe fn frn<V: Vector>(
                 V::splat(*parameters[1].add(c)),
                 V::splat(*parameters[2].add(c)),
             ];
+            // `tau.max(v)` lets a NaN in `v` through; one in τ comes in by way of β.
+            let beta = beta.poison(tau, tau);
             for part in 0..V::PARTS {
                 let offset = c * pixels * LANES + part * V::WIDTH;
                 let x = x.add(offset);
@@ -67,14 +69,14 @@ unsafe fn frn<V: Vector>(
                     None => {
                         for p in 0..pixels {
                             let v = beta.fma(factor, V::load(x.add(p * LANES)));
-                            v.max(tau).store(y.add(p * LANES));
+                            tau.max(v).store(y.add(p * LANES));
                         }
                     }
                     Some(other) => {
                         let other = other.add(offset);
                         for p in 0..pixels {
                             let v = beta.fma(factor, V::load(x.add(p * LANES)));
-                            v.max(tau)
+                            tau.max(v)
                                 .add(V::load(other.add(p * LANES)))
                                 .store(y.add(p * LANES));
                         }
@@ -173,7 +175,7 @@ kernel!(
 unsafe fn relu<V: Vector>(count: usize, x: *const f32, y: *mut f32) {
     // SAFETY: the caller promises `count` vectors of images.
     unsafe {
-        each!(count, at => { V::load(x.add(at)).max(V::splat(0.0)).store(y.add(at)); });
+        each!(count, at => { V::splat(0.0).max(V::load(x.add(at))).store(y.add(at)); });
     }
 }
 kernel!(run_relu = relu(count: usize, x: *const f32, y: *mut f32));
@@ -229,6 +231,16 @@ pub(crate) struct Windows {
     pub stride: usize,
 }
 
+impl Windows {
+    /// Whether every entry of the input is in exactly one window.
+    fn are_tiles(&self) -> bool {
+        self.height == self.stride
+            && self.width == self.stride
+            && self.output.height * self.stride == self.input.height
+            && self.output.width * self.stride == self.input.width
+    }
+}
+
 /// Calls `$body` for every window with the position of the output and of the window's first entry.
 macro_rules! each_window {
     ($w:expr, $out:ident, $first:ident => $body:block) => {
@@ -257,7 +269,8 @@ unsafe fn max_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
             let mut best = V::load(x.add(first));
             for ky in 0..w.height {
                 for kx in 0..w.width {
-                    best = best.max(V::load(x.add(first + (ky * w.input.width + kx) * LANES)));
+                    let v = V::load(x.add(first + (ky * w.input.width + kx) * LANES));
+                    best = v.max(best).poison(v, v);
                 }
             }
             best.store(y.add(out));
@@ -265,6 +278,66 @@ unsafe fn max_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
     }
 }
 kernel!(run_max_pool = max_pool(w: &Windows, x: *const f32, y: *mut f32));
+
+/// The first maximum of a 2×2 window of a convolution, and which one it is.
+#[inline(always)]
+pub(crate) unsafe fn window_maximum<V: Vector>(window: [V; 4], relu: bool) -> (V, V) {
+    // SAFETY: the caller promises the instruction set.
+    unsafe {
+        let zero = V::splat(0.0);
+        let [first, others @ ..] = window;
+        let (mut best, mut winner) = (first, zero);
+        if relu {
+            (best, winner) = (zero, V::splat(NOBODY));
+            winner = first.where_greater(best, zero, winner);
+            best = first.max(best);
+        }
+        for (i, v) in others.into_iter().enumerate() {
+            winner = v.where_greater(best, V::splat((i + 1) as f32), winner);
+            best = v.max(best);
+        }
+        let [a, b, c, d] = window;
+        (best.poison(a, b).poison(c, d), winner)
+    }
+}
+
+/// Mark of a window without a positive entry, whose gradient a ReLU swallows.
+const NOBODY: f32 = -1.0;
+
+/// Gradient of 2×2 max-pooling where the forward pass has kept which entry of a window is the first maximum.
+#[inline(always)]
+unsafe fn window_gradient<V: Vector>(
+    w: &Windows,
+    winner: *const f32,
+    dy: *const f32,
+    dx: *mut f32,
+) {
+    // SAFETY: the caller promises whole values of these shapes.
+    unsafe {
+        let zero = V::splat(0.0);
+        if !w.are_tiles() {
+            dx.write_bytes(0, w.input.len() * LANES);
+        }
+        each_window!(w, out, first => {
+            let (winner, d) = (V::load(winner.add(out)), V::load(dy.add(out)));
+            for ky in 0..2 {
+                for kx in 0..2 {
+                    let own = V::splat((2 * ky + kx) as f32);
+                    let at = first + (ky * w.input.width + kx) * LANES;
+                    winner.where_equal(own, d, zero).store(dx.add(at));
+                }
+            }
+        });
+    }
+}
+kernel!(
+    run_window_gradient = window_gradient(
+        w: &Windows,
+        winner: *const f32,
+        dy: *const f32,
+        dx: *mut f32,
+    )
+);
 
 /// Gradient of max-pooling, to the first maximum; nothing where the output `y` is not positive if `relu`.
 ///
@@ -280,11 +353,7 @@ unsafe fn max_pool_backward<V: Vector>(
     // SAFETY: the caller promises whole values of these shapes.
     unsafe {
         let zero = V::splat(0.0);
-        let tiled = w.height == w.stride
-            && w.width == w.stride
-            && w.output.height * w.stride == w.input.height
-            && w.output.width * w.stride == w.input.width;
-        let overwrite = tiled && !accumulate;
+        let overwrite = w.are_tiles() && !accumulate;
         if !overwrite && !accumulate {
             dx.write_bytes(0, w.input.len() * LANES);
         }
@@ -452,7 +521,10 @@ kernel!(
     )
 );
 
-/// Images `[n, size]`, row-major, to `[size][16]`; lanes without an image are 0.
+/// Images `[n, size]`, row-major, to `[size][16]`; lanes without an image get the first one.
+///
+/// So they compute nothing that a lane with an image does not compute, and the gradient 0 that they begin with stays 0. A black
+/// image, of which nothing is known, could overflow, and 0 times infinity would spoil the sums over the lanes.
 #[inline(always)]
 unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: *mut f32) {
     // SAFETY: the caller promises `count` images of `size` numbers and `size` vectors of room.
@@ -466,14 +538,9 @@ unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: 
             // Short runs per image keep the lines that are written in the first cache.
             let end = (e + 16).min(size);
             for lane in 0..LANES {
-                if lane < count {
-                    for i in e..end {
-                        *out.add(i * LANES + lane) = *images.add(lane * size + i);
-                    }
-                } else {
-                    for i in e..end {
-                        *out.add(i * LANES + lane) = 0.0;
-                    }
+                let image = if lane < count { lane } else { 0 };
+                for i in e..end {
+                    *out.add(i * LANES + lane) = *images.add(image * size + i);
                 }
             }
             e = end;

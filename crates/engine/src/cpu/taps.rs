@@ -4,6 +4,7 @@
 //! the same loop serves the forward pass, the gradient of the input (rows and columns of taps run backwards) and products
 //! of matrices (one tap).
 
+use super::simple::window_maximum;
 use super::vector::Vector;
 
 /// Strides, in numbers, and counts of one tile.
@@ -34,16 +35,48 @@ pub(crate) enum Start {
     Output,
 }
 
-/// `OUT` channels of `PIXELS` pixels.
+/// The sums of `OUT` channels of `PIXELS` pixels that lie `at` numbers from `x`, begun with `sum`.
 #[inline(always)]
-pub(crate) unsafe fn tile<V: Vector, const OUT: usize, const PIXELS: usize>(
+unsafe fn sums<V: Vector, const OUT: usize, const PIXELS: usize>(
     t: &Taps,
     x: *const f32,
+    at: [isize; PIXELS],
     w: *const f32,
-    y: *mut f32,
+    mut sum: [[V; PIXELS]; OUT],
+) -> [[V; PIXELS]; OUT] {
+    // SAFETY: the caller promises that all positions reached with these strides are valid.
+    unsafe {
+        for c in 0..t.channels as isize {
+            for r in 0..t.rows as isize {
+                let mut x = x.offset(c * t.x_channel + r * t.x_row);
+                let mut w = w.offset(c * t.w_channel + r * t.w_row);
+                for _ in 0..t.columns {
+                    let mut pixels = [V::splat(0.0); PIXELS];
+                    for (v, at) in pixels.iter_mut().zip(at) {
+                        *v = V::load(x.offset(at));
+                    }
+                    for (o, row) in sum.iter_mut().enumerate() {
+                        let weight = V::splat(*w.offset(o as isize * t.w_out));
+                        for (s, v) in row.iter_mut().zip(pixels) {
+                            *s = s.fma(weight, v);
+                        }
+                    }
+                    x = x.wrapping_offset(t.x_column);
+                    w = w.wrapping_offset(t.w_column);
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// What the sums of `OUT` channels of `PIXELS` pixels begin with; `y` is read only if it is to be added to.
+#[inline(always)]
+unsafe fn begin<V: Vector, const OUT: usize, const PIXELS: usize>(
+    t: &Taps,
+    y: *const f32,
     start: Start,
-    relu: bool,
-) {
+) -> [[V; PIXELS]; OUT] {
     // SAFETY: the caller promises that all positions reached with these strides are valid.
     unsafe {
         let mut sum = [[V::splat(0.0); PIXELS]; OUT];
@@ -62,29 +95,30 @@ pub(crate) unsafe fn tile<V: Vector, const OUT: usize, const PIXELS: usize>(
                 }
             }
         }
-        for c in 0..t.channels as isize {
-            for r in 0..t.rows as isize {
-                let mut x = x.offset(c * t.x_channel + r * t.x_row);
-                let mut w = w.offset(c * t.w_channel + r * t.w_row);
-                for _ in 0..t.columns {
-                    let mut pixels = [V::splat(0.0); PIXELS];
-                    for (p, v) in pixels.iter_mut().enumerate() {
-                        *v = V::load(x.offset(p as isize * t.x_pixel));
-                    }
-                    for (o, row) in sum.iter_mut().enumerate() {
-                        let weight = V::splat(*w.offset(o as isize * t.w_out));
-                        for (s, v) in row.iter_mut().zip(pixels) {
-                            *s = s.fma(weight, v);
-                        }
-                    }
-                    x = x.wrapping_offset(t.x_column);
-                    w = w.wrapping_offset(t.w_column);
-                }
-            }
+        sum
+    }
+}
+
+/// `OUT` channels of `PIXELS` pixels.
+#[inline(always)]
+pub(crate) unsafe fn tile<V: Vector, const OUT: usize, const PIXELS: usize>(
+    t: &Taps,
+    x: *const f32,
+    w: *const f32,
+    y: *mut f32,
+    start: Start,
+    relu: bool,
+) {
+    // SAFETY: the caller promises that all positions reached with these strides are valid.
+    unsafe {
+        let mut at = [0; PIXELS];
+        for (p, at) in at.iter_mut().enumerate() {
+            *at = p as isize * t.x_pixel;
         }
+        let sum = sums::<V, OUT, PIXELS>(t, x, at, w, begin(t, y, start));
         for (o, row) in sum.iter().enumerate() {
             for (p, &s) in row.iter().enumerate() {
-                let s = if relu { s.max(V::splat(0.0)) } else { s };
+                let s = if relu { V::splat(0.0).max(s) } else { s };
                 s.store(y.offset(o as isize * t.y_out + p as isize * t.y_pixel));
             }
         }
@@ -188,6 +222,117 @@ super::vector::kernel!(
         y: *mut f32,
         start: Start,
         relu: bool,
+    )
+);
+
+/// Where the results of a convolution with 2×2 max-pooling go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pooled {
+    /// The maxima.
+    pub y: *mut f32,
+    /// Which entry of each window is the first maximum, if that is to be kept; see [`window_maximum`].
+    pub winner: Option<*mut f32>,
+    pub relu: bool,
+}
+
+impl Pooled {
+    /// Stores the maximum of a window at `at` numbers from the start.
+    #[inline(always)]
+    pub unsafe fn store<V: Vector>(&self, window: [V; 4], at: usize) {
+        // SAFETY: the caller promises that the position is valid.
+        unsafe {
+            let (best, which) = window_maximum(window, self.relu);
+            best.store(self.y.add(at));
+            if let Some(winner) = self.winner {
+                which.store(winner.add(at));
+            }
+        }
+    }
+}
+
+/// `OUT` channels of one window of 2×2 pixels, the second row `below` numbers after the first.
+#[inline(always)]
+unsafe fn window<V: Vector, const OUT: usize>(
+    t: &Taps,
+    below: isize,
+    x: *const f32,
+    w: *const f32,
+    (to, at): (&Pooled, usize),
+    start: Start,
+) {
+    // SAFETY: the caller promises that all positions reached with these strides are valid.
+    unsafe {
+        let pixels = [0, t.x_pixel, below, below + t.x_pixel];
+        let sum = sums::<V, OUT, 4>(t, x, pixels, w, begin(t, to.y, start));
+        for (o, &window) in sum.iter().enumerate() {
+            to.store(window, at + o * t.y_out as usize);
+        }
+    }
+}
+
+/// A row of `count` windows for all of `outs` channels, whose maxima lie `at` numbers from the start.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn window_row<V: Vector>(
+    t: &Taps,
+    below: isize,
+    outs: usize,
+    count: usize,
+    x: *const f32,
+    w: *const f32,
+    to: &Pooled,
+    at: usize,
+    start: Start,
+) {
+    // SAFETY: passed on from the caller; `o` stays below `outs`.
+    unsafe {
+        for part in 0..V::PARTS {
+            for i in 0..count {
+                let x = x.offset(2 * i as isize * t.x_pixel).add(part * V::WIDTH);
+                let at = at + i * t.y_pixel as usize + part * V::WIDTH;
+                let mut o = 0;
+                while o < outs {
+                    let left = outs - o;
+                    let w = w.offset(o as isize * t.w_out);
+                    let to = (to, at + o * t.y_out as usize);
+                    let start = match start {
+                        Start::Bias(bias) => Start::Bias(bias.add(o)),
+                        other => other,
+                    };
+                    if V::MANY_REGISTERS && left >= 6 && !left.is_multiple_of(4) {
+                        window::<V, 6>(t, below, x, w, to, start);
+                        o += 6;
+                    } else if V::MANY_REGISTERS && left >= 4 {
+                        window::<V, 4>(t, below, x, w, to, start);
+                        o += 4;
+                    } else if left >= 3 && left != 4 {
+                        window::<V, 3>(t, below, x, w, to, start);
+                        o += 3;
+                    } else if left >= 2 {
+                        window::<V, 2>(t, below, x, w, to, start);
+                        o += 2;
+                    } else {
+                        window::<V, 1>(t, below, x, w, to, start);
+                        o += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+super::vector::kernel!(
+    /// [`window_row`] with the instruction set of the machine.
+    run_window_row = window_row(
+        t: &Taps,
+        below: isize,
+        outs: usize,
+        count: usize,
+        x: *const f32,
+        w: *const f32,
+        to: &Pooled,
+        at: usize,
+        start: Start,
     )
 );
 

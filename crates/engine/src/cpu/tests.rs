@@ -2,9 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::{Cpu, Isa, LANES};
+use cbopt::Isa;
+
+use super::{Cpu, LANES};
 use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
-use crate::plan::{Plan, PlanOptions};
+use crate::plan::{Op, Plan, PlanOptions};
 use crate::random::uniform;
 use crate::twin::{self, DropoutMode};
 use crate::zoo;
@@ -19,6 +21,7 @@ const TRAIN: PlanOptions = PlanOptions {
     training: true,
     winograd: true,
     winograd_everywhere: false,
+    fuse_pooling: true,
 };
 
 struct Data {
@@ -257,6 +260,21 @@ fn conv_net(case: &ConvCase) -> Network {
     net.build(x).unwrap()
 }
 
+/// The same with a 2×2 max-pool after the convolution, if that has two rows and columns.
+fn pooled_net(case: &ConvCase) -> Option<Network> {
+    let mut net = NetworkBuilder::new("conv", Shape::new(2, case.input.height, case.input.width));
+    let x = net.input();
+    let x = net.conv2d("before", x, Conv2d::new(case.input.channels, 1));
+    let mut x = net.conv2d("conv", x, case.conv);
+    if case.relu {
+        x = net.relu("relu", x);
+    }
+    let x = net.max_pool("pool", x, 2, 2);
+    let x = net.flatten("flatten", x);
+    let x = net.linear("fc", x, 3);
+    net.build(x).ok()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -279,6 +297,32 @@ proptest! {
         let network = conv_net(&case);
         prop_assert_eq!(Plan::new(&network, options).winograd.len(), 1);
         prop_assume!(agrees(&network, batch, seed, options, isa_by_index(isa), TOLERANCE));
+    }
+
+    #[test]
+    fn pooling_inside_a_convolution_changes_nothing(
+        case in conv_case(), batch in 1usize..34, isa in 0usize..4, winograd: bool, seed in 0u64..1000,
+    ) {
+        let mut case = case;
+        if winograd {
+            case.conv = Conv2d { kernel: 3, stride: 1, padding: PaddingRule::Same, ..case.conv };
+        }
+        let network = pooled_net(&case);
+        prop_assume!(network.is_some());
+        let network = network.unwrap();
+        let fused = PlanOptions { winograd_everywhere: winograd, ..TRAIN };
+        let separate = PlanOptions { fuse_pooling: false, ..fused };
+        let count = |options| {
+            let plan = Plan::new(&network, options);
+            plan.ops.iter().filter(|op| matches!(op, Op::ConvPool { .. })).count()
+        };
+        prop_assert_eq!((count(fused), count(separate)), (1, 0));
+        let data = data(&network, batch, seed);
+        let isa = isa_by_index(isa);
+        // Equal but for the sign of zeros: no tolerance.
+        prop_assert_eq!(gradient(&network, &data, fused, 2, isa), gradient(&network, &data, separate, 2, isa));
+        prop_assert_eq!(logits(&network, &data, fused, 2, isa), logits(&network, &data, separate, 2, isa));
+        prop_assume!(agrees(&network, batch, seed, fused, isa, TOLERANCE));
     }
 
     #[test]
@@ -384,6 +428,104 @@ fn winograd_agrees_with_the_direct_form() {
         let want = wide(&want);
         // Single activations cross the threshold of a TLU, so that the whole is compared, not every tensor.
         assert!(error(&got, &want) <= 1e-3 * norm(want.iter().copied()));
+    }
+}
+
+/// The largest batch of one block, and what the machine says of it when `spoil` has changed parameters and images.
+fn outcome(
+    network: &Network,
+    isa: Isa,
+    batch: usize,
+    spoil: impl Fn(&mut Data),
+) -> (f64, Vec<f32>, Vec<f32>) {
+    let mut data = data(network, batch, 6);
+    spoil(&mut data);
+    let (loss, gradient) = gradient(network, &data, TRAIN, 1, isa);
+    (loss, gradient, logits(network, &data, TRAIN, 1, isa))
+}
+
+#[test]
+fn nothing_hides_a_nan() {
+    // ReLU, pooling inside the convolution and outside, FRN+TLU with and without a sum.
+    let mut net = NetworkBuilder::new("nan", Shape::new(1, 9, 9));
+    let x = net.input();
+    let x = net.conv2d("conv1", x, Conv2d::new(3, 2));
+    let x = net.relu("relu1", x);
+    let x = net.max_pool("pool1", x, 2, 2);
+    let x = net.conv2d("conv2", x, Conv2d::new(3, 1));
+    let x = net.frn_tlu("frn", x);
+    let x = net.max_pool("pool2", x, 2, 1);
+    let y = net.conv2d("conv3", x, Conv2d::new(3, 1));
+    let y = net.frn_tlu("frn2", y);
+    let x = net.add("sum", x, y);
+    let x = net.relu("relu2", x);
+    let x = net.flatten("flatten", x);
+    let x = net.linear("fc1", x, 4);
+    let x = net.relu("relu3", x);
+    let x = net.linear("fc2", x, 3);
+    let network = net.build(x).unwrap();
+    for isa in Isa::available() {
+        // Every parameter: NaN in one entry must reach the loss.
+        for parameter in &network.parameters {
+            let (loss, gradient, logits) = outcome(&network, isa, 16, |data| {
+                data.parameters[parameter.offset] = f32::NAN;
+            });
+            let what = format!("{} {}", isa.name(), parameter.name);
+            assert!(loss.is_nan(), "{what}");
+            assert!(gradient.iter().any(|g| g.is_nan()), "{what}");
+            assert!(logits.iter().any(|z| z.is_nan()), "{what}");
+            let data = data(&network, 2, 6);
+            let mut parameters = wide(&data.parameters);
+            parameters[parameter.offset] = f64::NAN;
+            let mode = DropoutMode::Predict(0);
+            let values = twin::forward(&network, &parameters, &wide(&data.images), mode).unwrap();
+            let last = values.last().unwrap();
+            assert!(last.iter().any(|z| z.is_nan()), "{what}");
+        }
+        // One pixel of one image, wherever it lies in the windows: this image is lost and no other.
+        for pixel in [0, 1, 9, 10, 40, 60] {
+            let (loss, _, logits) = outcome(&network, isa, 7, |data| {
+                data.images[2 * 81 + pixel] = f32::NAN;
+            });
+            assert!(loss.is_nan(), "{} {pixel}", isa.name());
+            for (image, row) in logits.chunks(3).enumerate() {
+                assert_eq!(row.iter().all(|z| z.is_nan()), image == 2, "{pixel}");
+                assert_eq!(row.iter().any(|z| z.is_nan()), image == 2, "{pixel}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lanes_without_an_image_do_not_matter() {
+    // An image that keeps in range what a black one would not: the bias times a weight overflows unless the pixels cancel it.
+    let mut net = NetworkBuilder::new("huge", Shape::new(1, 4, 4));
+    let x = net.input();
+    let x = net.conv2d("conv1", x, Conv2d::new(2, 1));
+    let x = net.conv2d("conv2", x, Conv2d::new(2, 3).padding(1));
+    let x = net.frn_tlu("frn", x);
+    let x = net.dropout("drop", x, 0.5, true);
+    let x = net.flatten("flatten", x);
+    let x = net.linear("fc", x, 3);
+    let network = net.build(x).unwrap();
+    let position = |name: &str| network.parameter(name).unwrap().offset;
+    for isa in Isa::available() {
+        for winograd in [false, true] {
+            let mut data = data(&network, 3, 8);
+            data.parameters[position("conv1.weight")] = -1e30;
+            data.parameters[position("conv1.bias")] = 1e30;
+            data.parameters[position("conv2.weight")..][..9].fill(1e20);
+            data.images.fill(1.0);
+            let options = PlanOptions {
+                winograd_everywhere: winograd,
+                ..TRAIN
+            };
+            let (loss, gradient) = gradient(&network, &data, options, 1, isa);
+            assert!(loss.is_finite(), "{}", isa.name());
+            assert!(gradient.iter().all(|g| g.is_finite()), "{}", isa.name());
+            let logits = logits(&network, &data, options, 1, isa);
+            assert!(logits.iter().all(|z| z.is_finite()), "{}", isa.name());
+        }
     }
 }
 

@@ -25,7 +25,10 @@ pub(crate) trait Vector: Copy {
     unsafe fn mul(self, other: Self) -> Self;
     /// `self + a * b`.
     unsafe fn fma(self, a: Self, b: Self) -> Self;
+    /// `self` where it is greater, else `other`; so a NaN in `self` is passed over and one in `other` stays.
     unsafe fn max(self, other: Self) -> Self;
+    /// NaN where `a` or `b` is NaN, else `self`.
+    unsafe fn poison(self, a: Self, b: Self) -> Self;
     /// `yes` where `self > other`, else `no`.
     unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self;
     /// `yes` where `self == other`, else `no`.
@@ -108,6 +111,16 @@ impl Vector for Portable {
         self.zip(other, |a, b| if a > b { a } else { b })
     }
     #[inline(always)]
+    unsafe fn poison(self, a: Self, b: Self) -> Self {
+        Self(std::array::from_fn(|i| {
+            if a.0[i].is_nan() || b.0[i].is_nan() {
+                f32::NAN
+            } else {
+                self.0[i]
+            }
+        }))
+    }
+    #[inline(always)]
     unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
         Self(std::array::from_fn(|i| {
             if self.0[i] > other.0[i] {
@@ -183,6 +196,11 @@ mod x86 {
         #[inline(always)]
         unsafe fn max(self, other: Self) -> Self {
             Self(unsafe { _mm256_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn poison(self, a: Self, b: Self) -> Self {
+            // All bits set is a NaN.
+            Self(unsafe { _mm256_or_ps(self.0, _mm256_cmp_ps::<_CMP_UNORD_Q>(a.0, b.0)) })
         }
         #[inline(always)]
         unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
@@ -268,6 +286,13 @@ mod x86 {
         #[inline(always)]
         unsafe fn max(self, other: Self) -> Self {
             Self(unsafe { _mm512_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn poison(self, a: Self, b: Self) -> Self {
+            unsafe {
+                let mask = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a.0, b.0);
+                Self(_mm512_mask_add_ps(self.0, mask, a.0, b.0))
+            }
         }
         #[inline(always)]
         unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
@@ -409,7 +434,15 @@ mod arm {
         }
         #[inline(always)]
         unsafe fn max(self, other: Self) -> Self {
-            Self(unsafe { vmaxq_f32(self.0, other.0) })
+            // Not `vmaxq_f32`, which treats NaN otherwise.
+            unsafe { self.where_greater(other, self, other) }
+        }
+        #[inline(always)]
+        unsafe fn poison(self, a: Self, b: Self) -> Self {
+            unsafe {
+                let usable = vandq_u32(vceqq_f32(a.0, a.0), vceqq_f32(b.0, b.0));
+                Self(vbslq_f32(usable, self.0, vaddq_f32(a.0, b.0)))
+            }
         }
         #[inline(always)]
         unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
@@ -431,8 +464,8 @@ macro_rules! kernel {
     ($(#[$doc:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?)) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
-        pub(crate) unsafe fn $name(isa: $crate::cpu::isa::Isa, $($arg: $type),*) {
-            use $crate::cpu::isa::Kind;
+        pub(crate) unsafe fn $name(isa: cbopt::Isa, $($arg: $type),*) {
+            use cbopt::IsaKind;
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
             #[allow(clippy::too_many_arguments)]
@@ -456,14 +489,14 @@ macro_rules! kernel {
             }
             // SAFETY: an `Isa` proves that the machine has it; pointers are the caller's promise.
             unsafe {
-                match isa.0 {
-                    Kind::Portable => $body::<$crate::cpu::vector::Portable>($($arg),*),
+                match isa.kind() {
+                    IsaKind::Portable => $body::<$crate::cpu::vector::Portable>($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    Kind::Avx512 => avx512($($arg),*),
+                    IsaKind::Avx512 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    Kind::Avx2 => avx2($($arg),*),
+                    IsaKind::Avx2 => avx2($($arg),*),
                     #[cfg(target_arch = "aarch64")]
-                    Kind::Neon => neon($($arg),*),
+                    IsaKind::Neon => neon($($arg),*),
                 }
             }
         }
@@ -474,7 +507,7 @@ pub(crate) use kernel;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::isa::Isa;
+    use cbopt::Isa;
 
     #[inline(always)]
     unsafe fn sixteen_sums<V: Vector>(from: *const f32, to: *mut f32) {

@@ -4,11 +4,11 @@
 //! the input is the same with turned weights; that of the weights is `Gᵀ (Σ_tiles (A dy Aᵀ) ⊙ V) G`. Tiles are handled in
 //! strips that stay in the second cache.
 
-use super::isa::Isa;
 use super::outer::{self, Outer};
-use super::taps::{self, Start, Taps};
+use super::taps::{self, Pooled, Start, Taps};
 use super::vector::{LANES, Vector, kernel};
 use crate::network::Shape;
+use cbopt::Isa;
 
 /// Entries of a tile in the transformed domain.
 pub(crate) const POINTS: usize = 16;
@@ -165,6 +165,30 @@ kernel!(
     )
 );
 
+/// `Aᵀ m A` of one tile, its 16 points `plane` numbers apart.
+#[inline(always)]
+unsafe fn tile_output<V: Vector>(m: *const f32, plane: usize) -> [[V; 2]; 2] {
+    // SAFETY: the caller promises 16 planes.
+    unsafe {
+        let zero = V::splat(0.0);
+        let mut half = [[zero; 2]; 4];
+        for (i, line) in half.iter_mut().enumerate() {
+            let mut v = [zero; 4];
+            for (j, v) in v.iter_mut().enumerate() {
+                *v = V::load(m.add((4 * i + j) * plane));
+            }
+            *line = [v[0].add(v[1]).add(v[2]), v[1].sub(v[2]).sub(v[3])];
+        }
+        let mut out = [[zero; 2]; 2];
+        for j in 0..2 {
+            let [a, b, c, d] = [half[0][j], half[1][j], half[2][j], half[3][j]];
+            out[0][j] = a.add(b).add(c);
+            out[1][j] = b.sub(c).sub(d);
+        }
+        out
+    }
+}
+
 /// `y = Aᵀ m A + bias`, cut at the borders.
 #[inline(always)]
 unsafe fn transform_output<V: Vector>(
@@ -191,30 +215,16 @@ unsafe fn transform_output<V: Vector>(
                 for part in 0..V::PARTS {
                     let lane = part * V::WIDTH;
                     let m = m.add((c * tiles.room + t) * LANES + lane);
-                    let mut half = [[zero; 2]; 4];
-                    for (i, line) in half.iter_mut().enumerate() {
-                        let mut v = [zero; 4];
-                        for (j, v) in v.iter_mut().enumerate() {
-                            *v = V::load(m.add((4 * i + j) * plane));
-                        }
-                        *line = [v[0].add(v[1]).add(v[2]), v[1].sub(v[2]).sub(v[3])];
-                    }
-                    for j in 0..2 {
-                        if column + j >= shape.width {
-                            continue;
-                        }
-                        let [a, b, c, d] = [half[0][j], half[1][j], half[2][j], half[3][j]];
-                        let at = y.add((row * shape.width + column + j) * LANES + lane);
-                        let next = at.wrapping_add(shape.width * LANES);
-                        let rows = [(a.add(b).add(c), at), (b.sub(c).sub(d), next)];
-                        let inside = 2.min(shape.height - row);
-                        for &(v, at) in &rows[..inside] {
+                    let out: [[V; 2]; 2] = tile_output(m, plane);
+                    for (i, line) in out.iter().enumerate().take(shape.height - row) {
+                        for (j, &v) in line.iter().enumerate().take(shape.width - column) {
+                            let at = ((row + i) * shape.width + column + j) * LANES + lane;
                             let v = match start {
-                                Start::Output => v.add(V::load(at)),
+                                Start::Output => v.add(V::load(y.add(at))),
                                 _ => v.add(bias),
                             };
-                            let v = if relu { v.max(zero) } else { v };
-                            v.store(at);
+                            let v = if relu { zero.max(v) } else { v };
+                            v.store(y.add(at));
                         }
                     }
                 }
@@ -230,6 +240,49 @@ kernel!(
         start: Start,
         y: *mut f32,
         relu: bool,
+    )
+);
+
+/// The maxima of the tiles `Aᵀ m A + bias`: a tile is a window of 2×2 pixels. Incomplete ones are left out.
+#[inline(always)]
+unsafe fn transform_output_pooled<V: Vector>(
+    shape: Shape,
+    tiles: Tiles,
+    m: *const f32,
+    bias: Option<*const f32>,
+    to: &Pooled,
+) {
+    let plane = shape.channels * tiles.room * LANES + GAP;
+    let (rows, columns) = (shape.height / 2, shape.width / 2);
+    // SAFETY: incomplete tiles are left out; `m` has 16 planes.
+    unsafe {
+        for c in 0..shape.channels {
+            let bias = V::splat(bias.map_or(0.0, |bias| *bias.add(c)));
+            for t in 0..tiles.count {
+                let tile = tiles.first + t;
+                let (row, column) = (tile / tiles.across, tile % tiles.across);
+                if row >= rows || column >= columns {
+                    continue;
+                }
+                for part in 0..V::PARTS {
+                    let lane = part * V::WIDTH;
+                    let m = m.add((c * tiles.room + t) * LANES + lane);
+                    let [[a, b], [c2, d]]: [[V; 2]; 2] = tile_output(m, plane);
+                    let window = [a.add(bias), b.add(bias), c2.add(bias), d.add(bias)];
+                    let at = (c * rows + row) * columns + column;
+                    to.store(window, at * LANES + lane);
+                }
+            }
+        }
+    }
+}
+kernel!(
+    run_transform_output_pooled = transform_output_pooled(
+        shape: Shape,
+        tiles: Tiles,
+        m: *const f32,
+        bias: Option<*const f32>,
+        to: &Pooled,
     )
 );
 
@@ -292,16 +345,29 @@ kernel!(
     )
 );
 
+/// What becomes of the tiles of a convolution.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Output<'a> {
+    /// They are stored, after `max(·, 0)` if told so.
+    Plain {
+        y: *mut f32,
+        start: Start,
+        relu: bool,
+    },
+    /// Only their maxima are.
+    Pooled {
+        bias: Option<*const f32>,
+        to: &'a Pooled,
+    },
+}
+
 /// 3×3 convolution of stride 1 from shape `from` to shape `to` with zeros `(top, left)` before the input and transformed weights.
-#[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn convolve(
     isa: Isa,
     (from, to): (Shape, Shape),
     (top, left): (usize, usize),
     (x, weights): (*const f32, *const f32),
-    y: *mut f32,
-    start: Start,
-    relu: bool,
+    output: Output<'_>,
     scratch: *mut f32,
 ) {
     let (inputs, outputs) = (from.channels, to.channels);
@@ -349,7 +415,14 @@ pub(crate) unsafe fn convolve(
                     false,
                 );
             }
-            run_transform_output(isa, to, tiles, products, start, y, relu);
+            match output {
+                Output::Plain { y, start, relu } => {
+                    run_transform_output(isa, to, tiles, products, start, y, relu);
+                }
+                Output::Pooled { bias, to: pooled } => {
+                    run_transform_output_pooled(isa, to, tiles, products, bias, pooled);
+                }
+            }
             first += room;
         }
     }

@@ -1,7 +1,8 @@
 //! The plan of a network: what is computed in which order and where it is kept, settled once.
 //!
-//! Layers become operations on slots of one arena. The plan fuses a convolution or dense layer with the ReLU after it, the ReLU's
-//! gradient with a max-pool, and FRN+TLU with the sum after it; it lets flattened values, concatenated values and
+//! Layers become operations on slots of one arena. The plan fuses a convolution or dense layer with the ReLU after it, a convolution
+//! also with a 2×2 max-pool after that, the ReLU's gradient with any other max-pool, and FRN+TLU with the sum after it; it
+//! lets flattened values, concatenated values and
 //! gradients that are only passed on share memory; and it gives memory back as soon as a value is not needed any more.
 //! Lengths are counted in entries per image, so that a backend is free to choose its layout.
 
@@ -78,11 +79,26 @@ pub enum Op {
         y: Slot,
         relu: bool,
     },
+    /// A convolution and the 2×2 max-pool after it; `winner` keeps which entry of each window is the largest.
+    ConvPool {
+        conv: ConvPlan,
+        x: Slot,
+        y: Slot,
+        winner: Option<Slot>,
+        relu: bool,
+    },
     ConvBackward {
         conv: ConvPlan,
         x: Slot,
         dy: Slot,
         dx: Option<Target>,
+    },
+    /// The max-pool's (and ReLU's) part of the gradient of [`Op::ConvPool`].
+    PoolBackward {
+        pool: PoolPlan,
+        winner: Slot,
+        dy: Slot,
+        dx: Slot,
     },
     Linear {
         inputs: usize,
@@ -187,6 +203,12 @@ impl Op {
             | Self::MaxPool { x, y, .. }
             | Self::AvgPool { x, y, .. }
             | Self::Dropout { x, y, .. } => vec![x, y],
+            Self::ConvPool { x, y, winner, .. } => {
+                let mut all = vec![x, y];
+                all.extend(winner.as_mut());
+                all
+            }
+            Self::PoolBackward { winner, dy, dx, .. } => vec![winner, dy, dx],
             Self::ConvBackward { x, dy, dx, .. } | Self::LinearBackward { x, dy, dx, .. } => {
                 let mut all = vec![x, dy];
                 all.extend(dx.as_mut().map(|d| &mut d.slot));
@@ -250,6 +272,8 @@ pub struct PlanOptions {
     pub winograd: bool,
     /// With Winograd's form of 3×3 convolutions also where it does not pay.
     pub winograd_everywhere: bool,
+    /// With 2×2 max-pools done by the convolution before them.
+    pub fuse_pooling: bool,
 }
 
 /// Channels from which on Winograd's form pays.
@@ -268,6 +292,10 @@ struct Compiler<'a> {
     consumers: Vec<usize>,
     /// Layers that another operation does: a ReLU in its convolution, an FRN in the sum after it.
     fused: Vec<bool>,
+    /// The max-pool that a convolution does itself.
+    pool_of: Vec<Option<usize>>,
+    /// Where a convolution keeps which entry of each window is the largest.
+    winners: Vec<Option<Slot>>,
     winograd: Vec<ConvPlan>,
     winograd_of: Vec<Option<usize>>,
 }
@@ -338,8 +366,27 @@ impl Compiler<'_> {
 
     fn find_fusions(&mut self) {
         let layers = &self.network.layers;
-        for (i, layer) in layers.iter().enumerate() {
+        // The input of the last layer is kept for whoever asks for features.
+        for (i, layer) in layers.iter().enumerate().take(layers.len() - 1) {
             match layer.kind {
+                LayerKind::MaxPool {
+                    kernel: 2,
+                    stride: 2,
+                } if self.options.fuse_pooling => {
+                    let mut before = self.sole_producer(layer.inputs[0].0);
+                    if let Some(relu) = before
+                        && layers[relu].kind == LayerKind::Relu
+                        && self.fused[relu]
+                    {
+                        before = self.sole_producer(layers[relu].inputs[0].0);
+                    }
+                    if let Some(conv) = before
+                        && matches!(layers[conv].kind, LayerKind::Conv2d { .. })
+                    {
+                        self.fused[i] = true;
+                        self.pool_of[conv] = Some(i);
+                    }
+                }
                 LayerKind::Relu => {
                     if let Some(before) = self.sole_producer(layer.inputs[0].0)
                         && matches!(
@@ -384,6 +431,19 @@ impl Compiler<'_> {
         None
     }
 
+    /// Whether the output of a layer goes straight into the operation that does the next layer as well.
+    fn is_never_stored(&self, layer: usize) -> bool {
+        match self.network.layers[layer].kind {
+            LayerKind::FrnTlu { .. } => self.fused[layer],
+            LayerKind::Conv2d { .. } => self.pool_of[layer].is_some(),
+            LayerKind::Relu => {
+                let before = self.network.layers[layer].inputs[0].0;
+                self.fused[layer] && before > 0 && self.pool_of[before - 1].is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// Gives every value its place, the parts of a concatenation inside the whole.
     fn place_values(&mut self) {
         let layers = &self.network.layers;
@@ -391,8 +451,8 @@ impl Compiler<'_> {
         // Backwards: the whole is placed before its parts, and an alias before what it stands for.
         for i in (0..layers.len()).rev() {
             let out = i + 1;
-            if self.fused[i] && matches!(layers[i].kind, LayerKind::FrnTlu { .. }) {
-                continue; // never stored
+            if self.is_never_stored(i) {
+                continue;
             }
             let slot = match self.values[out] {
                 Some(slot) => slot,
@@ -503,6 +563,40 @@ impl Compiler<'_> {
         self.ops.push(op);
     }
 
+    fn forward_conv_pool(&mut self, conv: usize, pool: usize) {
+        let winner = self
+            .options
+            .training
+            .then(|| self.buffer(self.len(pool + 1)));
+        self.winners[conv] = winner;
+        let op = Op::ConvPool {
+            conv: self.conv_plan(conv),
+            x: self.value(self.network.layers[conv].inputs[0].0),
+            y: self.value(pool + 1),
+            winner,
+            relu: self.does_relu(conv),
+        };
+        self.ops.push(op);
+    }
+
+    /// From the gradient of a max-pool to that of the convolution that does it.
+    fn backward_conv_pool(&mut self, conv: usize, pool: usize) {
+        let dy = self.gradient(pool + 1);
+        let Some(dx) = self.target(conv + 1) else {
+            unreachable!("a convolution has parameters")
+        };
+        let op = Op::PoolBackward {
+            pool: PoolPlan {
+                input: self.network.shapes[conv + 1],
+                ..self.pool_plan(pool)
+            },
+            winner: self.winners[conv].expect("the forward pass made it"),
+            dy,
+            dx: dx.slot,
+        };
+        self.ops.push(op);
+    }
+
     fn backward_frn(&mut self, frn: usize, dy: Slot) {
         let input = self.network.layers[frn].inputs[0].0;
         let dx = self.target(input);
@@ -535,6 +629,9 @@ impl Compiler<'_> {
         let len = self.len(i + 1);
         if self.fused[i] {
             return;
+        }
+        if let Some(pool) = self.pool_of[i] {
+            return self.forward_conv_pool(i, pool);
         }
         let op = match layer.kind {
             LayerKind::Conv2d { .. } => Op::Conv {
@@ -633,8 +730,11 @@ impl Compiler<'_> {
         if !self.needs_gradient[i + 1] {
             return;
         }
-        if self.fused[i] && matches!(layer.kind, LayerKind::FrnTlu { .. }) {
-            return; // done with the sum
+        if let Some(conv) = self.pool_of.iter().position(|&pool| pool == Some(i)) {
+            return self.backward_conv_pool(conv, i);
+        }
+        if self.is_never_stored(i) && self.pool_of[i].is_none() {
+            return; // done with the layer after it
         }
         let dy = self.gradient(i + 1);
         let op = match layer.kind {
@@ -781,6 +881,8 @@ impl Plan {
             needs_gradient: vec![false; count],
             consumers: vec![0; count],
             fused: vec![false; count],
+            pool_of: vec![None; count],
+            winners: vec![None; count],
             winograd: Vec::new(),
             winograd_of: vec![None; count],
         };

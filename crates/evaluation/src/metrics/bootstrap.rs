@@ -6,7 +6,8 @@
 //! O(n) per replicate. Draws are a function of seed, replicate and position, so that the number of threads changes nothing.
 //!
 //! An interval speaks of the choice of test images alone, not of another training run. The calibration error of a resample is biased
-//! upwards, because drawing images twice adds noise to the bins; its interval lies high when there are few images per bin.
+//! upwards, because drawing images twice adds noise to the bins; its interval lies high when there are few images per bin. The
+//! averaged FPR depends on which vertices the ROC curve has, and drawing images twice makes ties; its interval lies low.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +45,11 @@ impl Default for BootstrapConfig {
 }
 
 impl BootstrapConfig {
-    fn check(&self) -> Result<()> {
+    /// Checks the ranges of the settings.
+    ///
+    /// # Errors
+    /// The number of replicates is not in 1 to 1,000,000, or the level is not in (0, 1).
+    pub fn check(&self) -> Result<()> {
         if !(1..=1_000_000).contains(&self.replicates) {
             return Err(Error::Setting {
                 name: "number of replicates",

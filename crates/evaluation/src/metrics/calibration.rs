@@ -73,7 +73,7 @@ impl CalibrationConfig {
     ///
     /// # Errors
     /// It is not in 1 to 10,000.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if (1..=MOST_BINS).contains(&self.bins) {
             return Ok(());
         }

@@ -1,0 +1,206 @@
+//! `maxitive evaluate`: metrics of predictions that any program made.
+
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use evaluation::{BootstrapConfig, CalibrationConfig, Scheme};
+
+use crate::assessment::{Assessment, Inputs, Named, Score, Settings};
+use crate::plot::write_atomically;
+
+/// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
+///
+/// In-domain metrics compare probabilities with labels. Out-of-domain (OOD) metrics ask how well a score of the prediction tells the
+/// test set from another set of inputs. Files are NPY, NPZ (file.npz:name, or an array called like the option) or CSV with or without a header; probabilities have the shape
+/// [images, classes], labels and scores [images]; labels count from 0.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  maxitive evaluate --probs p.npy --labels y.npy
+  maxitive evaluate --probs p.npy --labels y.npy --ood o.npy --json
+  maxitive evaluate --probs run.npz:test --labels run.npz:y --ood kmnist=run.npz:kmnist --ood mnist=m.csv
+  maxitive evaluate --scores s.npy --ood-scores o.npy --bootstrap 1000
+  maxitive evaluate --probs p.npy --labels y.npy --ood o.npy --report out.html
+  maxitive evaluate --logits --probs logits.npy --labels y.csv --score entropy --ood o.npy
+
+Conventions:
+  The higher a score, the more in-domain. In-domain is the positive class, but for aupr_out. Equal scores are accepted or
+  refused together. Of equally probable classes the lowest comes first. Undefined values are null: top5 below five classes,
+  auroc if all predictions are right or all are wrong, every OOD metric if a set is empty. nll is \"inf\" in JSON if a label has
+  probability 0. fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name.
+
+JSON:
+  {\"in_domain\": {\"accuracy\": ..}, \"ood\": {\"auroc\": ..}}; a part without data is null; with several OOD sets \"ood\" is a
+  list of such objects, each with its \"name\".")]
+pub struct EvaluateArgs {
+    /// Probabilities on the test set
+    #[arg(long, value_name = "FILE", required_unless_present = "scores")]
+    probs: Option<String>,
+    /// Labels of the test set, from 0
+    #[arg(long, value_name = "FILE", requires = "probs")]
+    labels: Option<String>,
+    /// Probabilities on other inputs, [NAME=]FILE; may be repeated
+    #[arg(long, value_name = "[NAME=]FILE", requires = "probs", conflicts_with_all = ["scores", "ood_scores"])]
+    ood: Vec<String>,
+    /// Ready-made scores of the test set, the higher the more in-domain
+    #[arg(long, value_name = "FILE", requires = "ood_scores")]
+    scores: Option<String>,
+    /// Ready-made scores of other inputs, [NAME=]FILE; may be repeated
+    #[arg(long, value_name = "[NAME=]FILE", requires = "scores")]
+    ood_scores: Vec<String>,
+    /// The higher a ready-made score, the more out-of-domain, like a distance
+    #[arg(long, requires = "scores")]
+    higher_is_out: bool,
+    /// The files hold logits instead of probabilities
+    #[arg(long, requires = "probs")]
+    logits: bool,
+    /// Score that tells the sets apart
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SCORE",
+        default_value = "max-probability",
+        conflicts_with = "scores"
+    )]
+    score: ScoreArg,
+    /// Number of bins of the calibration error, 1 to 10000
+    #[arg(long, value_name = "B", default_value_t = 20)]
+    bins: usize,
+    /// Bins of equal width, or of equal numbers of images
+    #[arg(long, value_enum, value_name = "SCHEME", default_value = "equal-width")]
+    scheme: SchemeArg,
+    /// Add confidence intervals from this many resamples of the images, 1 to 1000000
+    #[arg(long, value_name = "R")]
+    bootstrap: Option<usize>,
+    /// Level of the intervals, in (0, 1)
+    #[arg(long, value_name = "L", default_value_t = 0.95, requires = "bootstrap")]
+    level: f64,
+    /// Seed of the resamples
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "bootstrap")]
+    seed: u64,
+    /// Number of threads of the resamples [default: what the system offers]
+    #[arg(long, value_name = "N", requires = "bootstrap")]
+    threads: Option<NonZero<usize>>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Write a page with tables, reliability diagram, curves and histograms
+    #[arg(long, value_name = "FILE.html", requires = "labels")]
+    report: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScoreArg {
+    /// The largest probability, the paper's score
+    MaxProbability,
+    /// The entropy, negated
+    Entropy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SchemeArg {
+    EqualWidth,
+    EqualMass,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An argument or a file is wrong, the report cannot be written, or standard output is closed.
+pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
+    let inputs = Inputs {
+        probabilities: args.probs.clone(),
+        labels: args.labels.clone(),
+        scores: args.scores.clone(),
+        others: args
+            .ood
+            .iter()
+            .chain(&args.ood_scores)
+            .map(|text| named(text))
+            .collect(),
+    };
+    let settings = Settings {
+        logits: args.logits,
+        score: match (&args.scores, args.score) {
+            (Some(_), _) if args.higher_is_out => Score::GivenNegated,
+            (Some(_), _) => Score::Given,
+            (None, ScoreArg::MaxProbability) => Score::MaximumProbability,
+            (None, ScoreArg::Entropy) => Score::NegativeEntropy,
+        },
+        calibration: CalibrationConfig {
+            bins: args.bins,
+            scheme: match args.scheme {
+                SchemeArg::EqualWidth => Scheme::EqualWidth,
+                SchemeArg::EqualMass => Scheme::EqualMass,
+            },
+        },
+        bootstrap: args.bootstrap.map(|replicates| BootstrapConfig {
+            replicates,
+            level: args.level,
+            seed: args.seed,
+            threads: args.threads,
+        }),
+        curves: args.report.is_some(),
+    };
+    let assessment = Assessment::new(&inputs, &settings)?;
+    for note in assessment.notes() {
+        writeln!(io::stderr(), "note: {note}")?;
+    }
+    // whoever sees the numbers has the page
+    if let Some(path) = &args.report {
+        let (record, options) = assessment.record(&inputs, &settings)?;
+        write_atomically(path, report::html(&[record], &options).as_bytes())?;
+    }
+    let output = if args.json {
+        serde_json::to_string_pretty(&assessment.json()?)? + "\n"
+    } else {
+        assessment.text()
+    };
+    io::stdout().write_all(output.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `NAME=FILE`, or a file named by itself without folders and ending. A file that exists as it is written is a file.
+fn named(text: &str) -> Named {
+    if let Some((name, file)) = text.split_once('=')
+        && !name.is_empty()
+        && !Path::new(text).exists()
+    {
+        return Named {
+            name: name.to_owned(),
+            file: file.to_owned(),
+        };
+    }
+    let (path, array) = match text.rsplit_once(':') {
+        Some((path, array)) if path.to_ascii_lowercase().ends_with(".npz") => (path, Some(array)),
+        _ => (text, None),
+    };
+    let stem = PathBuf::from(path)
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    Named {
+        name: array
+            .map(str::to_owned)
+            .or(stem)
+            .unwrap_or_else(|| text.to_owned()),
+        file: text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_have_names() {
+        let name = |text| named(text).name;
+        assert_eq!(name("a/kmnist.npy"), "kmnist");
+        assert_eq!(name("run.npz:mnist"), "mnist");
+        assert_eq!(name("letters=a/o.csv"), "letters");
+        assert_eq!(named("letters=a/o.csv").file, "a/o.csv");
+        assert_eq!(named("=a.csv").file, "=a.csv");
+    }
+}
