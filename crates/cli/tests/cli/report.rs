@@ -93,11 +93,11 @@ fn mistakes_are_named_and_nothing_is_written() {
         ),
         (
             &["other.json"],
-            "other.json: schema \"maxitive-run/9\" is not \"maxitive-run/1\"",
+            "other.json: the schema is \"maxitive-run/9\", this program reads \"maxitive-run/1\"",
         ),
         (
             &["broken.json"],
-            "broken.json: not a run record: EOF while parsing",
+            "broken.json: this is no run record: EOF while parsing",
         ),
         (&["runs", "-o", "empty"], "empty: is a folder, not a file"),
         (&["runs", "-o", "page.html/x.html"], "page.html"),
