@@ -307,7 +307,7 @@ function dots(host, metric) {
 
 // Confidence against accuracy of one method, counts at the foot.
 function reliability(host, row, { bins, equal }, error) {
-  const width = Math.round(clamp(columnWidth(host), 140, 300));
+  const width = Math.round(clamp(columnWidth(host), 140, host.classList.contains('few') ? 380 : 300));
   const side = width - 44, foot = 34, height = side + foot + 54;
   const frame = { left: 34, right: 34 + side, top: 10, bottom: 10 + side };
   const x = linear(0, 1, frame.left, frame.right), y = linear(0, 1, frame.bottom, frame.top);
@@ -356,7 +356,7 @@ function reliability(host, row, { bins, equal }, error) {
 
 // Scores of test and other images of one method.
 function scores(host, row, [from, to, inside, outside]) {
-  const width = Math.round(clamp(columnWidth(host), 140, 300)), height = Math.round(width * 0.62) + 34;
+  const width = Math.round(clamp(columnWidth(host), 140, host.classList.contains('few') ? 380 : 300)), height = Math.round(width * 0.62) + 34;
   const frame = { left: 38, right: width - 6, top: 8, bottom: height - 34 };
   const share = counts => { const sum = counts.reduce((a, b) => a + b, 0) || 1; return counts.map(c => c / sum); };
   const [a, b] = [share(inside), share(outside)];
@@ -440,6 +440,7 @@ function draw() {
     // the old height is kept while drawing, so that the page does not jump
     host.style.minHeight = host.clientHeight + 'px';
     host.replaceChildren();
+    host.classList.toggle('few', visible().length < 4);
     painters[host.dataset.chart](host);
     host.style.minHeight = '';
   }

@@ -145,6 +145,14 @@ impl<'g, 'a> View<'g, 'a> {
         runs.any(|run| run.timings.steps > 0 || !run.curves.is_empty())
     }
 
+    /// Whether some row holds more than one run.
+    fn has_seeds(&self) -> bool {
+        self.group.rows.iter().any(|row| {
+            let mut checkpoints = self.group.checkpoints.iter();
+            checkpoints.any(|&checkpoint| self.group.evaluations(row, checkpoint).count() > 1)
+        })
+    }
+
     fn has_bins(&self) -> bool {
         self.evaluations()
             .any(|e| e.reliability.bins.iter().any(|bin| bin.count > 0))
@@ -626,18 +634,29 @@ impl<'g, 'a> View<'g, 'a> {
         let bins: Vec<String> = bins.into_iter().map(|n| n.to_string()).collect();
         let _ = writeln!(
             page,
-            "<p class=\"lead\">Reliability: accuracy of the predictions made with a given confidence, over {} {} bins, all seeds \
-             together. On the diagonal confidence and accuracy agree; a hatched gap below it is overconfidence. Bars at the \
+            "<p class=\"lead\">Reliability: accuracy of the predictions made with a given confidence, over {} {} bins{}. \
+             On the diagonal confidence and accuracy agree; a hatched gap below it is overconfidence. Bars at the \
              foot count the images, on a logarithmic scale.</p>\n<div class=\"charts small\" data-chart=\"reliability\"></div>",
             bins.join(" or "),
-            escape(&schemes.into_iter().collect::<Vec<_>>().join(" or "))
+            escape(&schemes.into_iter().collect::<Vec<_>>().join(" or ")),
+            if self.has_seeds() {
+                ", all seeds together"
+            } else {
+                ""
+            }
         );
     }
 
     fn detection(&self, page: &mut String, switches: &mut Switches) {
-        page.push_str(
-            "<div class=\"head\"><p class=\"lead\">How well the confidence of a prediction tells test images from images of another set. \
-             Curves are averaged over the seeds at fixed abscissas, histograms hold all seeds together.</p>",
+        let seeds = if self.has_seeds() {
+            " Curves are averaged over the seeds at fixed abscissas, histograms hold all seeds together."
+        } else {
+            ""
+        };
+        let _ = write!(
+            page,
+            "<div class=\"head\"><p class=\"lead\">How well the confidence of a prediction tells test images from images of another \
+             set.{seeds}</p>"
         );
         self.set_switch(page, switches);
         page.push_str(
