@@ -46,6 +46,20 @@ pub(crate) fn locate(folder: &Path, file: &File) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
+/// Bytes that a file, or everything in a folder, takes on the disk.
+pub(crate) fn size(folder: &Path, file: &File) -> Option<u64> {
+    let path = locate(folder, file)?;
+    if !path.is_dir() {
+        return Some(fs::metadata(path).ok()?.len());
+    }
+    let entries = fs::read_dir(path).ok()?.flatten();
+    Some(
+        entries
+            .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+            .sum(),
+    )
+}
+
 /// A file of the manifest, open for reading, uncompressed.
 pub(crate) struct Opened {
     pub(crate) path: PathBuf,

@@ -104,6 +104,28 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A dataset that cannot be fetched.
+    #[error("{name} cannot be fetched: {reason}")]
+    NotFetchable {
+        /// The name of the dataset.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A download that failed for good.
+    #[error("cannot fetch {address}: {problem}")]
+    Fetch {
+        /// The last address that was tried.
+        address: String,
+        /// What went wrong there.
+        problem: String,
+    },
+    /// A file that another process is fetching.
+    #[error("another process is writing {}", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// A label that is not a class.
     #[error("{name}: label {label} of image {index} is not in {allowed}")]
     Label {
@@ -141,6 +163,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// There is no dataset of this name.
+    pub(crate) fn unknown(name: &str) -> Self {
+        Self::UnknownSet {
+            name: name.into(),
+            known: crate::manifest::names().collect::<Vec<_>>().join(", "),
+        }
+    }
+
     /// For `map_err`: the system refused `action` on `path`.
     pub(crate) fn io(
         action: &'static str,

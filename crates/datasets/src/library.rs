@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::check::{self, Verified};
+use crate::check;
 use crate::error::{Error, Result};
 use crate::image_set::ImageSet;
 use crate::manifest::{self, Entry, Files, Layout};
@@ -84,6 +84,8 @@ pub enum Location {
         path: PathBuf,
         /// Why it was searched.
         origin: Origin,
+        /// Size of the files of the part.
+        bytes: u64,
     },
 }
 
@@ -193,7 +195,7 @@ impl Library {
         let found = candidates
             .filter(|_| !name.is_empty())
             .find(|path| path.exists());
-        found.ok_or_else(|| unknown(name))
+        found.ok_or_else(|| Error::unknown(name))
     }
 
     /// Where a part of a dataset of the manifest is, if it is anywhere.
@@ -201,29 +203,24 @@ impl Library {
     /// # Errors
     /// The manifest does not have the name, or the dataset does not have the part.
     pub fn locate(&self, name: &str, part: Part) -> Result<Option<Location>> {
-        let entry = manifest::find(name).ok_or_else(|| unknown(name))?;
+        let entry = manifest::find(name).ok_or_else(|| Error::unknown(name))?;
         let files = part_of(entry, part)?;
         if entry.is_built_in() {
             return Ok(Some(Location::BuiltIn));
         }
         let found = self.search(entry, files);
-        Ok(found.map(|(path, origin)| Location::Folder { path, origin }))
-    }
-
-    /// Checks the sums of a part without decoding it; one answer per file, in the order of the manifest.
-    ///
-    /// # Errors
-    /// The manifest does not have the name, or the dataset does not have the part, or its files are nowhere to be found.
-    pub fn verify(&self, name: &str, part: Part) -> Result<Vec<(PathBuf, Result<Verified>)>> {
-        let entry = manifest::find(name).ok_or_else(|| unknown(name))?;
-        let files = part_of(entry, part)?;
-        if entry.is_built_in() {
-            return Ok(Vec::new());
-        }
-        let (folder, _) = self
-            .search(entry, files)
-            .ok_or_else(|| self.not_found(entry, files))?;
-        Ok(official::verify(files, &folder))
+        Ok(found.map(|(path, origin)| {
+            let sizes = files
+                .files
+                .iter()
+                .filter_map(|file| check::size(&path, file));
+            let bytes = sizes.sum();
+            Location::Folder {
+                path,
+                origin,
+                bytes,
+            }
+        }))
     }
 
     fn search(&self, entry: &Entry, files: &Files) -> Option<(PathBuf, Origin)> {
@@ -284,13 +281,6 @@ impl Library {
     }
 }
 
-fn unknown(name: &str) -> Error {
-    Error::UnknownSet {
-        name: name.into(),
-        known: manifest::names().collect::<Vec<_>>().join(", "),
-    }
-}
-
 fn part_of(entry: &'static Entry, part: Part) -> Result<&'static Files> {
     entry.part(part).ok_or_else(|| Error::NoSuchPart {
         name: entry.name.into(),
@@ -300,7 +290,7 @@ fn part_of(entry: &'static Entry, part: Part) -> Result<&'static Files> {
 }
 
 /// The folders under a root in which a dataset may lie; the root itself if it has the dataset's name.
-fn folders<'a>(root: &'a Path, entry: &'a Entry) -> impl Iterator<Item = PathBuf> + 'a {
+pub(crate) fn folders<'a>(root: &'a Path, entry: &'a Entry) -> impl Iterator<Item = PathBuf> + 'a {
     let below = entry.folders.iter().map(|folder| root.join(folder));
     let itself = entry.folders.iter().any(|folder| root.ends_with(folder));
     below.chain(itself.then(|| root.to_owned()))
@@ -399,11 +389,13 @@ mod tests {
         let mnist = folder.path().join("mnist");
         std::fs::create_dir(&mnist).unwrap();
         for name in ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte.gz"] {
-            std::fs::write(mnist.join(name), "").unwrap();
+            let content = if name.ends_with(".gz") { "four" } else { "six" };
+            std::fs::write(mnist.join(name), content).unwrap();
         }
         let found = Location::Folder {
             path: mnist.clone(),
             origin: Origin::Given,
+            bytes: 7,
         };
         for root in [folder.path(), &mnist] {
             let location = library(root).locate("mnist", Part::Test).unwrap();

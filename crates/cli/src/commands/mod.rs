@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod completions;
+pub mod data;
 pub mod evaluate;
 pub mod figures;
 pub mod infer;

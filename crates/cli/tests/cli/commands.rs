@@ -5,8 +5,12 @@ use crate::common::Place;
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 16] = [
+    let commands: [&[&str]; 20] = [
         &[],
+        &["data"],
+        &["data", "list"],
+        &["data", "fetch"],
+        &["data", "verify"],
         &["infer"],
         &["infer", "bernoulli"],
         &["infer", "categorical"],

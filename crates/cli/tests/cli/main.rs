@@ -4,6 +4,7 @@
 
 mod commands;
 mod common;
+mod data;
 mod evaluate;
 mod infer;
 mod lab;

@@ -8,6 +8,7 @@ pub mod idx;
 pub mod mat;
 pub mod npy;
 pub mod picture;
+pub mod tar;
 pub mod zip;
 
 #[cfg(test)]
@@ -77,6 +78,24 @@ impl<R: Read> Source<R> {
                 Ok(true)
             }
         }
+    }
+
+    /// A reader of the next `length` bytes; what it leaves is to be skipped.
+    pub(crate) fn part(&mut self, length: u64) -> io::Take<&mut R> {
+        self.offset += length;
+        (&mut self.inner).take(length)
+    }
+
+    /// Passes over `length` bytes.
+    pub(crate) fn skip(&mut self, field: &'static str, length: u64) -> Result<(), Malformed> {
+        let mut part = (&mut self.inner).take(length);
+        let skipped = io::copy(&mut part, &mut io::sink())
+            .map_err(|error| Malformed::new(field, self.offset, error.to_string()))?;
+        if skipped < length {
+            return Err(self.short(field, length, skipped));
+        }
+        self.offset += length;
+        Ok(())
     }
 
     /// Nothing may follow.

@@ -1,0 +1,1049 @@
+//! Downloads: resumed where they broke off, checked against the manifest, put in place by renaming.
+//!
+//! A file grows under the name `NAME.part` beside its target. When it has as many bytes as the manifest says, its SHA-256 decides: it
+//! is renamed, or removed. A broken connection is taken up again with a `Range` request; a server that does not know these starts over.
+//! A file that is already there is fetched again only if it is not the official one.
+//! The next address is tried when one does not have the file or serves other bytes. Archives are unpacked, each file written under a
+//! temporary name and renamed, and then removed.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+
+use crate::check::{self, Verified};
+use crate::digest::Hashing;
+use crate::error::{Error, Malformed, Result};
+use crate::formats::{tar, zip};
+use crate::library::Part;
+use crate::manifest::{self, Download, Entry, Target};
+use crate::official;
+
+/// What a download reports while it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A file is about to be fetched from an address; some of it may be here already.
+    Start {
+        /// The address.
+        address: &'a str,
+        /// Bytes that are here.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// More of it is here.
+    Advance {
+        /// Bytes that are here.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// Something went wrong and is tried again, here or elsewhere.
+    Retry {
+        /// What went wrong.
+        problem: &'a str,
+    },
+    /// A file was already in place.
+    Present {
+        /// The file.
+        path: &'a Path,
+    },
+    /// An archive is being unpacked.
+    Unpack {
+        /// Files so far.
+        files: usize,
+    },
+    /// A file is in place, or an archive is unpacked.
+    Done {
+        /// The file or folder.
+        path: &'a Path,
+    },
+}
+
+/// Fetches datasets of the manifest into a folder.
+///
+/// ```no_run
+/// use datasets::{Event, Fetcher, cache_folder};
+///
+/// let root = cache_folder().expect("there is a home folder");
+/// Fetcher::new(root).fetch("mnist", None, &mut |event| {
+///     if let Event::Done { path } = event {
+///         eprintln!("{}", path.display());
+///     }
+/// })?;
+/// # Ok::<(), datasets::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Fetcher {
+    root: PathBuf,
+    mirror: Option<String>,
+    agent: ureq::Agent,
+    /// Attempts in a row that bring nothing before an address is given up.
+    attempts: u32,
+    /// Pause before the second attempt; it doubles from there.
+    pause: Duration,
+}
+
+impl Fetcher {
+    /// A fetcher that lays datasets out below `root`, each in its official folder. A proxy is taken from the environment.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self::with(
+            root.into(),
+            ureq::Proxy::try_from_env(),
+            Duration::from_secs(60),
+        )
+    }
+
+    fn with(root: PathBuf, proxy: Option<ureq::Proxy>, patience: Duration) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(proxy)
+            .timeout_connect(Some(patience))
+            .timeout_recv_response(Some(patience))
+            .timeout_per_read(Some(patience))
+            .user_agent(concat!("maxitive/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Self {
+            root,
+            mirror: None,
+            agent: config.into(),
+            attempts: 5,
+            pause: Duration::from_secs(1),
+        }
+    }
+
+    /// The same fetcher, but files come from `BASE/DATASET/FILE` instead of the official addresses. Sums are checked all the same.
+    #[must_use]
+    pub fn with_mirror(mut self, base: impl Into<String>) -> Self {
+        self.mirror = Some(base.into());
+        self
+    }
+
+    /// The same fetcher with this pause before a second attempt; it doubles with every further one.
+    #[must_use]
+    pub fn with_pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    /// The folder below which datasets are laid out.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Fetches a dataset, or one part of it where the parts are separate files.
+    ///
+    /// # Errors
+    /// The name is unknown, there is no address for it, no address serves the right bytes, or a file cannot be written.
+    pub fn fetch(
+        &self,
+        name: &str,
+        part: Option<Part>,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let entry = manifest::find(name).ok_or_else(|| Error::unknown(name))?;
+        let wanted = |download: &&Download| {
+            part.is_none() || download.part.is_none() || download.part == part
+        };
+        let downloads: Vec<&Download> = entry.downloads.iter().filter(wanted).collect();
+        if downloads.is_empty() {
+            let reason = if entry.is_built_in() {
+                "it is built in".to_owned()
+            } else if entry.downloads.is_empty() {
+                format!(
+                    "there is no address to fetch it from; see {}",
+                    entry.homepage
+                )
+            } else {
+                format!(
+                    "there is no address for the {} part",
+                    part.map_or("", Part::name)
+                )
+            };
+            return Err(Error::NotFetchable {
+                name: name.into(),
+                reason,
+            });
+        }
+        for download in downloads {
+            self.one(entry, download, report)?;
+        }
+        Ok(())
+    }
+
+    fn one(
+        &self,
+        entry: &'static Entry,
+        download: &Download,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let addresses: Vec<String> = match &self.mirror {
+            Some(base) => {
+                let file = file_name(download.addresses[0]);
+                vec![format!(
+                    "{}/{}/{file}",
+                    base.trim_end_matches('/'),
+                    entry.name
+                )]
+            }
+            None => download.addresses.iter().map(ToString::to_string).collect(),
+        };
+        let job = Job {
+            addresses,
+            bytes: download.bytes,
+            sha256: download.sha256.into(),
+        };
+        let folder = self.root.join(entry.folders[0]);
+        match download.target {
+            Target::File(path) => {
+                let path = self.root.join(path);
+                if files_of(entry, download).any(|file| is_present(&folder, file, Some(&path))) {
+                    report(Event::Present { path: &path });
+                    return Ok(());
+                }
+                let part = self.download(&job, &path, report)?;
+                rename(&part, &path)?;
+                report(Event::Done { path: &path });
+            }
+            Target::TarGz(rules) | Target::Zip(rules) => {
+                if files_of(entry, download).all(|file| is_present(&folder, file, None)) {
+                    report(Event::Present { path: &folder });
+                    return Ok(());
+                }
+                let archive = self.root.join(file_name(download.addresses[0]));
+                let part = self.download(&job, &archive, report)?;
+                match download.target {
+                    Target::Zip(_) => self.unzip(&part, rules, report)?,
+                    _ => self.untar(&part, rules, report)?,
+                }
+                fs::remove_file(&part).map_err(Error::io("remove", &part))?;
+                report(Event::Done { path: &folder });
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches a file to `TARGET.part`, whole and checked.
+    fn download(
+        &self,
+        job: &Job,
+        target: &Path,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<PathBuf> {
+        let path = with_suffix(target, ".part");
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(Error::io("create", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(Error::Busy { path }),
+            // a file system without locks; the sum still guards the result
+            Err(fs::TryLockError::Error(_)) => {}
+        }
+        let mut failed = failure("", "there is no address");
+        for (place, address) in job.addresses.iter().enumerate() {
+            match self.fetch_from(job, address, &mut file, &path, report) {
+                Ok(()) => return Ok(path),
+                Err(error @ Error::Fetch { .. }) => {
+                    if place + 1 < job.addresses.len() {
+                        let problem = error.to_string();
+                        report(Event::Retry { problem: &problem });
+                    }
+                    failed = error;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        drop(file);
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == 0) {
+            // an empty file is no use to the next run; whether it can be removed does not matter
+            let _ = fs::remove_file(&path);
+        }
+        Err(failed)
+    }
+
+    fn fetch_from(
+        &self,
+        job: &Job,
+        address: &str,
+        file: &mut File,
+        path: &Path,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let mut done = file.metadata().map_err(Error::io("read", path))?.len();
+        if done > job.bytes {
+            // not of this file
+            done = empty(file, path)?;
+        }
+        report(Event::Start {
+            address,
+            done,
+            total: job.bytes,
+        });
+        let mut furthest = done;
+        let mut fruitless = 0;
+        let mut pause = self.pause;
+        while done < job.bytes {
+            let problem = match self.request(job, address, file, path, done, report) {
+                Ok(()) => None,
+                Err(Trouble::Fatal(error)) => return Err(error),
+                Err(Trouble::NotThere(problem)) => return Err(failure(address, problem)),
+                Err(Trouble::Passing(problem)) => Some(problem),
+            };
+            done = file.metadata().map_err(Error::io("read", path))?.len();
+            if let Some(problem) = problem {
+                if done > furthest {
+                    (fruitless, pause) = (0, self.pause);
+                } else {
+                    fruitless += 1;
+                }
+                furthest = furthest.max(done);
+                if fruitless >= self.attempts {
+                    let problem = format!(
+                        "{problem}; gave up after {fruitless} attempts, run the command again to go on"
+                    );
+                    return Err(failure(address, problem));
+                }
+                report(Event::Retry { problem: &problem });
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_secs(30));
+            }
+        }
+        file.seek(SeekFrom::Start(0))
+            .map_err(Error::io("read", path))?;
+        let sum = Hashing::new(BufReader::with_capacity(1 << 16, &*file), true).finish();
+        let found = sum.map_err(Error::io("read", path))?.unwrap_or_default();
+        if found != job.sha256 {
+            empty(file, path)?;
+            let problem = format!(
+                "sha256 of what it serves is {found}, expected {}",
+                job.sha256
+            );
+            return Err(failure(address, problem));
+        }
+        file.sync_all().map_err(Error::io("write", path))
+    }
+
+    /// One request for what is missing; what arrives is appended.
+    fn request(
+        &self,
+        job: &Job,
+        address: &str,
+        file: &mut File,
+        path: &Path,
+        done: u64,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> std::result::Result<(), Trouble> {
+        let fatal = |action| {
+            let path = path.to_owned();
+            move |error| Trouble::Fatal(Error::io(action, path)(error))
+        };
+        let mut request = self.agent.get(address);
+        if done > 0 {
+            request = request.header("Range", format!("bytes={done}-"));
+        }
+        let response = request
+            .call()
+            .map_err(|error| Trouble::Passing(error.to_string()))?;
+        let status = response.status().as_u16();
+        let mut at = match status {
+            200 => 0,
+            206 => {
+                let range = response.headers().get("content-range");
+                let range = range
+                    .and_then(|value| value.to_str().ok())
+                    .unwrap_or_default();
+                if range_start(range) != Some(done) {
+                    empty(file, path).map_err(Trouble::Fatal)?;
+                    let problem =
+                        format!("asked for bytes from {done}, got \"{range}\"; starting over");
+                    return Err(Trouble::Passing(problem));
+                }
+                done
+            }
+            416 => {
+                empty(file, path).map_err(Trouble::Fatal)?;
+                let problem = format!("it has no more than {done} bytes, expected {}", job.bytes);
+                return Err(Trouble::Passing(problem));
+            }
+            408 | 425 | 429 | 500..=599 => {
+                return Err(Trouble::Passing(format!("status {status}")));
+            }
+            _ => return Err(Trouble::NotThere(format!("status {status}"))),
+        };
+        file.set_len(at).map_err(fatal("write"))?;
+        file.seek(SeekFrom::Start(at)).map_err(fatal("write"))?;
+        let mut body = response.into_body().into_reader();
+        let mut buffer = vec![0; 1 << 16];
+        while at < job.bytes {
+            // no more than is missing, however much the server would send
+            let room = buffer
+                .len()
+                .min(usize::try_from(job.bytes - at).unwrap_or(usize::MAX));
+            let got = match body.read(&mut buffer[..room]) {
+                Ok(0) => {
+                    let problem = format!("the connection ended after {at} of {} bytes", job.bytes);
+                    return Err(Trouble::Passing(problem));
+                }
+                Ok(got) => got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    let problem = format!(
+                        "the connection broke after {at} of {} bytes: {error}",
+                        job.bytes
+                    );
+                    return Err(Trouble::Passing(problem));
+                }
+            };
+            file.write_all(&buffer[..got]).map_err(fatal("write"))?;
+            at += got as u64;
+            report(Event::Advance {
+                done: at,
+                total: job.bytes,
+            });
+        }
+        Ok(())
+    }
+
+    fn untar(
+        &self,
+        archive: &Path,
+        rules: &[(&str, &str)],
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let file = File::open(archive).map_err(Error::io("read", archive))?;
+        let mut files = 0;
+        let result = tar::each(
+            GzDecoder::new(BufReader::new(file)),
+            &mut |name, content| -> std::result::Result<(), Unpacking> {
+                if let Some(path) = self.place(name, rules)? {
+                    write_file(&path, content).map_err(Unpacking::Other)?;
+                    files += 1;
+                    report(Event::Unpack { files });
+                }
+                Ok(())
+            },
+        );
+        result.map_err(|error| match error {
+            Unpacking::Malformed(malformed) => Error::malformed(archive)(malformed),
+            Unpacking::Other(error) => error,
+        })
+    }
+
+    fn unzip(
+        &self,
+        archive: &Path,
+        rules: &[(&str, &str)],
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<()> {
+        let file = File::open(archive).map_err(Error::io("read", archive))?;
+        let malformed = |error| Error::malformed(archive)(error);
+        let mut zip = zip::Archive::new(BufReader::new(file)).map_err(malformed)?;
+        let names: Vec<String> = zip.names().map(Into::into).collect();
+        let mut files = 0;
+        for (index, name) in names.iter().enumerate() {
+            let place = self.place(name, rules).map_err(malformed)?;
+            let Some(path) = place.filter(|_| !name.ends_with('/')) else {
+                continue;
+            };
+            let content = zip.read_at(index).map_err(malformed)?;
+            write_file(&path, &mut &content[..])?;
+            files += 1;
+            report(Event::Unpack { files });
+        }
+        Ok(())
+    }
+
+    /// Where a member of an archive goes, if it is wanted.
+    fn place(
+        &self,
+        name: &str,
+        rules: &[(&str, &str)],
+    ) -> std::result::Result<Option<PathBuf>, Malformed> {
+        let renamed = rules
+            .iter()
+            .find_map(|(from, to)| Some(format!("{to}{}", name.strip_prefix(from)?)));
+        let Some(renamed) = renamed else {
+            return Ok(None);
+        };
+        let path = Path::new(&renamed);
+        let inside = path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        if !inside {
+            let problem = format!("{name:?} leads out of the archive");
+            return Err(Malformed::new("name of a member", 0, problem));
+        }
+        Ok(Some(self.root.join(path)))
+    }
+}
+
+/// A file, and where it may come from.
+struct Job {
+    addresses: Vec<String>,
+    bytes: u64,
+    sha256: String,
+}
+
+/// What a request may end in.
+enum Trouble {
+    /// Trying again may help.
+    Passing(String),
+    /// This address does not have the file.
+    NotThere(String),
+    /// Nothing can be written.
+    Fatal(Error),
+}
+
+enum Unpacking {
+    Malformed(Malformed),
+    Other(Error),
+}
+
+impl From<Malformed> for Unpacking {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+fn failure(address: &str, problem: impl Into<String>) -> Error {
+    Error::Fetch {
+        address: address.into(),
+        problem: problem.into(),
+    }
+}
+
+/// The first byte of "bytes FIRST-LAST/TOTAL".
+fn range_start(range: &str) -> Option<u64> {
+    let range = range.trim().strip_prefix("bytes")?.trim_start();
+    range.split_once('-')?.0.trim().parse().ok()
+}
+
+fn file_name(address: &str) -> &str {
+    address.rsplit('/').next().unwrap_or(address)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn empty(file: &mut File, path: &Path) -> Result<u64> {
+    file.set_len(0).map_err(Error::io("write", path))?;
+    Ok(0)
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(Error::io("rename to", to))
+}
+
+/// Writes a file under a temporary name, then renames it.
+fn write_file(path: &Path, content: &mut dyn Read) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    }
+    let part = with_suffix(path, ".part");
+    let mut file = File::create(&part).map_err(Error::io("create", &part))?;
+    io::copy(content, &mut file).map_err(Error::io("write", &part))?;
+    drop(file);
+    rename(&part, path)
+}
+
+/// The files of the manifest that a download brings.
+fn files_of(
+    entry: &'static Entry,
+    download: &Download,
+) -> impl Iterator<Item = &'static manifest::File> {
+    let part = download.part;
+    [Part::Train, Part::Test]
+        .into_iter()
+        .filter(move |&each| part.is_none() || part == Some(each))
+        .filter_map(|part| entry.part(part))
+        .flat_map(|files| files.files)
+}
+
+/// Whether a file, or the one at `path`, is in place and official, as far as that can be known.
+fn is_present(folder: &Path, file: &'static manifest::File, path: Option<&Path>) -> bool {
+    let Some(found) = check::locate(folder, file) else {
+        return false;
+    };
+    // gzipped or not, it is the same file
+    let plain = |path: &Path| path.with_extension("");
+    if path.is_some_and(|path| plain(path) != plain(&found)) {
+        return false;
+    }
+    let verdict = official::verify_file(folder, file);
+    verdict.is_ok_and(|verdict| verdict == Verified::Official || !file.is_official_known())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::sha256;
+    use crate::image_set::Shape;
+    use crate::manifest::Layout;
+    use std::io::BufRead;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::{Arc, Mutex};
+
+    /// How the server treats one request; the last way is kept for all further ones.
+    #[derive(Debug, Clone, Copy)]
+    enum Way {
+        /// As it should, ranges included.
+        Well,
+        /// The connection is closed after so many bytes of the body.
+        Drop(usize),
+        /// Ranges are ignored.
+        NoRange,
+        /// Ranges are ignored, and the connection is closed after so many bytes.
+        NoRangeDrop(usize),
+        /// The answer to a range begins elsewhere.
+        WrongRange,
+        /// The announced length is longer than the body by so much.
+        TooLong(usize),
+        /// The announced length is shorter than the body by so much.
+        TooShort(usize),
+        /// The file has other bytes.
+        OtherBytes,
+        /// The file is cut, and the server believes that is all.
+        OtherLength(usize),
+        /// More bytes than the file has.
+        Longer,
+        /// An answer without a body.
+        Status(u16),
+        /// The connection is closed without an answer.
+        Silence,
+        /// After so many bytes nothing more comes, but the connection stays.
+        Stall(usize),
+    }
+
+    struct Server {
+        base: String,
+        /// The path and the range of every request.
+        requests: Arc<Mutex<Vec<String>>>,
+    }
+
+    fn serve(content: Vec<u8>, ways: &[Way]) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
+        let ways = ways.to_vec();
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let way = ways[number.min(ways.len() - 1)];
+                let (content, log) = (content.clone(), Arc::clone(&log));
+                thread::spawn(move || {
+                    // a client that hangs up is no concern of the server
+                    let _ = answer(&mut stream.unwrap(), &content, way, &log);
+                });
+            }
+        });
+        Server { base, requests }
+    }
+
+    fn answer(
+        stream: &mut TcpStream,
+        content: &[u8],
+        way: Way,
+        log: &Mutex<Vec<String>>,
+    ) -> io::Result<()> {
+        let mut path = String::new();
+        let mut range = None;
+        for line in BufReader::new(&mut *stream).lines() {
+            let line = line?;
+            if let Some(rest) = line.strip_prefix("GET ") {
+                path = rest.split(' ').next().unwrap_or_default().to_owned();
+            }
+            if let Some(rest) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
+                range = rest.trim_end_matches('-').parse::<usize>().ok();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        log.lock().unwrap().push(format!("{path} {range:?}"));
+        let mut content = content.to_vec();
+        match way {
+            Way::OtherBytes => content[0] ^= 1,
+            Way::OtherLength(length) => content.truncate(length),
+            Way::Longer => content.extend([1; 1000]),
+            _ => {}
+        }
+        if matches!(way, Way::NoRange | Way::NoRangeDrop(_)) {
+            range = None;
+        }
+        match way {
+            Way::Silence => return Ok(()),
+            Way::Status(status) => {
+                return write!(
+                    stream,
+                    "HTTP/1.1 {status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                );
+            }
+            _ => {}
+        }
+        let total = content.len();
+        let start = range.unwrap_or(0);
+        if start >= total && range.is_some() {
+            return write!(
+                stream,
+                "HTTP/1.1 416 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+        }
+        let body = &content[start..];
+        let announced = match way {
+            Way::TooLong(extra) => body.len() + extra,
+            Way::TooShort(less) => body.len().saturating_sub(less).max(1),
+            _ => body.len(),
+        };
+        let head = match range {
+            Some(start) => {
+                let first = if matches!(way, Way::WrongRange) {
+                    start + 1
+                } else {
+                    start
+                };
+                format!(
+                    "206 Partial\r\nContent-Range: bytes {first}-{}/{total}",
+                    total - 1
+                )
+            }
+            None => "200 OK".to_owned(),
+        };
+        write!(
+            stream,
+            "HTTP/1.1 {head}\r\nContent-Length: {announced}\r\nConnection: close\r\n\r\n"
+        )?;
+        let sent = match way {
+            Way::Drop(bytes) | Way::NoRangeDrop(bytes) | Way::Stall(bytes) => bytes.min(body.len()),
+            _ => body.len(),
+        };
+        stream.write_all(&body[..sent])?;
+        if matches!(way, Way::Stall(_)) {
+            thread::sleep(Duration::from_secs(2));
+        }
+        Ok(())
+    }
+
+    fn content() -> Vec<u8> {
+        (0..300_000_u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect()
+    }
+
+    fn fetcher(root: &Path) -> Fetcher {
+        patient(root, Duration::from_secs(20))
+    }
+
+    fn patient(root: &Path, patience: Duration) -> Fetcher {
+        Fetcher::with(root.into(), None, patience).with_pause(Duration::ZERO)
+    }
+
+    /// Fetches `content` from servers of these ways; the events tell what happened.
+    fn run(root: &Path, servers: &[&Server]) -> (Result<PathBuf>, Vec<String>) {
+        run_with(&fetcher(root), servers)
+    }
+
+    fn run_with(fetcher: &Fetcher, servers: &[&Server]) -> (Result<PathBuf>, Vec<String>) {
+        let job = Job {
+            addresses: servers
+                .iter()
+                .map(|server| format!("{}/file", server.base))
+                .collect(),
+            bytes: content().len() as u64,
+            sha256: sha256(&content()),
+        };
+        let mut retries = Vec::new();
+        let target = fetcher.root().join("file");
+        let result = fetcher.download(&job, &target, &mut |event| {
+            if let Event::Retry { problem } = event {
+                retries.push(problem.to_owned());
+            }
+        });
+        (result, retries)
+    }
+
+    fn fetched(ways: &[Way]) -> (Vec<String>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(content(), ways);
+        let (result, retries) = run(folder.path(), &[&server]);
+        assert_eq!(fs::read(result.unwrap()).unwrap(), content(), "{ways:?}");
+        let requests = server.requests.lock().unwrap().clone();
+        (requests, retries)
+    }
+
+    #[test]
+    fn a_file_is_fetched() {
+        let (requests, retries) = fetched(&[Way::Well]);
+        assert_eq!((requests, retries), (vec!["/file None".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn a_dropped_connection_is_taken_up_again() {
+        let (requests, retries) = fetched(&[Way::Drop(100_000), Way::Drop(50_000), Way::Well]);
+        let expected = ["/file None", "/file Some(100000)", "/file Some(150000)"];
+        assert_eq!(requests, expected);
+        assert_eq!(retries.len(), 2);
+        assert!(
+            retries[0].contains("after 100000 of 300000 bytes"),
+            "{retries:?}"
+        );
+    }
+
+    #[test]
+    fn silence_and_busy_servers_are_asked_again() {
+        let (requests, _) = fetched(&[Way::Silence, Way::Status(503), Way::Status(429), Way::Well]);
+        assert_eq!(requests.len(), 4);
+    }
+
+    #[test]
+    fn a_server_that_falls_asleep_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(content(), &[Way::Stall(100_000), Way::Well]);
+        let fetcher = patient(folder.path(), Duration::from_millis(500));
+        let (result, _) = run_with(&fetcher, &[&server]);
+        assert_eq!(fs::read(result.unwrap()).unwrap(), content());
+        let requests = server.requests.lock().unwrap();
+        assert!(requests.len() > 1);
+        assert!(
+            requests[1..]
+                .iter()
+                .all(|request| request == "/file Some(100000)"),
+            "{requests:?}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_ignores_ranges_starts_over() {
+        let (requests, _) = fetched(&[Way::Drop(100_000), Way::NoRangeDrop(120_000), Way::NoRange]);
+        assert_eq!(requests.len(), 3);
+    }
+
+    #[test]
+    fn a_wrong_range_starts_over() {
+        let (requests, retries) = fetched(&[Way::Drop(100_000), Way::WrongRange, Way::Well]);
+        assert_eq!(requests[2], "/file None");
+        assert!(
+            retries[1].contains("asked for bytes from 100000"),
+            "{retries:?}"
+        );
+    }
+
+    #[test]
+    fn a_lie_about_the_length_does_no_harm() {
+        let (requests, _) = fetched(&[Way::TooLong(5_000)]);
+        assert_eq!(requests.len(), 1);
+        let (requests, _) = fetched(&[Way::TooShort(5_000), Way::Well]);
+        assert_eq!(requests[1], "/file Some(295000)");
+        let (requests, _) = fetched(&[Way::Longer]);
+        assert_eq!(requests.len(), 1);
+    }
+
+    #[test]
+    fn wrong_bytes_are_refused_and_nothing_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(content(), &[Way::OtherBytes]);
+        let (result, _) = run(folder.path(), &[&server]);
+        let error = result.unwrap_err().to_string();
+        let expected = sha256(&content());
+        assert!(error.contains(&format!("expected {expected}")), "{error}");
+        assert_eq!(files_in(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(content(), &[Way::OtherLength(1_000)]);
+        let (result, _) = run(folder.path(), &[&server]);
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("gave up after 5 attempts"), "{error}");
+    }
+
+    #[test]
+    fn the_next_address_helps_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for first in [Way::Status(404), Way::OtherBytes] {
+            let servers = [serve(content(), &[first]), serve(content(), &[Way::Well])];
+            let (result, retries) = run(folder.path(), &[&servers[0], &servers[1]]);
+            assert_eq!(fs::read(result.unwrap()).unwrap(), content());
+            assert_eq!(retries.len(), 1, "{retries:?}");
+            fs::remove_file(folder.path().join("file.part")).unwrap();
+        }
+        let server = serve(content(), &[Way::Status(404)]);
+        let error = run(folder.path(), &[&server]).0.unwrap_err().to_string();
+        assert!(error.ends_with("/file: status 404"), "{error}");
+        assert_eq!(server.requests.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_later_run_goes_on_where_the_first_was_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file.part"), &content()[..123_456]).unwrap();
+        let server = serve(content(), &[Way::Well]);
+        let (result, _) = run(folder.path(), &[&server]);
+        assert_eq!(fs::read(result.unwrap()).unwrap(), content());
+        assert_eq!(*server.requests.lock().unwrap(), ["/file Some(123456)"]);
+        // a whole one needs no request, one of another file is thrown away
+        let quiet = serve(content(), &[Way::Silence]);
+        run(folder.path(), &[&quiet]).0.unwrap();
+        assert!(quiet.requests.lock().unwrap().is_empty());
+        fs::write(folder.path().join("file.part"), vec![9; 400_000]).unwrap();
+        let (result, _) = run(folder.path(), &[&server]);
+        assert_eq!(fs::read(result.unwrap()).unwrap(), content());
+    }
+
+    #[test]
+    fn two_at_once_are_kept_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = File::create(folder.path().join("file.part")).unwrap();
+        held.lock().unwrap();
+        let server = serve(content(), &[Way::Well]);
+        let error = run(folder.path(), &[&server]).0.unwrap_err();
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+    }
+
+    /// An entry with one download of these bytes.
+    fn entry(bytes: &[u8], target: Target, files: &'static [manifest::File]) -> &'static Entry {
+        let sha256: &'static str = sha256(bytes).leak();
+        let download = Download {
+            addresses: &["http://127.0.0.1:1/archive"],
+            bytes: bytes.len() as u64,
+            sha256,
+            part: None,
+            target,
+        };
+        Box::leak(Box::new(Entry {
+            name: "toy",
+            title: "",
+            homepage: "",
+            license: "",
+            citation: "",
+            shape: Shape::new(1, 1, 1),
+            classes: 1,
+            class_names: &[],
+            mean: &[0.0],
+            std: &[1.0],
+            constants_from: "",
+            folders: &["toy"],
+            mistaken: &[],
+            layout: Layout::Cifar { label_bytes: 1 },
+            train: None,
+            test: Some(manifest::Files { images: 1, files }),
+            downloads: Box::leak(Box::new([download])),
+        }))
+    }
+
+    static FILES: [manifest::File; 1] = [manifest::File {
+        path: "inner/data.bin",
+        known: &[],
+    }];
+
+    fn unpacked(archive: Vec<u8>, target: Target) -> (Result<()>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = entry(&archive, target, &FILES);
+        let server = serve(archive, &[Way::Well]);
+        let fetcher = fetcher(folder.path()).with_mirror(&server.base);
+        let result = fetcher.one(entry, &entry.downloads[0], &mut |_| {});
+        if result.is_ok() {
+            assert_eq!(*server.requests.lock().unwrap(), ["/toy/archive None"]);
+            // a second time nothing is left to be done
+            let mut events = Vec::new();
+            let again = fetcher.one(entry, &entry.downloads[0], &mut |event| {
+                events.push(matches!(event, Event::Present { .. }));
+            });
+            again.unwrap();
+            assert_eq!(events, [true]);
+            assert_eq!(server.requests.lock().unwrap().len(), 1);
+        }
+        (result, folder)
+    }
+
+    fn files_in(folder: &Path) -> Vec<String> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                let inner = files_in(&path);
+                let name = path.file_name().unwrap().to_string_lossy();
+                names.extend(inner.iter().map(|file| format!("{name}/{file}")));
+            } else {
+                names.push(path.file_name().unwrap().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        names
+    }
+
+    const MEMBERS: [(&str, &[u8]); 4] = [
+        ("top/", b""),
+        ("top/readme", b"r"),
+        ("top/inner/data.bin", b"abc"),
+        ("other/junk", b"j"),
+    ];
+    const RULES: &[(&str, &str)] = &[("top/", "toy/")];
+
+    #[test]
+    fn archives_are_unpacked_to_the_official_layout() {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&tar::write(&MEMBERS)).unwrap();
+        let tar_gz = gz.finish().unwrap();
+        let zip = zip::tests::write(&MEMBERS, true, false);
+        for (archive, target) in [(tar_gz, Target::TarGz(RULES)), (zip, Target::Zip(RULES))] {
+            let (result, folder) = unpacked(archive, target);
+            result.unwrap();
+            assert_eq!(
+                files_in(folder.path()),
+                ["toy/inner/data.bin", "toy/readme"]
+            );
+            assert_eq!(
+                fs::read(folder.path().join("toy/inner/data.bin")).unwrap(),
+                b"abc"
+            );
+        }
+    }
+
+    #[test]
+    fn a_member_cannot_leave_the_folder() {
+        let zip = zip::tests::write(&[("top/../../evil", b"x")], false, false);
+        let (result, folder) = unpacked(zip, Target::Zip(RULES));
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("leads out of the archive"), "{error}");
+        assert_eq!(files_in(folder.path()), ["archive.part"]);
+    }
+
+    #[test]
+    fn what_cannot_be_fetched_says_why() {
+        let fetcher = fetcher(Path::new("nowhere"));
+        let message = |name, part| {
+            let error = fetcher.fetch(name, part, &mut |_| {}).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(
+            message("letters", None),
+            "letters cannot be fetched: it is built in"
+        );
+        assert!(message("sse-letters", None).contains("there is no address to fetch it from"));
+        assert!(message("notmnist", Some(Part::Train)).contains("no address for the train part"));
+        assert!(message("nothing", None).starts_with("unknown dataset \"nothing\""));
+    }
+
+    #[test]
+    fn the_start_of_a_range_is_read() {
+        assert_eq!(range_start("bytes 100-299/300"), Some(100));
+        assert_eq!(range_start("bytes */300"), None);
+        assert_eq!(range_start(""), None);
+    }
+}
