@@ -22,12 +22,16 @@ pub fn print(records: &[RunRecord]) -> io::Result<()> {
     )
 }
 
-/// Writes the HTML report.
+/// Writes the HTML report, with a paragraph under its title.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_report(records: &[RunRecord], path: &Path) -> anyhow::Result<()> {
-    let html = report::html(records, &report::Options::default());
+pub fn write_report(records: &[RunRecord], note: Option<&str>, path: &Path) -> anyhow::Result<()> {
+    let options = report::Options {
+        note: note.map(str::to_owned),
+        ..report::Options::default()
+    };
+    let html = report::html(records, &options);
     write_atomically(path, html.as_bytes())
 }
 

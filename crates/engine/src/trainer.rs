@@ -92,6 +92,7 @@ impl TrainerConfig {
                 winograd: self.winograd,
                 winograd_everywhere: false,
                 fuse_pooling: true,
+                features: None,
             },
         );
         let cpu = Cpu::new(plan, self.batch, self.threads, self.isa);

@@ -439,25 +439,34 @@ fn features_are_the_input_of_the_last_layer() {
     let images = noise(3 * 16, 5);
     let predict = |net: &Network| {
         let parameters = net.initial_parameters(4);
-        let config = PredictorConfig {
-            threads: 1,
-            ..Default::default()
-        };
-        let mut predictor = config.build(net).unwrap();
-        let features = predictor.features(&parameters, &images).unwrap();
-        let logits = predictor.logits(&parameters, &images).unwrap();
-        // the same with the layer left to the twin
         let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         let mode = DropoutMode::Predict(0);
         let values = twin::forward(net, &wide(&parameters), &wide(&images), mode).unwrap();
-        let input = net.layers().last().unwrap().inputs[0].index();
-        assert_eq!(features.len(), values[input].len());
-        for (got, want) in features.iter().zip(&values[input]) {
-            assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
-        }
-        let want = values.last().unwrap();
-        for (got, want) in logits.iter().zip(want) {
-            assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
+        let close = |got: &[f32], want: &[f64]| {
+            assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(want) {
+                assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
+            }
+        };
+        let features = |features| {
+            let config = PredictorConfig {
+                threads: 1,
+                features,
+                ..Default::default()
+            };
+            let mut predictor = config.build(net).unwrap();
+            let logits = predictor.logits(&parameters, &images).unwrap();
+            close(&logits, values.last().unwrap());
+            let features = predictor.features(&parameters, &images).unwrap();
+            assert_eq!(features.len(), 3 * predictor.feature_count());
+            features
+        };
+        let last = net.layers().last().unwrap();
+        close(&features(None), &values[last.inputs[0].index()]);
+        // any other value, also of layers that are done by the one before or after them
+        for layer in net.layers() {
+            let value = net.output(&layer.name).unwrap();
+            close(&features(Some(value)), &values[value.index()]);
         }
     };
     // A layer that would otherwise be done by the one before it: ReLU, max-pool, sum with FRN.
@@ -478,7 +487,20 @@ fn features_are_the_input_of_the_last_layer() {
     let x = net.conv2d("conv", x, Conv2d::new(5, 4));
     let y = net.frn_tlu("frn", x);
     let x = net.add("sum", y, x);
-    predict(&net.build(x).unwrap());
+    let net = net.build(x).unwrap();
+    predict(&net);
+    let message = net.output("head").unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "layer \"head\": the network has no layer of this name"
+    );
+    let features = Some(small().output("fc").unwrap());
+    let config = PredictorConfig {
+        features,
+        ..Default::default()
+    };
+    let message = config.build(&net).unwrap_err().to_string();
+    assert_eq!(message, "features 13 is not in the values of the network");
 }
 
 #[test]

@@ -306,18 +306,22 @@ function dots(host, metric) {
 }
 
 // Confidence against accuracy of one method, counts at the foot.
-function reliability(host, row, bins, error) {
-  const width = Math.round(clamp(columnWidth(host), 140, 300));
+function reliability(host, row, { bins, equal }, error) {
+  const width = Math.round(clamp(columnWidth(host), 140, host.classList.contains('few') ? 380 : 300));
   const side = width - 44, foot = 34, height = side + foot + 54;
   const frame = { left: 34, right: 34 + side, top: 10, bottom: 10 + side };
   const x = linear(0, 1, frame.left, frame.right), y = linear(0, 1, frame.bottom, frame.top);
   const total = bins.reduce((sum, bin) => sum + bin[0], 0);
   const footTop = frame.bottom + 8, footBottom = footTop + foot;
   const most = Math.log10(1 + Math.max(...bins.map(bin => bin[0])));
+  // bins of equal width stand side by side, others at their mean confidence
+  const centre = i => equal ? (i + 0.5) / bins.length : bins[i][2];
+  const wide = equal ? side / bins.length - 1.5 : clamp(side / bins.length - 1.5, 2, 5);
+  const places = bins.map((_, i) => i).filter(i => equal || bins[i][0]);
   plot(host, { width, height, style: row, title: row.name, label: `Reliability diagram of ${row.name}, ${bins.length} bins, ${total} images. Focus and use the arrow keys to read values.` }, root => {
     axes(root, { ...frame, bottom: frame.bottom }, { x, y, xTicks: [], yTicks: [0, 0.5, 1] });
-    const hits = bins.map((bin, i) => {
-      const left = x(i / bins.length) + 0.75, wide = side / bins.length - 1.5;
+    const hits = places.map(i => {
+      const bin = bins[i], left = x(centre(i)) - wide / 2;
       if (bin[0]) {
         const accuracy = bin[1] / bin[0], confidence = bin[2];
         root.append(svg('rect', { x: left, y: y(accuracy), width: wide, height: frame.bottom - y(accuracy), fill: color(row), opacity: 0.78 }));
@@ -335,13 +339,13 @@ function reliability(host, row, bins, error) {
     let lit = -1;
     const light = i => { if (lit >= 0) hits[lit].classList.remove('lit'); lit = i; if (i >= 0) hits[i].classList.add('lit'); };
     return {
-      count: bins.length,
-      nearest: px => px < frame.left || px > frame.right ? -1 : clamp(Math.floor((px - frame.left) / side * bins.length), 0, bins.length - 1),
-      place: i => [x((i + 0.5) / bins.length), y(0.5)],
-      show(i) {
-        light(i);
-        const [count, right, confidence] = bins[i];
-        const head = element('b', '', `confidence ${(i / bins.length).toFixed(2)} to ${((i + 1) / bins.length).toFixed(2)}`);
+      count: places.length,
+      nearest: px => px < frame.left - 2 || px > frame.right + 2 ? -1 : places.reduce((best, i, k) => Math.abs(x(centre(i)) - px) < Math.abs(x(centre(places[best])) - px) ? k : best, 0),
+      place: k => [x(centre(places[k])), y(0.5)],
+      show(k) {
+        light(k);
+        const i = places[k], [count, right, confidence] = bins[i];
+        const head = element('b', '', equal ? `confidence ${(i / bins.length).toFixed(2)} to ${((i + 1) / bins.length).toFixed(2)}` : `bin ${i + 1} of ${bins.length}`);
         if (!count) return [head, 'no images'];
         return [head, line(null, 'images', count.toLocaleString('en')), line(null, 'mean confidence', three(confidence)), line(null, 'accuracy', three(right / count)), line(null, 'accuracy − confidence', three(right / count - confidence))];
       },
@@ -352,7 +356,7 @@ function reliability(host, row, bins, error) {
 
 // Scores of test and other images of one method.
 function scores(host, row, [from, to, inside, outside]) {
-  const width = Math.round(clamp(columnWidth(host), 140, 300)), height = Math.round(width * 0.62) + 34;
+  const width = Math.round(clamp(columnWidth(host), 140, host.classList.contains('few') ? 380 : 300)), height = Math.round(width * 0.62) + 34;
   const frame = { left: 38, right: width - 6, top: 8, bottom: height - 34 };
   const share = counts => { const sum = counts.reduce((a, b) => a + b, 0) || 1; return counts.map(c => c / sum); };
   const [a, b] = [share(inside), share(outside)];
@@ -436,6 +440,7 @@ function draw() {
     // the old height is kept while drawing, so that the page does not jump
     host.style.minHeight = host.clientHeight + 'px';
     host.replaceChildren();
+    host.classList.toggle('few', visible().length < 4);
     painters[host.dataset.chart](host);
     host.style.minHeight = '';
   }

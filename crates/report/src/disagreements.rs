@@ -143,7 +143,7 @@ pub(crate) static CHAPTERS: [Chapter; 4] = [
                  of 100 on Fashion-MNIST (60) and runs from rate 0.1 to 0 on CIFAR (0.05 to 0.01, then 0.005), the dense network \
                  is a DenseNet-101 with 863,776 parameters (DenseNet-121 with 1,050,928). An earlier state of the code, \
                  nearer to the experiments, agrees with the text for the three CBOpt variants on Fashion-MNIST.",
-                "The text's settings are the preset `paper`.",
+                "The configs and presets hold the settings of the text.",
             ),
             item(
                 "Weight decay of AdamW",

@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evaluation::record::{RunRecord, SCHEMA};
-use serde::Deserialize;
+use evaluation::record::{RecordError, RunRecord};
 
 /// Name of the file that holds the record of a run.
 pub const RECORD: &str = "record.json";
@@ -22,22 +21,9 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// A file is no JSON, or no record.
-    #[error("{}: not a run record", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, with line and column.
-        source: serde_json::Error,
-    },
-    /// A record of another version.
-    #[error("{}: schema \"{found}\" is not \"{SCHEMA}\", the one this version reads", path.display())]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: String,
-    },
+    /// A file is no record of the version that is read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A folder without a record at any depth.
     #[error("{}: no {RECORD} in this folder or below it", path.display())]
     NoRecord {
@@ -52,7 +38,7 @@ pub enum Error {
 /// symbolic links inside a place are not entered.
 ///
 /// # Errors
-/// A place cannot be read, a folder holds no record, or a file is no record of the schema [`SCHEMA`].
+/// A place cannot be read, a folder holds no record, or a file is no record of the version that is read.
 ///
 /// ```
 /// let error = report::files::read(&["no/such/place".into()]).unwrap_err();
@@ -85,7 +71,7 @@ pub fn read(places: &[PathBuf]) -> Result<Vec<RunRecord>, Error> {
             continue;
         }
         seen.push(identity);
-        records.push(read_file(&file)?);
+        records.push(RunRecord::read(&file)?);
     }
     Ok(records)
 }
@@ -110,32 +96,4 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Reads one record.
-///
-/// # Errors
-/// The file cannot be read or is no record of the schema [`SCHEMA`].
-pub fn read_file(path: &Path) -> Result<RunRecord, Error> {
-    #[derive(Deserialize)]
-    struct Head {
-        schema: String,
-    }
-    let text = fs::read_to_string(path).map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    let malformed = |source| Error::Malformed {
-        path: path.to_owned(),
-        source,
-    };
-    // the version first, so that a newer record is not called malformed
-    let head: Head = serde_json::from_str(&text).map_err(malformed)?;
-    if head.schema != SCHEMA {
-        return Err(Error::Schema {
-            path: path.to_owned(),
-            found: head.schema,
-        });
-    }
-    serde_json::from_str(&text).map_err(malformed)
 }

@@ -86,20 +86,25 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
     } else {
         execute_sweep(&sweep, &out, args.jobs, &args.lab)?
     };
-    conclude(&records, &out, &args.lab)?;
+    conclude(&records, None, &out, &args.lab)?;
     Ok(code)
 }
 
-/// The report and the table of a finished sweep.
+/// The report and the table of a finished sweep; the note goes under the report's title.
 ///
 /// # Errors
 /// The report cannot be written.
-pub fn conclude(records: &[RunRecord], out: &Path, lab: &LabArgs) -> anyhow::Result<()> {
+pub fn conclude(
+    records: &[RunRecord],
+    note: Option<&str>,
+    out: &Path,
+    lab: &LabArgs,
+) -> anyhow::Result<()> {
     if records.is_empty() {
         return Ok(());
     }
     let report = out.join("report.html");
-    results::write_report(records, &report)?;
+    results::write_report(records, note, &report)?;
     if !lab.json {
         results::print(records)?;
         write!(io::stdout(), "{}", results::comparison(records))?;

@@ -333,11 +333,14 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
         &[&["train", "tiny.toml", "--out", "whole"], &often[..]].concat(),
     );
     assert_eq!(whole.code, Some(0), "{}", whole.stderr);
-    let length = begin.elapsed().as_micros() as u64;
+    let mut length = begin.elapsed().as_micros() as u64;
     let read = |folder: &str, file: &str| std::fs::read(place.path(folder).join(file)).unwrap();
-    let (mut state, mut killed, mut resumed) = (2026, 0, 0);
-    for number in 0..50 {
+    let (mut state, mut killed, mut resumed, mut number) = (2026, 0, 0, 0);
+    while killed < 50 {
+        number += 1;
+        assert!(number < 500, "the runs end before they can be killed");
         let folder = format!("run{number}");
+        let start = Instant::now();
         let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
             .args(["train", "tiny.toml", "--out", &folder])
             .args(often)
@@ -347,9 +350,13 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(
-            random(&mut state) % (length + length / 8),
-        ));
+        let moment = random(&mut state) % length.max(1);
+        std::thread::sleep(Duration::from_micros(moment));
+        if child.try_wait().unwrap().is_some() {
+            // too late: runs are shorter than the first one was
+            length = length.min(start.elapsed().as_micros() as u64);
+            continue;
+        }
         child.kill().unwrap();
         killed += u32::from(child.wait().unwrap().code().is_none());
         // killed before the config was there: it is begun anew
@@ -366,7 +373,7 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
                 "{folder} {file}"
             );
         }
-        let metrics = |folder: &str| {
+        let mut metrics = |folder: &str| {
             let record: Value = serde_json::from_slice(&read(folder, "record.json")).unwrap();
             resumed += u32::from(record["timings"]["resumed"].as_u64() > Some(0));
             record["evaluations"]
@@ -376,11 +383,10 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
                 .map(|e| (e["in_domain"].clone(), e["out_of_domain"].clone()))
                 .collect::<Vec<_>>()
         };
-        let mut metrics = metrics;
         assert_eq!(metrics(&folder), metrics("whole"), "{folder}");
     }
     assert!(
-        killed > 25 && resumed > 5,
-        "{killed} killed, {resumed} resumed"
+        resumed > 5,
+        "only {resumed} runs had begun when they were killed"
     );
 }

@@ -291,6 +291,20 @@ impl Network {
         &self.parameters
     }
 
+    /// The output of the layer of this name.
+    ///
+    /// # Errors
+    /// [`Error::Layer`].
+    pub fn output(&self, layer: &str) -> Result<Value> {
+        match self.layers.iter().position(|l| l.name == layer) {
+            Some(index) => Ok(Value(index + 1)),
+            None => Err(Error::Layer {
+                layer: layer.into(),
+                problem: "the network has no layer of this name".into(),
+            }),
+        }
+    }
+
     /// Length of the flat vector.
     pub fn parameter_count(&self) -> usize {
         self.parameters.last().map_or(0, |p| p.range().end)

@@ -55,15 +55,18 @@ fn view(group: &Group<'_>, checkpoint: Checkpoint) -> Value {
             if total == 0 {
                 return Value::Null;
             }
-            bins.iter()
+            let scheme = parts
+                .iter()
+                .find(|part| !part.bins.is_empty())
+                .map(|part| part.scheme.as_str());
+            let bins: Vec<Value> = bins
+                .iter()
                 .map(|bin| {
-                    json!([
-                        bin.count,
-                        bin.right,
-                        bin.confidence.map_or(Value::Null, number)
-                    ])
+                    let confidence = bin.confidence.map_or(Value::Null, number);
+                    json!([bin.count, bin.right, confidence])
                 })
-                .collect()
+                .collect();
+            json!({"bins": bins, "equal": scheme == Some("equal-width")})
         })
         .collect();
     let out: Vec<Value> = group

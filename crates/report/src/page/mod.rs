@@ -139,6 +139,20 @@ impl<'g, 'a> View<'g, 'a> {
         if self.index == 0 { "" } else { " hidden" }
     }
 
+    /// Whether the records tell of training; predictions from elsewhere have no epochs.
+    fn is_trained(&self) -> bool {
+        let mut runs = self.group.runs.iter();
+        runs.any(|run| run.timings.steps > 0 || !run.curves.is_empty())
+    }
+
+    /// Whether some row holds more than one run.
+    fn has_seeds(&self) -> bool {
+        self.group.rows.iter().any(|row| {
+            let mut checkpoints = self.group.checkpoints.iter();
+            checkpoints.any(|&checkpoint| self.group.evaluations(row, checkpoint).count() > 1)
+        })
+    }
+
     fn has_bins(&self) -> bool {
         self.evaluations()
             .any(|e| e.reliability.bins.iter().any(|bin| bin.count > 0))
@@ -241,7 +255,7 @@ impl<'g, 'a> View<'g, 'a> {
                 "<div data-checkpoint=\"{}\"{hidden}>\n<p class=\"lead\">{}</p>\n<dl class=\"findings\">",
                 checkpoint_id(checkpoint),
                 match (checkpoint, self.group.checkpoints.len()) {
-                    (_, 1) if self.group.rows.len() == 1 => "What was found:",
+                    (_, 1) if !self.is_trained() => "What was found:",
                     (Checkpoint::Best, _) => "With the weights of lowest validation loss:",
                     (Checkpoint::Final, _) => "With the weights of the last epoch:",
                 }
@@ -249,9 +263,15 @@ impl<'g, 'a> View<'g, 'a> {
             for (what, text) in facts::findings(self.group, checkpoint) {
                 let _ = writeln!(
                     page,
-                    "<div><dt>{}</dt><dd>{}.</dd></div>",
+                    "<div><dt>{}</dt><dd>{}{}</dd></div>",
                     escape(&what),
-                    escape(&text)
+                    escape(&text),
+                    // a number alone is no sentence
+                    if text.contains(char::is_alphabetic) {
+                        "."
+                    } else {
+                        ""
+                    }
                 );
             }
             page.push_str("</dl>\n</div>\n");
@@ -324,10 +344,12 @@ impl<'g, 'a> View<'g, 'a> {
     }
 
     fn results(&self, page: &mut String, switches: &mut Switches) {
-        let _ = writeln!(
-            page,
-            "<p class=\"lead\">{RULE} A head sorts its column.</p>"
-        );
+        if self.group.rows.len() > 1 || self.group.runs.len() > 1 {
+            let _ = writeln!(
+                page,
+                "<p class=\"lead\">{RULE} A head sorts its column.</p>"
+            );
+        }
         page.push_str("<h3>Test set</h3>\n");
         for (i, &checkpoint) in self.group.checkpoints.iter().enumerate() {
             let table = self.group.in_domain(checkpoint);
@@ -390,9 +412,11 @@ impl<'g, 'a> View<'g, 'a> {
             "<div class=\"results-table\" data-checkpoint=\"{}\"{set}{hidden}>",
             checkpoint_id(place.checkpoint)
         );
-        let label = match place.set {
-            None => format!("Test set, {}", checkpoint_name(place.checkpoint)),
-            Some((_, set)) => format!("{}, {}", set.label, checkpoint_name(place.checkpoint)),
+        let what = place.set.map_or("Test set", |(_, set)| &set.label);
+        let label = if self.is_trained() {
+            format!("{what}, {}", checkpoint_name(place.checkpoint))
+        } else {
+            what.to_owned()
         };
         if table.rows.is_empty() {
             let _ = writeln!(
@@ -610,18 +634,29 @@ impl<'g, 'a> View<'g, 'a> {
         let bins: Vec<String> = bins.into_iter().map(|n| n.to_string()).collect();
         let _ = writeln!(
             page,
-            "<p class=\"lead\">Reliability: accuracy of the predictions made with a given confidence, over {} {} bins, all seeds \
-             together. On the diagonal confidence and accuracy agree; a hatched gap below it is overconfidence. Bars at the \
+            "<p class=\"lead\">Reliability: accuracy of the predictions made with a given confidence, over {} {} bins{}. \
+             On the diagonal confidence and accuracy agree; a hatched gap below it is overconfidence. Bars at the \
              foot count the images, on a logarithmic scale.</p>\n<div class=\"charts small\" data-chart=\"reliability\"></div>",
             bins.join(" or "),
-            escape(&schemes.into_iter().collect::<Vec<_>>().join(" or "))
+            escape(&schemes.into_iter().collect::<Vec<_>>().join(" or ")),
+            if self.has_seeds() {
+                ", all seeds together"
+            } else {
+                ""
+            }
         );
     }
 
     fn detection(&self, page: &mut String, switches: &mut Switches) {
-        page.push_str(
-            "<div class=\"head\"><p class=\"lead\">How well the confidence of a prediction tells test images from images of another set. \
-             Curves are averaged over the seeds at fixed abscissas, histograms hold all seeds together.</p>",
+        let seeds = if self.has_seeds() {
+            " Curves are averaged over the seeds at fixed abscissas, histograms hold all seeds together."
+        } else {
+            ""
+        };
+        let _ = write!(
+            page,
+            "<div class=\"head\"><p class=\"lead\">How well the confidence of a prediction tells test images from images of another \
+             set.{seeds}</p>"
         );
         self.set_switch(page, switches);
         page.push_str(
@@ -884,15 +919,28 @@ impl<'g, 'a> View<'g, 'a> {
             }
             let seeds: BTreeSet<u64> = family.runs.iter().map(|run| run.seed).collect();
             let pretty = serde_json::to_string_pretty(&run.config).unwrap_or_default();
+            let runs = if self.is_trained() {
+                let s = if seeds.len() == 1 { "" } else { "s" };
+                let runs = count(family.runs.len(), "run");
+                format!(
+                    " <span class=\"tag\">{runs}, seed{s} {}</span>",
+                    facts::ranges(seeds)
+                )
+            } else {
+                String::new()
+            };
+            let network = if run.network.is_empty() {
+                String::new()
+            } else {
+                format!(", {}", network_name(&run.network))
+            };
             let _ = writeln!(
                 page,
-                "<details><summary>{} <span class=\"tag\">{}, seeds {}</span></summary>\n<p class=\"hint\">The resolved settings of \
-                 {}, {}.</p>\n<pre tabindex=\"0\">{}</pre></details>",
+                "<details><summary>{}{runs}</summary>\n<p class=\"hint\">The resolved settings of {}{}.</p>\n\
+                 <pre tabindex=\"0\">{}</pre></details>",
                 escape(&family.label),
-                count(family.runs.len(), "run"),
-                facts::ranges(seeds),
                 escape(&run.name),
-                escape(network_name(&run.network)),
+                escape(&network),
                 escape(&pretty)
             );
         }

@@ -357,6 +357,7 @@ fn switches_choose_what_is_shown() {
     browser.click("input[data-switch=\"checkpoint\"][value=\"best\"]");
     // accuracy, NLL and ECE; averaged FPR, AUROC and AUPR-Out
     assert_eq!(beside("paper"), 6.0);
+    browser.picture("ablation");
     assert_eq!(plots(&browser, "reliability"), 1.0);
     assert_content(&browser);
 }
@@ -524,6 +525,7 @@ fn parts_that_are_missing_are_left_out() {
     // what `evaluate` passes: one row, no curves
     browser.open(&page(&[synthetic::minimal()]));
     assert_eq!(sections(&browser), json!(["g0-short", "g0-results"]));
+    browser.picture("minimal");
     assert_eq!(
         browser.text(
             "[...document.querySelectorAll('.results-table td')].map(c => c.innerText).join(' ')"
@@ -561,6 +563,18 @@ fn parts_that_are_missing_are_left_out() {
         browser.evaluate("[...document.querySelectorAll('.results-table th[data-metric]')].map(h => h.dataset.metric)"),
         json!(["auroc", "aupr_out", "fpr_at_95_tpr", "mean_fpr_below_95_tpr", "detection_error"])
     );
+    assert_content(&browser);
+    // bins that are not of equal width stand at their confidence
+    let mut record = synthetic::record("mine", &synthetic::METHODS[0], 0, 2, &[]);
+    for evaluation in &mut record.evaluations {
+        evaluation.reliability.scheme = "equal-mass".to_owned();
+    }
+    browser.open(&page(&[record]));
+    assert_eq!(plots(&browser, "reliability"), 1.0);
+    let (x, y) = browser.middle("[data-chart=\"reliability\"] svg.plot");
+    browser.point(x, y);
+    let tip = browser.text("document.querySelector('#tip').innerText");
+    assert!(tip.starts_with("bin ") && tip.contains("of 20"), "{tip}");
     assert_content(&browser);
     // one seed, no validation set
     let mut record = synthetic::record("mine", &synthetic::METHODS[1], 7, 3, &[]);
