@@ -276,6 +276,17 @@ impl Ivon {
         Ok(true)
     }
 
+    /// Forgets the samples and micro-batches gathered since the last step: the step begins anew, with the same noise.
+    ///
+    /// # Errors
+    /// [`Error::WrongRule`] for a state of another rule.
+    pub fn discard(&self, state: &mut State) -> Result<()> {
+        let sampler = self.sampler_mut(state)?;
+        sampler.samples = 0;
+        sampler.weight = 0.0;
+        Ok(())
+    }
+
     /// Closes the current sample: its micro-batches are complete, the next ones belong to the next sample.
     ///
     /// # Errors
