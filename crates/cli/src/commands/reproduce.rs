@@ -2,14 +2,16 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use datasets::{Library, Part};
 use evaluation::record::RunRecord;
 use experiment::run::Run;
-use experiment::{Sweep, preset};
+use experiment::{Stop, Sweep, preset};
+use serde_json::json;
 
 use crate::commands::sweep::{JobsArgs, execute_sweep};
 use crate::lab::{self, LabArgs};
@@ -27,7 +29,7 @@ Experiments:
   ablation-vartheta, ablation-gamma-upper, ablation-beta3-upper, ablation-gamma-lower, ablation-beta3-lower
                          the appendix's ablations, LeNet on Fashion-MNIST
   mc-dropout             CBOpt combined with Monte Carlo dropout
-  runtime                seconds per epoch and memory
+  runtime                seconds per epoch and memory, one run at a time whatever --jobs says
 
 Examples:
   maxitive reproduce fmnist
@@ -37,12 +39,8 @@ pub struct ReproduceArgs {
     /// Name of the experiment
     #[arg(value_name = "EXPERIMENT")]
     experiment: String,
-    /// Seeds 0 to N-1; the paper has 3
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    seeds: Option<u16>,
-    /// Epochs; what is counted in epochs is shortened likewise
-    #[arg(long, value_name = "E", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    epochs: Option<u32>,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Folder of the runs and the report; by default maxitive-EXPERIMENT
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -53,6 +51,36 @@ pub struct ReproduceArgs {
     jobs: JobsArgs,
     #[command(flatten)]
     lab: LabArgs,
+}
+
+/// How many runs of what length.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ExtentArgs {
+    /// Seeds 0 to N-1 instead of 0 to 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: Option<u16>,
+    /// Epochs; what is counted in epochs is shortened likewise
+    #[arg(long, value_name = "E", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    epochs: Option<u32>,
+}
+
+impl ExtentArgs {
+    /// Changes the runs of a sweep.
+    ///
+    /// # Errors
+    /// A config that does not allow so few epochs.
+    pub fn apply(self, sweep: &mut Sweep) -> anyhow::Result<()> {
+        if let Some(seeds) = self.seeds {
+            reseed(sweep, u64::from(seeds));
+        }
+        if let Some(epochs) = self.epochs {
+            for run in sweep.runs_mut() {
+                run.stretch(epochs as usize);
+                run.check().map_err(lab::error)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Runs the command.
@@ -68,23 +96,16 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
     let mut sweep = preset::sweep(name, &args.settings).map_err(lab::error)?;
-    if let Some(seeds) = args.seeds {
-        reseed(&mut sweep, u64::from(seeds));
-    }
-    if let Some(epochs) = args.epochs {
-        for run in sweep.runs_mut() {
-            run.stretch(epochs as usize);
-            run.check().map_err(lab::error)?;
-        }
-    }
-    keep_available(&mut sweep, &args.lab.library())?;
+    args.extent.apply(&mut sweep)?;
+    let library = args.lab.library();
+    keep_available(&mut sweep, &library)?;
     let out = args
         .out
         .unwrap_or_else(|| PathBuf::from(format!("maxitive-{name}")));
     let (records, code) = if name == "runtime" {
         one_process_each(&sweep, &out, &args.lab)?
     } else {
-        execute_sweep(&sweep, &out, args.jobs, &args.lab)?
+        execute_sweep(&sweep, &out, args.jobs, &library, &args.lab)?
     };
     conclude(&records, None, &out, &args.lab)?;
     Ok(code)
@@ -105,11 +126,18 @@ pub fn conclude(
     }
     let report = out.join("report.html");
     results::write_report(records, note, &report)?;
-    if !lab.json {
+    if lab.json {
+        let event = json!({"event": "report", "path": report});
+        writeln!(io::stdout(), "{event}")?;
+    } else {
         results::print(records)?;
-        write!(io::stdout(), "{}", results::comparison(records))?;
+        let mut out = io::stdout();
+        write!(out, "{}", results::runtime(records))?;
+        write!(out, "{}", results::comparison(records))?;
     }
-    writeln!(io::stderr(), "The report is {}", report.display())?;
+    if lab.advises() {
+        writeln!(io::stderr(), "The report is {}", report.display())?;
+    }
     Ok(())
 }
 
@@ -127,7 +155,17 @@ fn reseed(sweep: &mut Sweep, seeds: u64) {
 }
 
 /// Takes out-of-domain sets that are not there out of the runs and names them once.
+///
+/// # Errors
+/// A dataset to train on is not there, or something is wrong with one that is.
 fn keep_available(sweep: &mut Sweep, library: &Library) -> anyhow::Result<()> {
+    for run in sweep.runs() {
+        for part in [Part::Train, Part::Test] {
+            library
+                .load(&run.data.dataset, part)
+                .map_err(|error| lab::error(error.into()))?;
+        }
+    }
     let mut missing: Vec<String> = Vec::new();
     for run in sweep.runs_mut() {
         let mut kept = Vec::new();
@@ -158,30 +196,46 @@ fn one_process_each(
     out: &Path,
     lab: &LabArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
+    let stop = lab::stop_on_interrupt()?;
     let program = std::env::current_exe().context("the program does not find itself")?;
     let mut records = Vec::new();
     let mut code = ExitCode::SUCCESS;
-    for config in sweep.runs() {
+    for (done, config) in sweep.runs().iter().enumerate() {
         let name = config.run_name();
         let directory = out.join(&name);
         let run = Run::open_or_create(&directory, config.clone()).map_err(lab::error)?;
         let mut command = Command::new(&program);
-        command.arg("resume").arg(&directory).arg("--quiet");
+        command.arg("resume").arg(&directory);
+        if lab.json {
+            command.arg("--json");
+        } else {
+            command.arg("--quiet").stdout(Stdio::null());
+        }
         if let Some(folder) = &lab.data_dir {
             command.arg("--data-dir").arg(folder);
         }
         if let Some(threads) = lab.threads {
             command.args(["--threads", &threads.to_string()]);
         }
+        let seconds = lab.checkpoint_seconds.to_string();
+        command.args(["--checkpoint-seconds", &seconds]);
         if lab.unverified {
             command.arg("--unverified");
         }
-        if !lab.quiet {
+        if lab.advises() {
             writeln!(io::stderr(), "{name}")?;
         }
-        let status = command.stdout(Stdio::null()).status()?;
+        let status = wait(command.spawn()?, &stop)?;
         match run.record().map_err(lab::error)? {
             Some(record) if status.success() => records.push(record),
+            _ if stop.is_raised() => {
+                let left = sweep.runs().len() - done;
+                writeln!(
+                    io::stderr(),
+                    "{left} runs are left; the same command goes on with them"
+                )?;
+                return Ok((records, lab::interrupted()));
+            }
             _ => {
                 writeln!(io::stderr(), "{name} failed")?;
                 code = ExitCode::FAILURE;
@@ -189,4 +243,21 @@ fn one_process_each(
         }
     }
     Ok((records, code))
+}
+
+/// Waits for a process. When this one is asked to stop, the other one has heard it too, or else is ended: a run resumes from any moment.
+fn wait(mut child: Child, stop: &Stop) -> io::Result<ExitStatus> {
+    let mut patience: u32 = 100;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if stop.is_raised() {
+            if patience == 0 {
+                child.kill()?;
+            }
+            patience = patience.saturating_sub(1);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
