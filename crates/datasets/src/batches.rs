@@ -4,8 +4,9 @@
 //! is one of (seed, e, image). So a run that stops after any step and starts again there sees the same bits.
 //! The last batch of an epoch is as small as need be; none is dropped.
 //!
-//! Cost: one pass over the pixels of a batch, on the thread of the loader, while the caller computes. Memory: three batches of
-//! `4 · batch · pixels` bytes, allocated once.
+//! Cost: one pass over the pixels of a batch, on the thread of the loader, while the caller computes. Memory: seven batches of
+//! `4 · batch · pixels` bytes, allocated once. The thread is woken when half of the batches made ahead are used up, so that the caller is
+//! interrupted once in three steps, and a thread that gets no time for a while does no harm.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -141,7 +142,10 @@ struct Buffer {
 #[derive(Debug)]
 struct Shared {
     exchange: Mutex<Exchange>,
-    changed: Condvar,
+    /// There is work for the thread.
+    work: Condvar,
+    /// There is a batch for the caller.
+    batch: Condvar,
 }
 
 /// What the two threads tell each other.
@@ -159,26 +163,25 @@ struct Exchange {
     ended: bool,
 }
 
+impl Exchange {
+    /// Whether enough buffers are free, or the caller may be out of batches.
+    fn is_worth_waking(&self) -> bool {
+        self.free.len() >= Batches::REFILL || (self.ready.is_empty() && !self.free.is_empty())
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Exchange> {
         // no line that holds the lock can leave the exchange half-changed
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn wait<'a>(
-        &self,
-        guard: MutexGuard<'a, Exchange>,
-        while_: impl FnMut(&mut Exchange) -> bool,
-    ) -> MutexGuard<'a, Exchange> {
-        self.changed
-            .wait_while(guard, while_)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Batches {
-    /// Batches made while one is in use; one would do if the caller's steps all took equally long.
-    const AHEAD: usize = 2;
+    /// Batches made ahead while one is in use.
+    const AHEAD: usize = 6;
+    /// Used-up batches that are worth waking the thread for.
+    const REFILL: usize = 3;
 
     fn start_thread(config: BatchesConfig, batch: NonZeroUsize) -> Result<Self> {
         let images = config.indices.len();
@@ -204,7 +207,8 @@ impl Batches {
                 stop: images == 0,
                 ended: false,
             }),
-            changed: Condvar::new(),
+            work: Condvar::new(),
+            batch: Condvar::new(),
         });
         let maker = Maker::new(config, batch);
         let thread = std::thread::Builder::new()
@@ -265,7 +269,7 @@ impl Batches {
         exchange.generation += 1;
         exchange.cursor = cursor;
         exchange.free.extend(exchange.ready.drain(..));
-        self.shared.changed.notify_all();
+        self.shared.work.notify_one();
     }
 
     /// The next batch, or `None` after the epoch's last.
@@ -280,17 +284,24 @@ impl Batches {
         if self.position.step >= self.steps {
             return None;
         }
-        let mut exchange = self.shared.wait(self.shared.lock(), |exchange| {
-            exchange.ready.is_empty() && !exchange.ended
-        });
+        let mut exchange = self
+            .shared
+            .batch
+            .wait_while(self.shared.lock(), |exchange| {
+                exchange.ready.is_empty() && !exchange.ended
+            })
+            .unwrap_or_else(PoisonError::into_inner);
         let next = exchange
             .ready
             .pop_front()
             .expect("the loader's thread runs as long as the loader");
         let last = std::mem::replace(&mut self.current, next);
         exchange.free.push(last);
+        let wake = exchange.is_worth_waking();
         drop(exchange);
-        self.shared.changed.notify_all();
+        if wake {
+            self.shared.work.notify_one();
+        }
         self.position.step += 1;
         Some(Batch {
             images: &self.current.images,
@@ -303,7 +314,7 @@ impl Batches {
 impl Drop for Batches {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
-        self.shared.changed.notify_all();
+        self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
             // a panic of the thread was reported by `next`, or nobody asked
             let _ = thread.join();
@@ -327,7 +338,7 @@ struct Farewell<'a>(&'a Shared);
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
         self.0.lock().ended = true;
-        self.0.changed.notify_all();
+        self.0.batch.notify_one();
     }
 }
 
@@ -346,9 +357,15 @@ impl Maker {
         let _farewell = Farewell(shared);
         let steps = self.order.len().div_ceil(self.batch.get());
         loop {
-            let mut exchange = shared.wait(shared.lock(), |exchange| {
-                exchange.free.is_empty() && !exchange.stop
-            });
+            let mut exchange = shared.lock();
+            if exchange.free.is_empty() {
+                exchange = shared
+                    .work
+                    .wait_while(exchange, |exchange| {
+                        !exchange.is_worth_waking() && !exchange.stop
+                    })
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
             if exchange.stop {
                 return;
             }
@@ -376,7 +393,7 @@ impl Maker {
                 exchange.free.push(buffer);
             }
             drop(exchange);
-            shared.changed.notify_all();
+            shared.batch.notify_one();
         }
     }
 
