@@ -295,7 +295,7 @@ fn quiet_body<K: Kernel>(
         } else {
             count
         };
-        if check && !(Largest(&gradient[done..end]).run() <= magnitude(K::LIMIT)) {
+        if check && Largest(&gradient[done..end]).run() > magnitude(K::LIMIT) {
             break;
         }
         let own = done..end;
