@@ -611,6 +611,55 @@ proptest! {
         }
     }
 
+    /// Loops that count nothing and look again where there is cause report what the counting loops report.
+    #[test]
+    fn loops_that_do_not_count_miss_nothing(
+        which in 0usize..3, len in 1usize..=9001, seed in 0usize..1000, rare in 1usize..5000, policy in 0usize..3,
+    ) {
+        // The clip at infinity changes nothing, but chooses the loop that counts.
+        let rules = [None, Some(f64::INFINITY)].map(|clip_radius| -> Rule {
+            match which {
+                0 => UpperCboConfig {
+                    vartheta: 2e-3, hess_init: 1e-46, beta2: 0.5, clip_radius, ..Default::default()
+                }.build().unwrap().into(),
+                1 => UpperAdaptCboConfig {
+                    gamma: 0.0, beta3: 1e30, beta2: 0.5, clip_radius, ..Default::default()
+                }.build().unwrap().into(),
+                _ => LowerAdaptCboConfig {
+                    gamma: 1e30, beta2: 0.5, clip_radius, ..Default::default()
+                }.build().unwrap().into(),
+            }
+        });
+        let policy = [NonFinite::Refuse, NonFinite::SkipStep, NonFinite::SkipCoordinates][policy];
+        let ends = rules.map(|rule| {
+            let executor = Executor::single().non_finite(policy);
+            let mut params = pseudo(seed, len);
+            let mut state = rule.state(len);
+            let mut reports = Vec::new();
+            for t in 0..6 {
+                let mut grads = pseudo(seed + 1 + t, len);
+                for (i, g) in grads.iter_mut().enumerate() {
+                    let odd = (i + seed) % rare == 0;
+                    *g *= if odd { [1e19, 0.0, 1e-30, 1e18][(i / rare + t) % 4] } else { 1.0 };
+                    if odd && t == 3 && seed % 2 == 0 {
+                        *g = [f32::NAN, f32::INFINITY, 1e20][i % 3];
+                    }
+                }
+                if t == 4 {
+                    params[len / 2] = f32::MAX;
+                }
+                let step = rule.step_on(&executor, 1e3, &mut params, &grads, &mut state);
+                reports.push(step.map_err(|error| error.to_string()));
+            }
+            let plain = |values: &[f32]| -> Vec<u32> {
+                values.iter().map(|v| if v.is_nan() { 1 } else { v.to_bits() }).collect()
+            };
+            let buffers = [state.momentum(), state.curvature(), state.envelope()].map(plain);
+            (reports, plain(&params), buffers, state.skipped_coordinates(), state.steps())
+        });
+        prop_assert_eq!(&ends[0], &ends[1]);
+    }
+
     #[test]
     fn fused_agrees_with_the_twin(which in 0usize..12, len in 1usize..=4099, seed in 0usize..1000) {
         let row = &table()[which];

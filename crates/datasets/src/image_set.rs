@@ -6,7 +6,7 @@ use crate::normalization::Normalization;
 /// Size of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// 1 for grey, 3 for red, green, blue.
+    /// 1 for gray, 3 for red, green, blue.
     pub channels: usize,
     /// Rows.
     pub height: usize,

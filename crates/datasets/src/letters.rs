@@ -1,4 +1,4 @@
-//! The drawn letters: capital A to Z written with a round pen, 28x28 grey, light on dark.
+//! The drawn letters: capital A to Z written with a round pen, 28x28 gray, light on dark.
 //!
 //! Every image is a pure function of (seed, index). The letter is `index mod 26`. Its outline is a few straight and curved
 //! strokes whose points are moved a little, then the whole is stretched, slanted, turned and shifted at random and drawn

@@ -1,4 +1,67 @@
 //! Image datasets in their official formats: found, fetched, checked, decoded, split, augmented.
+//!
+//! ```
+//! use datasets::{Augmentation, BatchesConfig, Library, Normalization, Part, SplitOrder, split};
+//!
+//! // built in: nothing to fetch
+//! let library = Library::new(None);
+//! let set = library.load("fashion-mnist-mini", Part::Train)?;
+//! let (train, validation) = split(set.len(), 0.1, SplitOrder::Index)?;
+//! assert_eq!((train.len(), validation.len()), (5_400, 600));
+//!
+//! let mut batches = BatchesConfig {
+//!     set,
+//!     indices: train,
+//!     batch: 128,
+//!     shuffle: true,
+//!     seed: 0,
+//!     normalization: Normalization::of("fashion-mnist-mini").expect("in the manifest"),
+//!     augmentation: Augmentation::none(),
+//! }
+//! .build()?;
+//! for epoch in 0..2 {
+//!     batches.start(epoch, 0);
+//!     while let Some(batch) = batches.next() {
+//!         // batch.images: [128, 1, 28, 28], batch.labels: [128]
+//!         assert_eq!(batch.images.len(), batch.labels.len() * 28 * 28);
+//!     }
+//! }
+//! # Ok::<(), datasets::Error>(())
+//! ```
+//!
+//! # What there is
+//!
+//! | idea | where |
+//! |---|---|
+//! | a decoded set, one byte a pixel, shared by all runs | [`ImageSet`] |
+//! | the datasets known by name: files, sums, addresses, licenses, constants | [`manifest`] |
+//! | where datasets are looked for; each decoded once | [`Library`] |
+//! | downloads: resumed, checked, renamed into place | [`Fetcher`] |
+//! | is what lies in a folder what was published? | [`verify()`] |
+//! | readers: IDX, CIFAR, MAT, NPY and NPZ, PNG and JPEG, ZIP, tar | [`formats`] |
+//! | training and validation images | [`split()`] |
+//! | mean and deviation | [`Normalization`] |
+//! | flips and crops | [`Augmentation`] |
+//! | batches, made ahead by a thread of their own | [`Batches`] |
+//! | letters to be puzzled by | [`letters()`] |
+//!
+//! # Which data are accepted
+//!
+//! A file of a known dataset must have the SHA-256 of the published one, or of a changed copy that the manifest knows; the
+//! difference is then in [`ImageSet::notes`]. Where the published sum is not known here (EMNIST, Tiny ImageNet), size and
+//! structure are checked, and the notes say so. [`Library::unverified`] lets other contents pass, never other formats.
+//!
+//! # Datasets of one's own
+//!
+//! Where a name is asked for, a path will do. A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files of one
+//! size per class; or an NPZ file with the arrays `train_images`, `train_labels`, `test_images` and `test_labels` (also
+//! `x_train`, `y_train`, `x_test`, `y_test`), images as bytes `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]`, labels whole numbers from 0;
+//! or a folder with these arrays as NPY files. Class folders alone, or `images` and `labels` alone, are a test part.
+//!
+//! # Randomness
+//!
+//! The order of an epoch is a pure function of (seed, epoch), an augmentation one of (seed, epoch, image), the shuffled split one of
+//! its seed, a drawn letter one of (seed, index): Philox4x32-10, a stream per purpose. A run can stop and go on anywhere.
 
 mod augment;
 mod batches;

@@ -193,7 +193,7 @@ const fn variant(sha256: &'static str, note: &'static str) -> Known {
     }
 }
 
-const GREY: Shape = Shape::new(1, 28, 28);
+const GRAY: Shape = Shape::new(1, 28, 28);
 const COLOR: Shape = Shape::new(3, 32, 32);
 const IDX: Layout = Layout::Idx {
     first_label: 0,
@@ -212,11 +212,11 @@ const PAPER: &str = "paper";
 pub static ENTRIES: &[Entry] = &[
     Entry {
         name: "fashion-mnist",
-        title: "Fashion-MNIST: articles of clothing, 28x28 grey",
+        title: "Fashion-MNIST: articles of clothing, 28x28 gray",
         homepage: "https://github.com/zalandoresearch/fashion-mnist",
         license: "MIT",
         citation: "Xiao, Rasul, Vollgraf: Fashion-MNIST (2017), arXiv:1708.07747",
-        shape: GREY,
+        shape: GRAY,
         classes: 10,
         class_names: FASHION,
         mean: &[0.2860],
@@ -308,7 +308,7 @@ pub static ENTRIES: &[Entry] = &[
         homepage: "https://github.com/zalandoresearch/fashion-mnist",
         license: "MIT",
         citation: "Xiao, Rasul, Vollgraf: Fashion-MNIST (2017), arXiv:1708.07747",
-        shape: GREY,
+        shape: GRAY,
         classes: 10,
         class_names: FASHION,
         mean: &[0.2860],
@@ -329,11 +329,11 @@ pub static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "letters",
-        title: "capital letters drawn by this program, 28x28 grey",
+        title: "capital letters drawn by this program, 28x28 gray",
         homepage: "",
         license: "MIT OR Apache-2.0",
         citation: "none",
-        shape: GREY,
+        shape: GRAY,
         classes: 26,
         class_names: CAPITALS,
         mean: &[0.1198],
@@ -351,11 +351,11 @@ pub static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "mnist",
-        title: "MNIST: handwritten digits, 28x28 grey",
+        title: "MNIST: handwritten digits, 28x28 gray",
         homepage: "http://yann.lecun.com/exdb/mnist/",
         license: "none stated",
         citation: "LeCun, Bottou, Bengio, Haffner: Gradient-based learning applied to document recognition (1998)",
-        shape: GREY,
+        shape: GRAY,
         classes: 10,
         class_names: DIGITS,
         mean: &[0.1307],
@@ -443,11 +443,11 @@ pub static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "kmnist",
-        title: "Kuzushiji-MNIST: cursive Japanese characters, 28x28 grey",
+        title: "Kuzushiji-MNIST: cursive Japanese characters, 28x28 gray",
         homepage: "http://codh.rois.ac.jp/kmnist/",
         license: "CC BY-SA 4.0",
         citation: "Clanuwat et al.: Deep Learning for Classical Japanese Literature (2018), arXiv:1812.01718",
-        shape: GREY,
+        shape: GRAY,
         classes: 10,
         class_names: &["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"],
         mean: &[0.1846],
@@ -531,11 +531,11 @@ pub static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "emnist-letters",
-        title: "EMNIST letters: handwritten letters of both cases, 28x28 grey",
+        title: "EMNIST letters: handwritten letters of both cases, 28x28 gray",
         homepage: "https://www.nist.gov/itl/products-and-services/emnist-dataset",
         license: "none stated",
         citation: "Cohen, Afshar, Tapson, van Schaik: EMNIST (2017), arXiv:1702.05373",
-        shape: GREY,
+        shape: GRAY,
         classes: 26,
         class_names: CAPITALS,
         mean: &[0.1736],
@@ -583,11 +583,11 @@ pub static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "notmnist",
-        title: "notMNIST: letters A to J in many typefaces, 28x28 grey",
+        title: "notMNIST: letters A to J in many typefaces, 28x28 gray",
         homepage: "https://github.com/davidflanagan/notMNIST-to-MNIST",
         license: "MIT (the files in this form)",
         citation: "Bulatov: notMNIST dataset (2011)",
-        shape: GREY,
+        shape: GRAY,
         classes: 10,
         class_names: &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"],
         mean: &[0.4266],
@@ -641,7 +641,7 @@ pub static ENTRIES: &[Entry] = &[
         homepage: "https://github.com/spaghetti-enjoyer/SSE-letters",
         license: "MIT",
         citation: "Ivanov: SSE letters (2025)",
-        shape: GREY,
+        shape: GRAY,
         classes: 15,
         class_names: &[
             "A", "B", "C", "D", "E", "H", "I", "K", "L", "M", "O", "R", "T", "W", "X",

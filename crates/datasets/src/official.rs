@@ -628,7 +628,7 @@ mod tests {
     const JPEG_ROUNDING: u8 = 3;
 
     #[test]
-    fn tiny_imagenet_is_resized_and_grey_becomes_color() {
+    fn tiny_imagenet_is_resized_and_gray_becomes_color() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("tiny-imagenet-200");
         fs::create_dir_all(root.join("val/images")).unwrap();
@@ -641,7 +641,7 @@ mod tests {
         .unwrap();
         let pictures: [&[u8]; 3] = [
             include_bytes!("../tests/fixtures/color.jpeg"),
-            include_bytes!("../tests/fixtures/grey.jpeg"),
+            include_bytes!("../tests/fixtures/gray.jpeg"),
             include_bytes!("../tests/fixtures/wide.jpeg"),
         ];
         for (index, bytes) in pictures.iter().enumerate() {

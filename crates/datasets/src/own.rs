@@ -1,7 +1,7 @@
 //! Datasets of one's own: a folder of pictures, or arrays of NumPy.
 //!
 //! - A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files per class. The classes are numbered in the
-//!   order of their sorted names. All pictures must have the same size; grey ones become colored if there is a colored one.
+//!   order of their sorted names. All pictures must have the same size; gray ones become colored if there is a colored one.
 //! - A folder that has the class folders itself is a test part.
 //! - An NPZ file with `train_images`, `train_labels`, `test_images`, `test_labels` (or `x_train`, `y_train`, `x_test`, `y_test`); with
 //!   `images` and `labels` alone (or `x` and `y`) it is a test part.
@@ -298,9 +298,9 @@ mod tests {
     fn a_folder_of_pictures_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("fruit");
-        let (grey, color) = (png::ColorType::Grayscale, png::ColorType::Rgb);
-        png_in(&root.join("train/pear"), "2.png", grey, 2, &[1, 2]);
-        png_in(&root.join("train/pear"), "1.png", grey, 2, &[3, 4]);
+        let (gray, color) = (png::ColorType::Grayscale, png::ColorType::Rgb);
+        png_in(&root.join("train/pear"), "2.png", gray, 2, &[1, 2]);
+        png_in(&root.join("train/pear"), "1.png", gray, 2, &[3, 4]);
         png_in(
             &root.join("train/apple"),
             "x.PNG",
@@ -308,7 +308,7 @@ mod tests {
             2,
             &[5, 6, 7, 8, 9, 10],
         );
-        png_in(&root.join("test/quince"), "x.png", grey, 2, &[11, 12]);
+        png_in(&root.join("test/quince"), "x.png", gray, 2, &[11, 12]);
         fs::write(root.join("train/pear/notes.txt"), "not a picture").unwrap();
         let train = read(&root, Part::Train).unwrap();
         assert_eq!(
@@ -335,7 +335,7 @@ mod tests {
             "{error}"
         );
         // another size is refused by name
-        png_in(&root.join("test/quince"), "y.png", grey, 1, &[1, 2]);
+        png_in(&root.join("test/quince"), "y.png", gray, 1, &[1, 2]);
         let error = read(&root, Part::Test).unwrap_err().to_string();
         assert!(
             error.contains("y.png: size of the picture is 2x1, expected 1x2 like"),

@@ -3,8 +3,8 @@
 use cbopt::Isa;
 
 use crate::cpu::{Cpu, LANES};
-use crate::error::Result;
-use crate::network::{Network, check_length};
+use crate::error::{Error, Result};
+use crate::network::{Network, Value, check_length};
 use crate::plan::{Plan, PlanOptions};
 use crate::random::mix;
 use crate::trainer::{MAX_THREADS, check_range, default_threads};
@@ -24,6 +24,8 @@ pub struct PredictorConfig {
     pub winograd: bool,
     /// Seed of dropout that stays on. Default 0.
     pub seed: u64,
+    /// What [`Predictor::features`] gives, a value of the network (see [`Network::output`]). Default: the input of the last layer.
+    pub features: Option<Value>,
 }
 
 impl Default for PredictorConfig {
@@ -33,6 +35,7 @@ impl Default for PredictorConfig {
             isa: Isa::detect(),
             winograd: true,
             seed: 0,
+            features: None,
         }
     }
 }
@@ -41,9 +44,18 @@ impl PredictorConfig {
     /// A predictor for `network`.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for a number of threads outside its range.
+    /// [`crate::Error::OutOfRange`] for a number of threads outside its range, or features that the network does not have.
     pub fn build(&self, network: &Network) -> Result<Predictor> {
         check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
+        if let Some(value) = self.features
+            && value.index() >= network.shapes().len()
+        {
+            return Err(Error::OutOfRange {
+                field: "features",
+                value: value.index() as f64,
+                range: "the values of the network",
+            });
+        }
         let plan = Plan::new(
             network,
             PlanOptions {
@@ -51,6 +63,7 @@ impl PredictorConfig {
                 winograd: self.winograd,
                 winograd_everywhere: false,
                 fuse_pooling: true,
+                features: self.features,
             },
         );
         Ok(Predictor {
@@ -132,7 +145,7 @@ impl Predictor {
         Ok(out)
     }
 
-    /// Inputs of the last layer `[n, features]`.
+    /// Inputs of the last layer, or the value that was asked for, `[n, features]`.
     ///
     /// # Errors
     /// [`crate::Error::Length`] for slices that do not fit the network.

@@ -132,8 +132,18 @@ pub fn frn_tlu(x: &[f64], shape: Shape, gamma: &[f64], beta: &[f64], tau: &[f64]
 pub fn frn_tlu_backward(
     x: &[f64],
     shape: Shape,
+    parameters: (&[f64], &[f64], &[f64]),
+    grad: &[f64],
+) -> [Vec<f64>; 4] {
+    frn_tlu_backward_across(x, shape, parameters, grad, &[])
+}
+
+fn frn_tlu_backward_across(
+    x: &[f64],
+    shape: Shape,
     (gamma, beta, tau): (&[f64], &[f64], &[f64]),
     grad: &[f64],
+    crossed: &[usize],
 ) -> [Vec<f64>; 4] {
     let mut dx = Vec::with_capacity(x.len());
     let [mut dgamma, mut dbeta, mut dtau] = [(); 3].map(|()| vec![0.0; shape.channels]);
@@ -145,15 +155,18 @@ pub fn frn_tlu_backward(
         // One operation of the chain at a time: with one pixel the two parts of dx cancel to six digits.
         let mut dscaled = Vec::with_capacity(size);
         let mut droot = 0.0;
-        for (v, g) in plane.iter().zip(grad) {
+        for (p, (v, g)) in plane.iter().zip(grad).enumerate() {
             let y = gamma[c] * (v / root) + beta[c];
-            let share = if y > tau[c] {
+            let mut share = if y > tau[c] {
                 1.0
             } else if y < tau[c] {
                 0.0
             } else {
                 0.5
             };
+            if crossed.contains(&(i * size + p)) {
+                share = 1.0 - share;
+            }
             let dy = share * g;
             dgamma[c] += dy * (v / root);
             dbeta[c] += dy;
@@ -480,6 +493,9 @@ pub fn forward(
     Ok(values)
 }
 
+/// Entries of a layer's output, by the layer's position in the network, whose gradient is taken on the other side of the kink.
+pub type Crossings = std::collections::BTreeMap<usize, Vec<usize>>;
+
 /// Loss and gradients of a batch.
 ///
 /// # Errors
@@ -490,6 +506,24 @@ pub fn run(
     images: &[f64],
     labels: &[u32],
     mode: DropoutMode,
+) -> Result<TwinRun> {
+    run_across(network, parameters, images, labels, mode, &Crossings::new())
+}
+
+/// The same, where the TLUs and ReLUs listed in `crossings` pass the gradient on if they would not, and the other way round.
+///
+/// Rounding may move a value that lies next to a kink to its other side, where the gradient is another one; with the list of these
+/// values it can be compared all the same.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_across(
+    network: &Network,
+    parameters: &[f64],
+    images: &[f64],
+    labels: &[u32],
+    mode: DropoutMode,
+    crossings: &Crossings,
 ) -> Result<TwinRun> {
     check_length(
         "images",
@@ -518,6 +552,7 @@ pub fn run(
         let x = &values[layer.inputs[0].0];
         let planes = batch * input.channels;
         let grad = std::mem::take(&mut grads[i + 1]);
+        let crossed = crossings.get(&i).map_or(&[][..], Vec::as_slice);
         let back = match layer.kind {
             LayerKind::Conv2d {
                 kernel,
@@ -543,7 +578,8 @@ pub fn run(
             }
             LayerKind::FrnTlu { gamma, beta, tau } => {
                 let parts = (part(gamma), part(beta), part(tau));
-                let [dx, dgamma, dbeta, dtau] = frn_tlu_backward(x, input, parts, &grad);
+                let [dx, dgamma, dbeta, dtau] =
+                    frn_tlu_backward_across(x, input, parts, &grad, crossed);
                 add_part(gamma, &dgamma);
                 add_part(beta, &dbeta);
                 add_part(tau, &dtau);
@@ -557,7 +593,13 @@ pub fn run(
                 }
                 dx
             }
-            LayerKind::Relu => relu_backward(x, &grad),
+            LayerKind::Relu => {
+                let mut back = relu_backward(x, &grad);
+                for &at in crossed {
+                    back[at] = grad[at] - back[at];
+                }
+                back
+            }
             LayerKind::MaxPool { kernel, stride } => {
                 max_pool_backward(x, planes, (input, output), (kernel, stride), &grad)
             }

@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use engine::network::Padding;
-use engine::twin::{self, Convolution, DropoutMode};
-use engine::{Isa, Network, Shape, TrainerConfig, zoo};
+use engine::network::{LayerKind, Padding};
+use engine::twin::{self, Convolution, Crossings, DropoutMode};
+use engine::{Isa, Network, PredictorConfig, Shape, TrainerConfig, zoo};
 use serde_json::Value;
 
 /// Short sums in `f64`: the order of summation moves a few units in the last place.
 const LAYER_TOLERANCE: f64 = 1e-12;
 /// What `f32` leaves of the logits, as measured with PyTorch in `f32`.
 const LOGITS_F32: f64 = 1e-5;
+/// What `f32` leaves of the gradients where no kink is in the way: 100 layers of sums of some hundred terms.
+const ACROSS_F32: f64 = 1e-5;
 /// Depth multiplies the rounding of a layer.
 const NET_TOLERANCE: f64 = 1e-9;
 
@@ -359,17 +362,130 @@ fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
     }
 }
 
-/// Loss and gradients of the engine itself. `median` and `worst` bound the relative error of the tensors' gradients: where rounding moves
-/// an activation across a kink, single tensors of deep networks are further off.
+/// Values nearer than this to a kink may fall on its other side in `f32`.
+const KINK: f64 = 1e-5;
+
+/// Values by layer: position in the output, and distance above the kink.
+type Close = BTreeMap<usize, Vec<(usize, f64)>>;
+
+impl NetCase {
+    /// Relative errors of the tensors' gradients against the file, smallest first: of the samples and of the norm.
+    fn errors(&self, gradient: &[f32]) -> Vec<f64> {
+        let tensors = self.case["tensors"].as_array().unwrap();
+        let parts = tensors.iter().zip(self.network.parameters());
+        sorted(parts.map(|(tensor, parameter)| {
+            let got = &gradient[parameter.range()];
+            let scale = tensor["grad_l2"].as_f64().unwrap();
+            let mut error = (norm(got.iter().map(|&g| f64::from(g))) / scale - 1.0).abs();
+            let samples = tensor["sample_grad"].as_array().unwrap();
+            for (index, want) in numbers(&tensor["sample_index"]).iter().zip(samples) {
+                let got = f64::from(got[*index as usize]);
+                error = error.max((got - want.as_f64().unwrap()).abs() / scale);
+            }
+            error
+        }))
+    }
+
+    /// Values before a threshold that lie next to it, in the exact run.
+    fn close_to_kinks(&self) -> Close {
+        let mode = DropoutMode::Predict(0);
+        let values = twin::forward(&self.network, &self.parameters, &self.images, mode).unwrap();
+        let part = |p: usize| &self.parameters[self.network.parameters()[p].range()];
+        let mut close = Close::new();
+        for (i, layer) in self.network.layers().iter().enumerate() {
+            let input = layer.inputs[0].index();
+            let shape = self.network.shapes()[input];
+            let above = match layer.kind {
+                LayerKind::Relu => values[input].clone(),
+                LayerKind::FrnTlu { gamma, beta, tau } => {
+                    let open = vec![f64::NEG_INFINITY; shape.channels];
+                    let y = twin::frn_tlu(&values[input], shape, part(gamma), part(beta), &open);
+                    let threshold = |at: usize| part(tau)[at / shape.plane() % shape.channels];
+                    let each = y.iter().enumerate();
+                    each.map(|(at, y)| y - threshold(at)).collect()
+                }
+                _ => continue,
+            };
+            let near = above.iter().copied().enumerate();
+            let near: Vec<_> = near.filter(|(_, d)| d.abs() < KINK).collect();
+            if !near.is_empty() {
+                close.insert(i, near);
+            }
+        }
+        close
+    }
+
+    /// Those of them that a form of the engine has on the other side: its output is above the threshold, or is not.
+    fn crossings(&self, close: &Close, config: PredictorConfig) -> Crossings {
+        let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
+        let (parameters, images) = (narrow(&self.parameters), narrow(&self.images));
+        let mut crossings = Crossings::new();
+        for (&i, near) in close {
+            let layer = &self.network.layers()[i];
+            let config = PredictorConfig {
+                features: Some(self.network.output(&layer.name).unwrap()),
+                ..config
+            };
+            let mut predictor = config.build(&self.network).unwrap();
+            let out = predictor.features(&parameters, &images).unwrap();
+            let shape = self.network.shapes()[i + 1];
+            let threshold = |at: usize| match layer.kind {
+                LayerKind::FrnTlu { tau, .. } => {
+                    let tau = self.network.parameters()[tau].offset;
+                    parameters[tau + at / shape.plane() % shape.channels]
+                }
+                _ => 0.0,
+            };
+            let crossed =
+                |&&(at, above): &&(usize, f64)| (out[at] > threshold(at)) != (above > 0.0);
+            let list: Vec<usize> = near.iter().filter(crossed).map(|(at, _)| *at).collect();
+            if !list.is_empty() {
+                crossings.insert(i, list);
+            }
+        }
+        crossings
+    }
+
+    /// Relative errors of the tensors' gradients, in their norm, against the exact gradient beyond these kinks.
+    fn errors_across(&self, crossings: &Crossings, gradient: &[f32]) -> Vec<f64> {
+        let mode = DropoutMode::Train(0);
+        let (parameters, images, labels) = (&self.parameters, &self.images, &self.labels);
+        let run = twin::run_across(&self.network, parameters, images, labels, mode, crossings);
+        let exact = run.unwrap().gradient;
+        sorted(self.network.parameters().iter().map(|parameter| {
+            let (got, want) = (&gradient[parameter.range()], &exact[parameter.range()]);
+            let difference = got.iter().zip(want).map(|(&a, b)| f64::from(a) - b);
+            norm(difference) / norm(want.iter().copied())
+        }))
+    }
+}
+
+fn norm(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|v| v * v).sum::<f64>().sqrt()
+}
+
+fn sorted(errors: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut errors: Vec<f64> = errors.collect();
+    errors.sort_by(f64::total_cmp);
+    errors
+}
+
+/// Loss, logits and gradients of the engine in all its forms. `median` and `worst` bound the relative error of the tensors' gradients.
+///
+/// Among the millions of values before a threshold some lie nearer to it than rounding in `f32` can tell (1.2e-7 in the
+/// DenseNet-121 of the project's own copy). Beyond such a kink all tensors before it have another gradient, and on which side a
+/// form falls depends on the order of its sums. A form that is not near the file must be nearer still to the exact
+/// gradient on its own side of the kinks.
 fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: f64, worst: f64) {
     for net in net_cases(file, make) {
         let case = &net.case;
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
         let (parameters, images) = (narrow(&net.parameters), narrow(&net.images));
-        for (isa, winograd) in Isa::available()
+        let mut close_to_kinks = None;
+        let forms = Isa::available()
             .into_iter()
-            .flat_map(|isa| [(isa, true), (isa, false)])
-        {
+            .flat_map(|isa| [(isa, true), (isa, false)]);
+        for (isa, winograd) in forms {
             let config = TrainerConfig {
                 threads: 2,
                 isa,
@@ -382,7 +498,7 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
                 .unwrap();
             let batch = trainer.gradient(&images, &net.labels).unwrap();
             close(&[batch.loss], &numbers(&case["loss"]), LOGITS_F32, "loss");
-            let config = engine::PredictorConfig {
+            let config = PredictorConfig {
                 threads: 2,
                 isa,
                 winograd,
@@ -396,37 +512,27 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
                 .map(f64::from)
                 .collect();
             close(&logits, &numbers(&case["logits"]), LOGITS_F32, "logits");
-            let tensors = case["tensors"].as_array().unwrap();
-            let mut errors: Vec<(f64, &str)> = Vec::new();
-            for (tensor, parameter) in tensors.iter().zip(net.network.parameters()) {
-                let got = &trainer.gradients()[parameter.range()];
-                let scale = tensor["grad_l2"].as_f64().unwrap();
-                let mut error = 0.0f64;
-                let samples = tensor["sample_grad"].as_array().unwrap();
-                for (index, want) in numbers(&tensor["sample_index"]).iter().zip(samples) {
-                    let got = f64::from(got[*index as usize]);
-                    error = error.max((got - want.as_f64().unwrap()).abs() / scale);
-                }
-                let norm = got
-                    .iter()
-                    .map(|&g| f64::from(g).powi(2))
-                    .sum::<f64>()
-                    .sqrt();
-                errors.push((error.max((norm / scale - 1.0).abs()), &parameter.name));
+            let errors = net.errors(trainer.gradients());
+            let middle = |errors: &[f64]| errors[errors.len() / 2];
+            let last = |errors: &[f64]| errors[errors.len() - 1];
+            if middle(&errors) <= median && last(&errors) <= worst {
+                continue;
             }
-            errors.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let middle = errors[errors.len() / 2];
-            // One activation that crosses a kink near the end moves all tensors before it, and need not do so in every form:
-            // the form used by default is held to the median, the others to ten times as much.
-            let default = (isa, winograd) == (Isa::detect(), true);
-            let median = if default { median } else { 10.0 * median };
+            let near = close_to_kinks.get_or_insert_with(|| net.close_to_kinks());
+            let crossings = net.crossings(near, config);
+            let across = net.errors_across(&crossings, trainer.gradients());
             assert!(
-                middle.0 <= median,
-                "{} {winograd}: median {middle:?}",
-                isa.name()
+                !crossings.is_empty()
+                    && middle(&across) <= ACROSS_F32
+                    && last(&across) <= 10.0 * ACROSS_F32,
+                "{file} {} {} winograd {winograd}: median {:e}, worst {:e}; beyond {crossings:?} median {:e}, worst {:e}",
+                case["name"],
+                isa.name(),
+                middle(&errors),
+                last(&errors),
+                middle(&across),
+                last(&across),
             );
-            let last = errors[errors.len() - 1];
-            assert!(last.0 <= worst, "{} {winograd}: worst {last:?}", isa.name());
         }
     }
 }

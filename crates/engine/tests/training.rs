@@ -259,6 +259,102 @@ fn micro_batches_are_one_batch() {
 }
 
 #[test]
+fn an_unusable_batch_does_not_stop_a_trainer_of_many_samples() {
+    let Problem {
+        net,
+        images,
+        labels,
+    } = problem(16);
+    let mut broken = images.clone();
+    broken[3] = f32::NAN;
+    let rule = IvonConfig {
+        hess_init: 0.5,
+        mc_samples: 3,
+        ..IvonConfig::new(1e4)
+    }
+    .build()
+    .unwrap();
+    let start = net.initial_parameters(1);
+    let build = |non_finite| {
+        let config = TrainerConfig {
+            non_finite,
+            ..config(16, 1)
+        };
+        config.build(&net, rule.clone(), start.clone()).unwrap()
+    };
+    let mut good = build(cbopt::NonFinite::Refuse);
+    good.step(0.1, &images, &labels).unwrap();
+    let mut refusing = build(cbopt::NonFinite::Refuse);
+    for _ in 0..2 {
+        assert!(refusing.step(0.1, &broken, &labels).is_err());
+        assert!(refusing.step(f64::NAN, &images, &labels).is_err());
+        assert_eq!(refusing.state().steps(), 0);
+        assert!(refusing.state().momentum().iter().all(|&m| m == 0.0));
+        assert!(refusing.state().curvature().iter().all(|&h| h == 0.5));
+        assert!(refusing.parameters() == start);
+    }
+    refusing.step(0.1, &images, &labels).unwrap();
+    assert!(refusing.parameters() == good.parameters());
+    let mut skipping = build(cbopt::NonFinite::SkipStep);
+    let step = skipping.step(0.1, &broken, &labels).unwrap();
+    assert!(step.report.skipped);
+    assert_eq!(skipping.state().skipped_steps(), 1);
+    skipping.step(0.1, &images, &labels).unwrap();
+    assert!(skipping.parameters() == good.parameters());
+}
+
+#[test]
+fn micro_batches_wait_for_a_good_learning_rate() {
+    let Problem {
+        net,
+        images,
+        labels,
+    } = problem(16);
+    let start = net.initial_parameters(1);
+    let ivon = IvonConfig {
+        hess_init: 0.5,
+        micro_batches: true,
+        ..IvonConfig::new(1e4)
+    };
+    let rules: [cbopt::Rule; 2] = [
+        SgdConfig::default().build().unwrap().into(),
+        ivon.build().unwrap().into(),
+    ];
+    for rule in rules {
+        let mut trainer = config(16, 1)
+            .build(&net, rule.clone(), start.clone())
+            .unwrap();
+        trainer.accumulate(&images, &labels).unwrap();
+        assert!(trainer.apply(-1.0).is_err());
+        assert!(trainer.parameters() == start);
+        trainer.apply(0.1).unwrap();
+        assert!(trainer.parameters() != start);
+        assert!(trainer.apply(0.1).is_err());
+        // an unusable gradient is forgotten
+        let mut broken = images.clone();
+        broken[3] = f32::NAN;
+        let moved = trainer.parameters().to_vec();
+        let refused = match trainer.accumulate(&broken, &labels) {
+            Ok(_) => trainer.apply(0.1).is_err(),
+            Err(_) => true,
+        };
+        assert!(refused, "{}", rule.id());
+        assert!(trainer.parameters() == moved);
+        trainer.step(0.1, &images, &labels).unwrap_or_else(|error| {
+            // `ivon` with micro-batches has no other way
+            assert_eq!(rule.id(), "ivon", "{error}");
+            trainer.accumulate(&images, &labels).unwrap();
+            let report = trainer.apply(0.1).unwrap();
+            engine::TrainStep {
+                batch: trainer.gradient(&images, &labels).unwrap(),
+                report,
+            }
+        });
+        assert!(trainer.parameters() != moved);
+    }
+}
+
+#[test]
 fn wrong_data_are_refused() {
     let Problem {
         net,
@@ -439,25 +535,34 @@ fn features_are_the_input_of_the_last_layer() {
     let images = noise(3 * 16, 5);
     let predict = |net: &Network| {
         let parameters = net.initial_parameters(4);
-        let config = PredictorConfig {
-            threads: 1,
-            ..Default::default()
-        };
-        let mut predictor = config.build(net).unwrap();
-        let features = predictor.features(&parameters, &images).unwrap();
-        let logits = predictor.logits(&parameters, &images).unwrap();
-        // the same with the layer left to the twin
         let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         let mode = DropoutMode::Predict(0);
         let values = twin::forward(net, &wide(&parameters), &wide(&images), mode).unwrap();
-        let input = net.layers().last().unwrap().inputs[0].index();
-        assert_eq!(features.len(), values[input].len());
-        for (got, want) in features.iter().zip(&values[input]) {
-            assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
-        }
-        let want = values.last().unwrap();
-        for (got, want) in logits.iter().zip(want) {
-            assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
+        let close = |got: &[f32], want: &[f64]| {
+            assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(want) {
+                assert!((f64::from(*got) - want).abs() < 1e-5, "{}", net.name());
+            }
+        };
+        let features = |features| {
+            let config = PredictorConfig {
+                threads: 1,
+                features,
+                ..Default::default()
+            };
+            let mut predictor = config.build(net).unwrap();
+            let logits = predictor.logits(&parameters, &images).unwrap();
+            close(&logits, values.last().unwrap());
+            let features = predictor.features(&parameters, &images).unwrap();
+            assert_eq!(features.len(), 3 * predictor.feature_count());
+            features
+        };
+        let last = net.layers().last().unwrap();
+        close(&features(None), &values[last.inputs[0].index()]);
+        // any other value, also of layers that are done by the one before or after them
+        for layer in net.layers() {
+            let value = net.output(&layer.name).unwrap();
+            close(&features(Some(value)), &values[value.index()]);
         }
     };
     // A layer that would otherwise be done by the one before it: ReLU, max-pool, sum with FRN.
@@ -478,7 +583,20 @@ fn features_are_the_input_of_the_last_layer() {
     let x = net.conv2d("conv", x, Conv2d::new(5, 4));
     let y = net.frn_tlu("frn", x);
     let x = net.add("sum", y, x);
-    predict(&net.build(x).unwrap());
+    let net = net.build(x).unwrap();
+    predict(&net);
+    let message = net.output("head").unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "layer \"head\": the network has no layer of this name"
+    );
+    let features = Some(small().output("fc").unwrap());
+    let config = PredictorConfig {
+        features,
+        ..Default::default()
+    };
+    let message = config.build(&net).unwrap_err().to_string();
+    assert_eq!(message, "features 13 is not in the values of the network");
 }
 
 #[test]

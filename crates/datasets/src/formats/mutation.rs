@@ -76,9 +76,9 @@ fn rows() -> Vec<Row> {
             include_bytes!("../../tests/fixtures/color.jpeg").to_vec(),
         ),
         (
-            "grey jpeg",
+            "gray jpeg",
             |b| Picture::decode(b).is_ok(),
-            include_bytes!("../../tests/fixtures/grey.jpeg").to_vec(),
+            include_bytes!("../../tests/fixtures/gray.jpeg").to_vec(),
         ),
     ]
 }

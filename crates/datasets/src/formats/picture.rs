@@ -1,6 +1,6 @@
 //! Pictures: PNG and JPEG files to bytes, and the resampling of the Python Imaging Library.
 //!
-//! A PNG of any kind becomes 8 bits a channel, grey or color; transparency is dropped, as `convert("RGB")` does. A JPEG decoder has some
+//! A PNG of any kind becomes 8 bits a channel, gray or color; transparency is dropped, as `convert("RGB")` does. A JPEG decoder has some
 //! freedom in rounding. Against libjpeg-turbo 3.2, on the 10,000 validation images of Tiny ImageNet, the one used here (zune-jpeg)
 //! differs by 0.27 gray levels on average and 5 at most; after resizing to 32x32, by 0.25 and 3.
 
@@ -30,7 +30,7 @@ impl Picture {
     /// # Panics
     /// If the number of pixels does not fit, or there are neither 1 nor 3 channels.
     pub fn new(shape: Shape, pixels: Vec<u8>) -> Self {
-        assert!([1, 3].contains(&shape.channels), "grey or color");
+        assert!([1, 3].contains(&shape.channels), "gray or color");
         assert_eq!(pixels.len(), shape.size(), "pixels of a picture");
         Self { shape, pixels }
     }
@@ -61,13 +61,13 @@ impl Picture {
         &self.pixels
     }
 
-    /// The bytes plane by plane, `[channels, height, width]`, a grey picture repeated where color is asked for.
+    /// The bytes plane by plane, `[channels, height, width]`, a gray picture repeated where color is asked for.
     ///
     /// # Panics
-    /// If grey is asked of a colored picture.
+    /// If gray is asked of a colored picture.
     pub fn planes(&self, channels: usize) -> Vec<u8> {
         let own = self.shape.channels;
-        assert!(own == channels || own == 1, "color does not become grey");
+        assert!(own == channels || own == 1, "color does not become gray");
         let plane = |channel: usize| self.pixels.iter().skip(channel % own).step_by(own);
         (0..channels).flat_map(plane).copied().collect()
     }
@@ -270,9 +270,9 @@ pub(crate) mod tests {
 
     #[test]
     fn every_kind_of_png_is_read() {
-        let grey = Picture::decode(&write_png(png::ColorType::Grayscale, 2, 1, &[7, 9])).unwrap();
-        assert_eq!(grey, Picture::new(Shape::new(1, 1, 2), vec![7, 9]));
-        assert_eq!(grey.planes(3), [7, 9, 7, 9, 7, 9]);
+        let gray = Picture::decode(&write_png(png::ColorType::Grayscale, 2, 1, &[7, 9])).unwrap();
+        assert_eq!(gray, Picture::new(Shape::new(1, 1, 2), vec![7, 9]));
+        assert_eq!(gray.planes(3), [7, 9, 7, 9, 7, 9]);
         let rgba = write_png(png::ColorType::Rgba, 1, 2, &[1, 2, 3, 0, 4, 5, 6, 255]);
         let rgba = Picture::decode(&rgba).unwrap();
         assert_eq!(

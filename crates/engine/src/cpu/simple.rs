@@ -479,12 +479,11 @@ kernel!(
     )
 );
 
-/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`.
+/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`; `parts` are given by the first, their distance and their number.
+/// `out` may be the first of them.
 #[inline(always)]
 unsafe fn sum_parts<V: Vector>(
-    parts: *const f32,
-    stride: usize,
-    count: usize,
+    (parts, stride, count): (*const f32, usize, usize),
     out: *mut f32,
     from: usize,
     to: usize,
@@ -512,9 +511,7 @@ unsafe fn sum_parts<V: Vector>(
 }
 kernel!(
     run_sum_parts = sum_parts(
-        parts: *const f32,
-        stride: usize,
-        count: usize,
+        parts: (*const f32, usize, usize),
         out: *mut f32,
         from: usize,
         to: usize,

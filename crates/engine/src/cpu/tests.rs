@@ -22,6 +22,7 @@ const TRAIN: PlanOptions = PlanOptions {
     winograd: true,
     winograd_everywhere: false,
     fuse_pooling: true,
+    features: None,
 };
 
 struct Data {

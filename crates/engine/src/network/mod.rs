@@ -99,7 +99,8 @@ impl PaddingRule {
         match self {
             Self::Symmetric(pad) => (pad, pad),
             Self::Same => {
-                let need = ((size.div_ceil(stride) - 1) * stride + kernel).saturating_sub(size);
+                let last = (size.div_ceil(stride) - 1) * stride;
+                let need = last.saturating_add(kernel).saturating_sub(size);
                 (need / 2, need - need / 2)
             }
         }
@@ -289,6 +290,20 @@ impl Network {
     /// Parameters in the order of the flat vector.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
+    }
+
+    /// The output of the layer of this name.
+    ///
+    /// # Errors
+    /// [`Error::Layer`].
+    pub fn output(&self, layer: &str) -> Result<Value> {
+        match self.layers.iter().position(|l| l.name == layer) {
+            Some(index) => Ok(Value(index + 1)),
+            None => Err(Error::Layer {
+                layer: layer.into(),
+                problem: "the network has no layer of this name".into(),
+            }),
+        }
     }
 
     /// Length of the flat vector.

@@ -8,7 +8,7 @@
 
 mod arena;
 
-use crate::network::{LayerKind, Network, Padding, Shape};
+use crate::network::{LayerKind, Network, Padding, Shape, Value};
 
 /// Where a value lies, in entries per image from the start of the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,7 +251,7 @@ pub struct Plan {
     pub input: Slot,
     /// Where the logits are after the forward pass.
     pub logits: Slot,
-    /// Input of the last layer and its length.
+    /// Where the features are after the forward pass, and their length.
     pub features: (Slot, usize),
     /// Shape of the input.
     pub input_shape: Shape,
@@ -274,6 +274,8 @@ pub struct PlanOptions {
     pub winograd_everywhere: bool,
     /// With 2×2 max-pools done by the convolution before them.
     pub fuse_pooling: bool,
+    /// The value that is kept as features; the input of the last layer if none is named.
+    pub features: Option<Value>,
 }
 
 /// Channels from which on Winograd's form pays.
@@ -298,6 +300,8 @@ struct Compiler<'a> {
     winners: Vec<Option<Slot>>,
     winograd: Vec<ConvPlan>,
     winograd_of: Vec<Option<usize>>,
+    /// The value that is kept for whoever asks for features.
+    features: usize,
 }
 
 impl Compiler<'_> {
@@ -359,15 +363,15 @@ impl Compiler<'_> {
         self.network.parameters[parameter].offset
     }
 
-    /// The layer that makes a value, if it is the only reader's to take over.
+    /// The layer that makes a value, if it is the only reader's to take over. The features must be stored as they are.
     fn sole_producer(&self, value: usize) -> Option<usize> {
-        (value > 0 && self.consumers[value] == 1).then(|| value - 1)
+        let taken_over = value > 0 && self.consumers[value] == 1 && value != self.features;
+        taken_over.then(|| value - 1)
     }
 
     fn find_fusions(&mut self) {
         let layers = &self.network.layers;
-        // The input of the last layer is kept for whoever asks for features.
-        for (i, layer) in layers.iter().enumerate().take(layers.len() - 1) {
+        for (i, layer) in layers.iter().enumerate() {
             match layer.kind {
                 LayerKind::MaxPool {
                     kernel: 2,
@@ -618,7 +622,7 @@ impl Compiler<'_> {
             .layers
             .iter()
             .enumerate()
-            .find(|(_, l)| l.inputs.contains(&crate::Value(layer + 1)));
+            .find(|(_, l)| l.inputs.contains(&Value(layer + 1)));
         self.consumers[layer + 1] == 1
             && next.is_some_and(|(i, l)| l.kind == LayerKind::Relu && self.fused[i])
     }
@@ -855,7 +859,7 @@ impl Compiler<'_> {
         let layers = &self.network.layers;
         let readers: Vec<_> = layers
             .iter()
-            .filter(|l| l.inputs.contains(&crate::Value(layer + 1)))
+            .filter(|l| l.inputs.contains(&Value(layer + 1)))
             .collect();
         self.fused[layer]
             && layers[layer].kind == LayerKind::Relu
@@ -868,6 +872,9 @@ impl Compiler<'_> {
 
 impl Plan {
     /// Compiles a network.
+    ///
+    /// # Panics
+    /// If the features are a value of another, larger network.
     pub fn new(network: &Network, options: PlanOptions) -> Self {
         let count = network.shapes.len();
         let mut compiler = Compiler {
@@ -885,6 +892,10 @@ impl Plan {
             winners: vec![None; count],
             winograd: Vec::new(),
             winograd_of: vec![None; count],
+            features: match options.features {
+                Some(value) => value.0,
+                None => network.layers[network.layers.len() - 1].inputs[0].0,
+            },
         };
         for (i, layer) in network.layers.iter().enumerate() {
             let own = matches!(
@@ -905,11 +916,10 @@ impl Plan {
         let forward = compiler.ops.len();
         let last = network.layers.len();
         let logits = compiler.value(last);
-        let feature_value = network.layers[last - 1].inputs[0].0;
-        let features = match compiler.values[feature_value] {
-            Some(slot) => (slot, compiler.len(feature_value)),
-            None => (logits, compiler.len(last)),
-        };
+        let features = (
+            compiler.value(compiler.features),
+            compiler.len(compiler.features),
+        );
         if options.training {
             let gradient = compiler.buffer(compiler.len(last));
             compiler.gradients[last] = Some(gradient);
