@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use experiment::preset;
 
 use crate::commands::reproduce::{ExtentArgs, conclude};
 use crate::commands::sweep::{JobsArgs, execute_sweep};
-use crate::lab::{self, LabArgs};
+use crate::lab::LabArgs;
 
 /// Train LeNet with the nine methods of the paper's main table on a small Fashion-MNIST, and draw a report.
 ///
@@ -47,8 +46,7 @@ const NOTE: &str = "A trial on a small part of Fashion-MNIST that is built into 
 /// The folder cannot be written.
 pub fn execute(args: QuickstartArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let mut sweep = preset::sweep("quickstart", &args.settings).map_err(lab::error)?;
-    args.extent.apply(&mut sweep)?;
+    let sweep = args.extent.sweep("quickstart", &args.settings)?;
     let library = args.lab.library();
     let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &library, &args.lab)?;
     conclude(&records, Some(NOTE), &args.out, &args.lab)?;

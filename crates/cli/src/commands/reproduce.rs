@@ -65,11 +65,27 @@ pub struct ExtentArgs {
 }
 
 impl ExtentArgs {
-    /// Changes the runs of a sweep.
+    /// The experiment of this name with these settings and this extent.
     ///
     /// # Errors
-    /// A config that does not allow so few epochs.
-    pub fn apply(self, sweep: &mut Sweep) -> anyhow::Result<()> {
+    /// A setting that is refused.
+    pub fn sweep(self, name: &str, settings: &[String]) -> anyhow::Result<Sweep> {
+        let sweep = preset::sweep(name, settings).map_err(|error| {
+            let sets_epochs = settings.iter().any(|text| text.starts_with("train.epochs"));
+            let hint = "--epochs shortens what is counted in epochs likewise";
+            if sets_epochs {
+                UserError::new(format!("{}; {hint}", lab::message(&error))).into()
+            } else {
+                lab::error(error)
+            }
+        });
+        let mut sweep = sweep?;
+        self.apply(&mut sweep)?;
+        Ok(sweep)
+    }
+
+    /// Changes the runs of a sweep.
+    fn apply(self, sweep: &mut Sweep) -> anyhow::Result<()> {
         if let Some(seeds) = self.seeds {
             reseed(sweep, u64::from(seeds));
         }
@@ -95,9 +111,9 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
             .collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
-    let mut sweep = preset::sweep(name, &args.settings).map_err(lab::error)?;
-    args.extent.apply(&mut sweep)?;
+    let mut sweep = args.extent.sweep(name, &args.settings)?;
     let library = args.lab.library();
+    let left_out = keep_trainable(&mut sweep, &library)?;
     keep_available(&mut sweep, &library)?;
     let out = args
         .out
@@ -108,7 +124,11 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
         execute_sweep(&sweep, &out, args.jobs, &library, &args.lab)?
     };
     conclude(&records, None, &out, &args.lab)?;
-    Ok(code)
+    Ok(if left_out > 0 && code == ExitCode::SUCCESS {
+        ExitCode::FAILURE
+    } else {
+        code
+    })
 }
 
 /// The report and the table of a finished sweep; the note goes under the report's title.
@@ -154,18 +174,51 @@ fn reseed(sweep: &mut Sweep, seeds: u64) {
     }
 }
 
+/// Takes runs out whose datasets are not there, as long as others are left, and names the datasets once; how many runs.
+///
+/// # Errors
+/// No dataset to train on is there, or something is wrong with one that is.
+fn keep_trainable(sweep: &mut Sweep, library: &Library) -> anyhow::Result<usize> {
+    let mut missing: Vec<(String, datasets::Error)> = Vec::new();
+    for run in sweep.runs() {
+        let dataset = &run.data.dataset;
+        for part in [Part::Train, Part::Test] {
+            if missing.iter().any(|(name, _)| name == dataset) {
+                break;
+            }
+            match library.load(dataset, part) {
+                Ok(_) => {}
+                Err(error @ datasets::Error::NotFound { .. }) => {
+                    missing.push((dataset.clone(), error));
+                }
+                Err(error) => return Err(lab::error(error.into())),
+            }
+        }
+    }
+    let all = sweep.runs().len();
+    let is_missing = |name: &str| missing.iter().any(|(missing, _)| missing == name);
+    sweep
+        .runs_mut()
+        .retain(|run| !is_missing(&run.data.dataset));
+    if sweep.runs().is_empty()
+        && let Some((_, error)) = missing.pop()
+    {
+        return Err(lab::error(error.into()));
+    }
+    for (name, _) in &missing {
+        writeln!(
+            io::stderr(),
+            "{name} is not here, runs on it are left out; get it with: maxitive data fetch {name}"
+        )?;
+    }
+    Ok(all - sweep.runs().len())
+}
+
 /// Takes out-of-domain sets that are not there out of the runs and names them once.
 ///
 /// # Errors
-/// A dataset to train on is not there, or something is wrong with one that is.
+/// Something is wrong with a set that is there.
 fn keep_available(sweep: &mut Sweep, library: &Library) -> anyhow::Result<()> {
-    for run in sweep.runs() {
-        for part in [Part::Train, Part::Test] {
-            library
-                .load(&run.data.dataset, part)
-                .map_err(|error| lab::error(error.into()))?;
-        }
-    }
     let mut missing: Vec<String> = Vec::new();
     for run in sweep.runs_mut() {
         let mut kept = Vec::new();

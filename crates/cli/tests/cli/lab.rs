@@ -209,6 +209,10 @@ fn mistakes_are_named_before_anything_starts() {
             "not a number of seconds from 0 on",
         ),
         (&["reproduce", "fmist"], "did you mean \"fmnist\"?"),
+        (
+            &["quickstart", "--set", "train.epochs=3", "--out", "x"],
+            "swag.start: 18 is not below train.epochs, 3; --epochs shortens",
+        ),
         (&["sweep", "tiny.toml", "--out", "x"], "tiny.toml"),
     ] {
         let outcome = run(&place, arguments);
@@ -245,6 +249,67 @@ fn data_that_are_not_there_are_asked_for() {
     let count = outcome.stderr.matches("is not on this machine").count();
     assert_eq!(count, 1, "{}", outcome.stderr);
     assert!(!place.path("x").exists());
+}
+
+#[test]
+fn runtimes_are_measured_in_processes_of_their_own() {
+    let place = place();
+    let outcome = run(
+        &place,
+        &["reproduce", "runtime", "--epochs", "1", "--out", "x"],
+    );
+    // two of the three datasets are not there
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    for name in ["cifar-10", "cifar-100"] {
+        let part = format!("{name} is not here, runs on it are left out");
+        assert_eq!(
+            outcome.stderr.matches(&part).count(),
+            1,
+            "{}",
+            outcome.stderr
+        );
+    }
+    let line = |rule: &str| {
+        let mut lines = outcome.stdout.lines();
+        lines
+            .find(|line| line.starts_with("lenet") && line.contains(rule))
+            .unwrap_or_else(|| panic!("no {rule} in {}", outcome.stdout))
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    for (rule, paper) in [("adamw", "3.26"), ("ivon", "3.30"), ("ucbopt", "3.28")] {
+        let cells = line(rule);
+        assert_eq!(cells.len(), 5, "{cells:?}");
+        assert!(cells[2].parse::<f64>().is_ok() && cells[3].parse::<u32>().is_ok());
+        assert_eq!((&cells[1][..], &cells[4][..]), (rule, paper));
+    }
+    // a second time everything is there
+    let again = run(
+        &place,
+        &[
+            "reproduce",
+            "runtime",
+            "--epochs",
+            "1",
+            "--out",
+            "x",
+            "--json",
+        ],
+    );
+    let events: Vec<Value> = again
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["skipped", "skipped", "skipped", "skipped", "report"]
+    );
 }
 
 #[test]
