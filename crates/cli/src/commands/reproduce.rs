@@ -314,3 +314,51 @@ fn wait(mut child: Child, stop: &Stop) -> io::Result<ExitStatus> {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What is set beside the paper's numbers is found by experiment and row: every row the paper prints has a config.
+    #[test]
+    fn every_row_of_the_paper_is_trained() {
+        let mut trained = BTreeSet::new();
+        let mut add = |run: &experiment::RunConfig| {
+            for row in &run.rows {
+                trained.insert((run.experiment.clone(), row.row().to_owned()));
+            }
+        };
+        for name in preset::runs() {
+            add(&preset::run(name, &[]).unwrap());
+        }
+        for name in preset::sweeps() {
+            let sweep = preset::sweep(name, &[]).unwrap();
+            sweep.runs().iter().for_each(&mut add);
+        }
+        let mut rows = 0;
+        for (experiment, row, ..) in ::report::paper::printed() {
+            let key = (experiment.to_owned(), row.to_owned());
+            assert!(trained.contains(&key), "{key:?} is in no config");
+            rows += 1;
+        }
+        assert!(rows > 500, "{rows}");
+    }
+
+    #[test]
+    fn the_extent_of_an_experiment_can_be_chosen() {
+        let extent = ExtentArgs {
+            seeds: Some(2),
+            epochs: Some(10),
+        };
+        let sweep = extent.sweep("fmnist", &["train.batch=64".into()]).unwrap();
+        assert_eq!(sweep.runs().len(), 16);
+        for run in sweep.runs() {
+            assert!(run.seed < 2);
+            assert_eq!((run.train.epochs, run.train.batch), (10, 64));
+            if let Some(swag) = &run.swag {
+                assert_eq!(swag.start, 6);
+            }
+        }
+    }
+}
