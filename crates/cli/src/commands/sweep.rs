@@ -67,7 +67,7 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
         results::print(&records)?;
     }
     if args.lab.advises() && !records.is_empty() {
-        let folder = args.out.display();
+        let folder = lab::quoted(&args.out);
         writeln!(
             io::stderr(),
             "Draw it with: maxitive report {folder} -o report.html"

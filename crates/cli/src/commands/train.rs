@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use datasets::Library;
-use experiment::run::{Run, RunOptions, check_data};
+use experiment::run::{RECORD, Run, RunOptions, check_data};
 use experiment::{Outcome, RunConfig, preset};
 
 use crate::lab::{self, LabArgs};
@@ -112,10 +112,12 @@ pub fn execute_run(run: &Run, library: &Library, lab: &LabArgs) -> anyhow::Resul
                 results::print(&[*record])?;
             }
             if lab.advises() {
-                let folder = run.directory().display();
+                let folder = run.directory();
                 writeln!(
                     io::stderr(),
-                    "The record is {folder}/record.json; look at it with: maxitive report {folder} -o report.html"
+                    "The record is {}; look at it with: maxitive report {} -o report.html",
+                    folder.join(RECORD).display(),
+                    lab::quoted(folder)
                 )?;
             }
             Ok(ExitCode::SUCCESS)
