@@ -34,6 +34,7 @@ use self::memory::Memory;
 use self::simple::Windows;
 use self::taps::{Pooled, Start, Taps};
 pub(crate) use self::vector::LANES;
+use self::winograd::Tiling;
 use crate::plan::{ConvPlan, Op, Plan, PoolPlan, Slot};
 use crate::random::{dropout_key, dropout_threshold};
 use crate::twin::DropoutMode;
@@ -138,13 +139,20 @@ fn scratch(op: &Op) -> usize {
         Op::Conv { conv, .. } | Op::ConvPool { conv, .. } | Op::ConvBackward { conv, .. }
             if conv.winograd.is_some() =>
         {
-            winograd::scratch(conv.input.channels, conv.output.channels)
+            winograd::scratch(conv.input, conv.output)
         }
         Op::Conv { conv, .. } | Op::ConvBackward { conv, .. } => geometry(conv).scratch(),
         Op::ConvPool { conv, .. } => planar_geometry(conv).pooled_scratch(),
         Op::LinearBackward { inputs, .. } => inputs.next_multiple_of(LANES),
         _ => 0,
     }
+}
+
+/// Numbers of a convolution's weights in Winograd's form: forward and backward.
+fn transformed_lens(conv: &ConvPlan) -> (usize, usize) {
+    let count = conv.input.channels * conv.output.channels;
+    let len = |output| Tiling::of(output).points() * count;
+    (len(conv.output), len(conv.input))
 }
 
 impl Cpu {
@@ -160,9 +168,9 @@ impl Cpu {
         let mut transformed = 0;
         let mut offsets = Vec::new();
         for conv in &plan.winograd {
-            let len = winograd::POINTS * conv.input.channels * conv.output.channels;
-            offsets.push((transformed, transformed + len));
-            transformed += if training { 2 * len } else { len };
+            let (forward, backward) = transformed_lens(conv);
+            offsets.push((transformed, transformed + forward));
+            transformed += forward + if training { backward } else { 0 };
         }
         Self {
             gradients: Memory::new(if training {
@@ -217,6 +225,7 @@ impl Cpu {
         let next = AtomicUsize::new(0);
         let memory = Shared(self.transformed.as_ptr());
         let (plan, offsets, stride) = (&self.plan, &self.offsets, self.transformed_len);
+        let isa = self.isa;
         let count = plan.winograd.len();
         self.workers.run(&|_| {
             loop {
@@ -226,18 +235,19 @@ impl Cpu {
                 }
                 let (set, index) = (job / count, job % count);
                 let conv = &plan.winograd[index];
-                let (inputs, outputs) = (conv.input.channels, conv.output.channels);
-                let len = winograd::POINTS * inputs * outputs;
+                let lens = transformed_lens(conv);
                 // SAFETY: every job has a range of its own inside the memory.
                 let (forward, backward) = unsafe {
                     let at = memory.get().add(set * stride + offsets[index].0);
-                    let forward = std::slice::from_raw_parts_mut(at, len);
+                    let forward = std::slice::from_raw_parts_mut(at, lens.0);
                     let backward =
-                        training.then(|| std::slice::from_raw_parts_mut(at.add(len), len));
+                        training.then(|| std::slice::from_raw_parts_mut(at.add(lens.0), lens.1));
                     (forward, backward)
                 };
-                let weights = &sets[set][conv.weight..conv.weight + inputs * outputs * 9];
-                winograd::transform_weights(weights, (outputs, inputs), forward, backward);
+                let count = conv.input.channels * conv.output.channels;
+                let weights = &sets[set][conv.weight..conv.weight + 9 * count];
+                let shapes = (conv.input, conv.output);
+                winograd::prepare_weights(isa, shapes, weights, forward, backward);
             }
         });
     }

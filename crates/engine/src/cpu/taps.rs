@@ -307,10 +307,8 @@ unsafe fn window_row<V: Vector>(
                     } else if V::MANY_REGISTERS && left >= 4 {
                         window::<V, 4>(t, below, x, w, to, start);
                         o += 4;
-                    } else if left >= 3 && left != 4 {
-                        window::<V, 3>(t, below, x, w, to, start);
-                        o += 3;
                     } else if left >= 2 {
+                        // Not three: twelve sums, four pixels and a weight are one more than 16 registers.
                         window::<V, 2>(t, below, x, w, to, start);
                         o += 2;
                     } else {

@@ -1,8 +1,11 @@
-//! Winograd's F(2×2, 3×3): 3×3 convolutions of stride 1 with 16 instead of 36 products per 2×2 outputs, in all three passes.
+//! Winograd's forms of 3×3 convolutions of stride 1, in all three passes.
 //!
-//! With `U = G g Gᵀ`, `V = Bᵀ d B` for each 4×4 tile `d` of the input (steps of 2), the outputs are `Aᵀ (Σ_c U ⊙ V) A`. The gradient of
-//! the input is the same with turned weights; that of the weights is `Gᵀ (Σ_tiles (A dy Aᵀ) ⊙ V) G`. Tiles are handled in
-//! strips that stay in the second cache.
+//! With `U = G g Gᵀ`, `V = Bᵀ d B` for each tile `d` of the input (in steps of `M`), the `M`×`M` outputs are `Aᵀ (Σ_c U ⊙ V) A`. The
+//! gradient of the input is the same with turned weights; that of the weights is `Gᵀ (Σ_tiles (A dy Aᵀ) ⊙ V) G`. Tiles are handled
+//! in strips that stay in the second cache.
+//!
+//! F(2×2) needs 4 products per output instead of 9 and is as exact as the direct form. F(4×4) needs 2.25; with the points 0, ±√½,
+//! ±√2 and ∞ its error is about two and a half times that of the direct form, where the usual 0, ±1, ±2 give four to six times.
 
 use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
@@ -10,74 +13,303 @@ use super::vector::{LANES, Vector, kernel};
 use crate::network::Shape;
 use cbopt::Isa;
 
-/// Entries of a tile in the transformed domain.
-pub(crate) const POINTS: usize = 16;
-/// Numbers between two planes of the scratch memory, so that the 16 planes do not meet in one set of the cache.
+/// Numbers between two planes of the scratch memory, so that the planes do not meet in one set of the cache.
 const GAP: usize = 5 * LANES;
-/// Output channels whose gradient is transformed at once.
+/// Output channels that are handled at once.
 const CHUNK: usize = 16;
+/// Tiles of F(4×4) from which on the gradient of the weights uses it: sums over fewer are dearer to fold than to form.
+const GRADIENT_TILES: usize = 16;
 
-/// Tiles per strip of a convolution.
-fn strip(channels: usize) -> usize {
-    (512 / channels.max(1)).clamp(4, 32) / 4 * 4
+/// Size of the tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tiling {
+    /// F(2×2, 3×3).
+    Two,
+    /// F(4×4, 3×3).
+    Four,
 }
 
-/// Tiles per strip of the gradient of the weights.
-fn gradient_strip(channels: usize) -> usize {
-    (512 / channels.max(1)).clamp(16, 32)
+impl Tiling {
+    /// Outputs of a tile in each direction.
+    fn outputs(self) -> usize {
+        match self {
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
+
+    /// Entries of a tile in the transformed domain.
+    pub fn points(self) -> usize {
+        (self.outputs() + 2).pow(2)
+    }
+
+    /// Tiles of a plane: in each row and in all.
+    fn tiles(self, plane: Shape) -> (usize, usize) {
+        let across = plane.width.div_ceil(self.outputs());
+        (across, across * plane.height.div_ceil(self.outputs()))
+    }
+
+    /// The one with fewer products for outputs of this size.
+    pub fn of(output: Shape) -> Self {
+        let products = |tiling: Self| tiling.tiles(output).1 * tiling.points();
+        if products(Self::Four) < products(Self::Two) {
+            Self::Four
+        } else {
+            Self::Two
+        }
+    }
+
+    /// The one for the gradient of the weights.
+    fn of_gradient(output: Shape) -> Self {
+        match Self::of(output) {
+            Self::Four if Self::Four.tiles(output).1 >= GRADIENT_TILES => Self::Four,
+            _ => Self::Two,
+        }
+    }
+
+    /// Tiles per strip of a convolution.
+    fn strip(self, inputs: usize) -> usize {
+        let room = 16 * 512 / (self.points() * (inputs + CHUNK));
+        room.clamp(4, 32) / 4 * 4
+    }
+
+    /// Tiles per strip of the gradient of the weights.
+    fn gradient_strip(self, inputs: usize) -> usize {
+        (16 * 512 / (self.points() * inputs)).clamp(16, 32)
+    }
 }
 
 /// Vectors of scratch memory for any of the passes.
-pub(crate) fn scratch(input: usize, output: usize) -> usize {
-    let gaps = 2 * POINTS * GAP / LANES;
-    let convolve = POINTS * (input + output) * strip(input + output);
-    let tiles = gradient_strip(input);
-    let sums = (POINTS * input * output).div_ceil(LANES);
-    let gradient = POINTS * (input + CHUNK) * tiles + sums;
-    convolve.max(gradient) + gaps
+pub(crate) fn scratch(input: Shape, output: Shape) -> usize {
+    let convolve = |from: usize, to: Shape| {
+        let tiling = Tiling::of(to);
+        tiling.points() * ((from + CHUNK) * tiling.strip(from) + 2 * GAP / LANES)
+    };
+    let tiling = Tiling::of_gradient(output);
+    let tiles = tiling.gradient_strip(input.channels);
+    let sums = (tiling.points() * input.channels * output.channels).div_ceil(LANES);
+    let gradient = tiling.points() * ((input.channels + CHUNK) * tiles + 2 * GAP / LANES) + sums;
+    convolve(input.channels, output)
+        .max(convolve(output.channels, input))
+        .max(gradient)
 }
 
-/// `U = G g Gᵀ` of one kernel.
-fn transform_kernel(g: [f32; 9]) -> [f32; 16] {
-    let mut half = [[0.0f32; 3]; 4];
-    for j in 0..3 {
-        let (a, b, c) = (g[j], g[3 + j], g[6 + j]);
-        half[0][j] = a;
-        half[1][j] = 0.5 * (a + b + c);
-        half[2][j] = 0.5 * (a - b + c);
-        half[3][j] = c;
-    }
-    let mut out = [0.0; 16];
-    for (i, [a, b, c]) in half.into_iter().enumerate() {
-        out[4 * i] = a;
-        out[4 * i + 1] = 0.5 * (a + b + c);
-        out[4 * i + 2] = 0.5 * (a - b + c);
-        out[4 * i + 3] = c;
-    }
-    out
+/// One direction of the transforms: `M` outputs from `N = M + 2` inputs.
+///
+/// # Safety
+/// As for [`Vector`].
+trait Form<const N: usize, const M: usize> {
+    /// `G g`.
+    unsafe fn kernel<V: Vector>(g: [V; 3]) -> [V; N];
+    /// `Bᵀ d`.
+    unsafe fn input<V: Vector>(d: [V; N]) -> [V; N];
+    /// `Aᵀ m`.
+    unsafe fn output<V: Vector>(m: [V; N]) -> [V; M];
+    /// `A dy`.
+    unsafe fn gradient<V: Vector>(dy: [V; M]) -> [V; N];
+    /// `Gᵀ s`.
+    unsafe fn kernel_gradient<V: Vector>(s: [V; N]) -> [V; 3];
 }
 
-/// Weights `[out, in, 3, 3]` to `[16, out, in]` for the forward pass and, turned, to `[16, in, out]` for the gradient of the input.
-pub(crate) fn transform_weights(
-    weights: &[f32],
-    (outputs, inputs): (usize, usize),
-    forward: &mut [f32],
-    backward: Option<&mut [f32]>,
-) {
-    let plane = outputs * inputs;
-    let mut backward = backward;
-    for o in 0..outputs {
-        for i in 0..inputs {
-            let at = o * inputs + i;
-            let kernel: [f32; 9] = std::array::from_fn(|j| weights[at * 9 + j]);
-            for (p, value) in transform_kernel(kernel).into_iter().enumerate() {
-                forward[p * plane + at] = value;
+/// F(2, 3) with the points 0, 1, -1, ∞.
+struct Two;
+
+// SAFETY: passed on to the caller (see `Form`).
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Form<4, 2> for Two {
+    #[inline(always)]
+    unsafe fn kernel<V: Vector>([a, b, c]: [V; 3]) -> [V; 4] {
+        unsafe {
+            let half = V::splat(0.5);
+            let ends = a.add(c);
+            [a, ends.add(b).mul(half), ends.sub(b).mul(half), c]
+        }
+    }
+    #[inline(always)]
+    unsafe fn input<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 4] {
+        unsafe { [a.sub(c), b.add(c), c.sub(b), b.sub(d)] }
+    }
+    #[inline(always)]
+    unsafe fn output<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 2] {
+        unsafe { [a.add(b).add(c), b.sub(c).sub(d)] }
+    }
+    #[inline(always)]
+    unsafe fn gradient<V: Vector>([a, b]: [V; 2]) -> [V; 4] {
+        unsafe { [a, a.add(b), a.sub(b), V::splat(0.0).sub(b)] }
+    }
+    #[inline(always)]
+    unsafe fn kernel_gradient<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 3] {
+        unsafe {
+            let half = V::splat(0.5);
+            let sum = b.add(c).mul(half);
+            [a.add(sum), b.sub(c).mul(half), sum.add(d)]
+        }
+    }
+}
+
+/// F(4, 3) with the points 0, √½, -√½, √2, -√2, ∞.
+struct Four;
+
+/// √½, the first point; the second is twice it.
+const P: f32 = std::f32::consts::FRAC_1_SQRT_2;
+
+// SAFETY: passed on to the caller (see `Form`).
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Form<6, 4> for Four {
+    #[inline(always)]
+    unsafe fn kernel<V: Vector>([a, b, c]: [V; 3]) -> [V; 6] {
+        unsafe {
+            // The polynomial at the points, over the products of their distances: 1, -3/2 and 6.
+            let (small, large) = (V::splat(-2.0 / 3.0), V::splat(1.0 / 6.0));
+            let (even, odd) = (a.fma(V::splat(0.5), c), b.mul(V::splat(P)));
+            let (even2, odd2) = (a.fma(V::splat(2.0), c), b.mul(V::splat(2.0 * P)));
+            [
+                a,
+                even.add(odd).mul(small),
+                even.sub(odd).mul(small),
+                even2.add(odd2).mul(large),
+                even2.sub(odd2).mul(large),
+                c,
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn input<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 6] {
+        unsafe {
+            let middle = V::splat(-2.5);
+            let point = V::splat(P);
+            // e - 2c and √½ (d - 2b); e - c/2 and √½ (2d - b)
+            let even = e.fma(V::splat(-2.0), c);
+            let odd = d.fma(V::splat(-2.0), b).mul(point);
+            let even2 = e.fma(V::splat(-0.5), c);
+            let odd2 = V::splat(0.0).sub(b).fma(V::splat(2.0), d).mul(point);
+            [
+                a.add(e).fma(middle, c),
+                even.add(odd),
+                even.sub(odd),
+                even2.add(odd2),
+                even2.sub(odd2),
+                b.add(f).fma(middle, d),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn output<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
+        unsafe {
+            let (sum, difference) = (b.add(c), b.sub(c));
+            let (sum2, difference2) = (d.add(e), d.sub(e));
+            let (half, two, point) = (V::splat(0.5), V::splat(2.0), V::splat(P));
+            [
+                a.add(sum).add(sum2),
+                difference.fma(two, difference2).mul(point),
+                sum.mul(half).fma(two, sum2),
+                f.fma(point, difference.mul(half).fma(V::splat(4.0), difference2)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn gradient<V: Vector>([a, b, c, d]: [V; 4]) -> [V; 6] {
+        unsafe {
+            let (half, two, point) = (V::splat(0.5), V::splat(2.0), V::splat(P));
+            let (even, odd) = (a.fma(half, c), b.fma(half, d).mul(point));
+            let (even2, odd2) = (a.fma(two, c), b.fma(two, d).mul(V::splat(2.0 * P)));
+            [
+                a,
+                even.add(odd),
+                even.sub(odd),
+                even2.add(odd2),
+                even2.sub(odd2),
+                d,
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn kernel_gradient<V: Vector>([a, b, c, d, e, f]: [V; 6]) -> [V; 3] {
+        unsafe {
+            let (small, large) = (V::splat(-2.0 / 3.0), V::splat(1.0 / 6.0));
+            let (sum, difference) = (b.add(c).mul(small), b.sub(c).mul(small));
+            let (sum2, difference2) = (d.add(e).mul(large), d.sub(e).mul(large));
+            let (half, two) = (V::splat(0.5), V::splat(2.0));
+            [
+                a.add(sum).add(sum2),
+                difference.fma(two, difference2).mul(V::splat(P)),
+                f.fma(half, sum).fma(two, sum2),
+            ]
+        }
+    }
+}
+
+/// A transform of a square in both directions, first down its columns. Every entry is asked for once.
+macro_rules! both {
+    ($from:expr => $to:expr, $pass:path, $i:ident, $j:ident => $entry:expr) => {{
+        let zero = V::splat(0.0);
+        let mut half = [[zero; $from]; $to];
+        for $j in 0..$from {
+            let mut column = [zero; $from];
+            for $i in 0..$from {
+                column[$i] = $entry;
             }
-            if let Some(backward) = backward.as_deref_mut() {
-                let turned = std::array::from_fn(|j| kernel[8 - j]);
-                for (p, value) in transform_kernel(turned).into_iter().enumerate() {
-                    backward[p * plane + i * outputs + o] = value;
+            let column = $pass(column);
+            for i in 0..$to {
+                half[i][$j] = column[i];
+            }
+        }
+        let mut out = [[zero; $to]; $to];
+        for i in 0..$to {
+            out[i] = $pass(half[i]);
+        }
+        out
+    }};
+}
+
+/// `U = G g Gᵀ` of `[out, in, 3, 3]` weights, to `[points, out, in]` for the forward pass or, turned, to `[points, in, out]` for the
+/// gradient of the input.
+#[inline(always)]
+unsafe fn transform_weights<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
+    weights: *const f32,
+    (outputs, inputs): (usize, usize),
+    turned: bool,
+    to: *mut f32,
+) {
+    let (rows, columns) = if turned {
+        (inputs, outputs)
+    } else {
+        (outputs, inputs)
+    };
+    let plane = rows * columns;
+    // SAFETY: the caller promises all weights and room for `N` times `N` planes.
+    unsafe {
+        for row in 0..rows {
+            let mut column = 0;
+            while column < columns {
+                let count = V::WIDTH.min(columns - column);
+                // One kernel per lane; lanes without one are not stored.
+                let mut lanes = [[0.0f32; LANES]; 9];
+                for lane in 0..count {
+                    let (o, i) = if turned {
+                        (column + lane, row)
+                    } else {
+                        (row, column + lane)
+                    };
+                    let kernel = weights.add((o * inputs + i) * 9);
+                    for (j, lanes) in lanes.iter_mut().enumerate() {
+                        lanes[lane] = *kernel.add(if turned { 8 - j } else { j });
+                    }
                 }
+                let u = both!(3 => N, F::kernel, i, j => V::load(lanes[3 * i + j].as_ptr()));
+                let to = to.add(row * columns + column);
+                for i in 0..N {
+                    for j in 0..N {
+                        let to = to.add((N * i + j) * plane);
+                        if count == V::WIDTH {
+                            u[i][j].store(to);
+                        } else {
+                            u[i][j].store(lanes[0].as_mut_ptr());
+                            to.copy_from_nonoverlapping(lanes[0].as_ptr(), count);
+                        }
+                    }
+                }
+                column += count;
             }
         }
     }
@@ -94,116 +326,84 @@ pub(crate) struct Tiles {
     room: usize,
 }
 
-/// `V = Bᵀ d B`; the tile at `(ty, tx)` begins at `(2 ty - top, 2 tx - left)`, zeros outside.
+/// `V = Bᵀ d B`; the tile at `(ty, tx)` begins at `(M ty - top, M tx - left)`, zeros outside.
 #[inline(always)]
-unsafe fn transform_input<V: Vector>(
+unsafe fn transform_input<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     shape: Shape,
-    top: usize,
-    left: usize,
+    (top, left): (usize, usize),
     tiles: Tiles,
     x: *const f32,
     out: *mut f32,
 ) {
     let plane = shape.channels * tiles.room * LANES + GAP;
-    let (height, width) = (shape.height as isize, shape.width as isize);
-    // SAFETY: loads are guarded at the borders; `out` has 16 planes.
+    // SAFETY: loads are guarded at the borders; `out` has a plane per point.
     unsafe {
-        for c in 0..shape.channels {
-            let x = x.add(c * shape.plane() * LANES);
-            for t in 0..tiles.count {
-                let tile = tiles.first + t;
-                let row = (2 * (tile / tiles.across)) as isize - top as isize;
-                let column = (2 * (tile % tiles.across)) as isize - left as isize;
-                let inside = row >= 0 && column >= 0 && row + 4 <= height && column + 4 <= width;
+        for t in 0..tiles.count {
+            let tile = tiles.first + t;
+            let (row, column) = (M * (tile / tiles.across), M * (tile % tiles.across));
+            // Those of the tile's rows and columns that are inside the image.
+            let inner = |start: usize, zeros: usize, len: usize| {
+                zeros.saturating_sub(start)..(len + zeros).saturating_sub(start).min(N)
+            };
+            let rows = inner(row, top, shape.height);
+            let columns = inner(column, left, shape.width);
+            let inside = rows.len() == N && columns.len() == N;
+            let corner = (row * shape.width + column).wrapping_sub(top * shape.width + left);
+            for c in 0..shape.channels {
+                let x =
+                    x.wrapping_add((c * shape.plane()).wrapping_add(corner).wrapping_mul(LANES));
                 for part in 0..V::PARTS {
-                    let lane = part * V::WIDTH;
-                    let mut d = [[V::splat(0.0); 4]; 4];
-                    if inside {
-                        let at = x.add((row * width + column) as usize * LANES + lane);
-                        for (i, line) in d.iter_mut().enumerate() {
-                            for (j, v) in line.iter_mut().enumerate() {
-                                *v = V::load(at.add((i * shape.width + j) * LANES));
-                            }
-                        }
+                    let x = x.wrapping_add(part * V::WIDTH);
+                    let at = |i: usize, j: usize| x.wrapping_add((i * shape.width + j) * LANES);
+                    let d = if inside {
+                        both!(N => N, F::input, i, j => V::load(at(i, j)))
                     } else {
-                        for (i, line) in d.iter_mut().enumerate() {
-                            for (j, v) in line.iter_mut().enumerate() {
-                                let (r, k) = (row + i as isize, column + j as isize);
-                                if r >= 0 && k >= 0 && r < height && k < width {
-                                    *v = V::load(x.add((r * width + k) as usize * LANES + lane));
-                                }
+                        both!(N => N, F::input, i, j => {
+                            if rows.contains(&i) && columns.contains(&j) {
+                                V::load(at(i, j))
+                            } else {
+                                V::splat(0.0)
                             }
+                        })
+                    };
+                    let out = out.add((c * tiles.room + t) * LANES + part * V::WIDTH);
+                    for i in 0..N {
+                        for j in 0..N {
+                            d[i][j].store(out.add((N * i + j) * plane));
                         }
-                    }
-                    let mut half = [[V::splat(0.0); 4]; 4];
-                    for j in 0..4 {
-                        half[0][j] = d[0][j].sub(d[2][j]);
-                        half[1][j] = d[1][j].add(d[2][j]);
-                        half[2][j] = d[2][j].sub(d[1][j]);
-                        half[3][j] = d[1][j].sub(d[3][j]);
-                    }
-                    let out = out.add((c * tiles.room + t) * LANES + lane);
-                    for (i, [a, b, c, d]) in half.into_iter().enumerate() {
-                        a.sub(c).store(out.add(4 * i * plane));
-                        b.add(c).store(out.add((4 * i + 1) * plane));
-                        c.sub(b).store(out.add((4 * i + 2) * plane));
-                        b.sub(d).store(out.add((4 * i + 3) * plane));
                     }
                 }
             }
         }
     }
 }
-kernel!(
-    run_transform_input = transform_input(
-        shape: Shape,
-        top: usize,
-        left: usize,
-        tiles: Tiles,
-        x: *const f32,
-        out: *mut f32,
-    )
-);
 
-/// `Aᵀ m A` of one tile, its 16 points `plane` numbers apart.
+/// `Aᵀ m A` of one tile, its points `plane` numbers apart.
 #[inline(always)]
-unsafe fn tile_output<V: Vector>(m: *const f32, plane: usize) -> [[V; 2]; 2] {
-    // SAFETY: the caller promises 16 planes.
-    unsafe {
-        let zero = V::splat(0.0);
-        let mut half = [[zero; 2]; 4];
-        for (i, line) in half.iter_mut().enumerate() {
-            let mut v = [zero; 4];
-            for (j, v) in v.iter_mut().enumerate() {
-                *v = V::load(m.add((4 * i + j) * plane));
-            }
-            *line = [v[0].add(v[1]).add(v[2]), v[1].sub(v[2]).sub(v[3])];
-        }
-        let mut out = [[zero; 2]; 2];
-        for j in 0..2 {
-            let [a, b, c, d] = [half[0][j], half[1][j], half[2][j], half[3][j]];
-            out[0][j] = a.add(b).add(c);
-            out[1][j] = b.sub(c).sub(d);
-        }
-        out
-    }
+unsafe fn tile_output<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
+    points: *const f32,
+    plane: usize,
+) -> [[V; M]; M] {
+    // SAFETY: the caller promises a plane per point.
+    unsafe { both!(N => M, F::output, i, j => V::load(points.add((N * i + j) * plane))) }
 }
 
-/// `y = Aᵀ m A + bias`, cut at the borders.
+/// `y = Aᵀ m A + bias` for `channels` channels, cut at the borders.
 #[inline(always)]
-unsafe fn transform_output<V: Vector>(
+unsafe fn transform_output<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     shape: Shape,
+    channels: usize,
     tiles: Tiles,
     m: *const f32,
     start: Start,
     y: *mut f32,
     relu: bool,
 ) {
-    let plane = shape.channels * tiles.room * LANES + GAP;
-    // SAFETY: stores are guarded at the borders; `m` has 16 planes.
+    let plane = CHUNK * tiles.room * LANES + GAP;
+    // SAFETY: stores are guarded at the borders; `m` has a plane per point.
     unsafe {
         let zero = V::splat(0.0);
-        for c in 0..shape.channels {
+        for c in 0..channels {
             let y = y.add(c * shape.plane() * LANES);
             let bias = match start {
                 Start::Bias(bias) => V::splat(*bias.add(c)),
@@ -211,11 +411,11 @@ unsafe fn transform_output<V: Vector>(
             };
             for t in 0..tiles.count {
                 let tile = tiles.first + t;
-                let (row, column) = (2 * (tile / tiles.across), 2 * (tile % tiles.across));
+                let (row, column) = (M * (tile / tiles.across), M * (tile % tiles.across));
                 for part in 0..V::PARTS {
                     let lane = part * V::WIDTH;
                     let m = m.add((c * tiles.room + t) * LANES + lane);
-                    let out: [[V; 2]; 2] = tile_output(m, plane);
+                    let out = tile_output::<V, F, N, M>(m, plane);
                     for (i, line) in out.iter().enumerate().take(shape.height - row) {
                         for (j, &v) in line.iter().enumerate().take(shape.width - column) {
                             let at = ((row + i) * shape.width + column + j) * LANES + lane;
@@ -232,63 +432,52 @@ unsafe fn transform_output<V: Vector>(
         }
     }
 }
-kernel!(
-    run_transform_output = transform_output(
-        shape: Shape,
-        tiles: Tiles,
-        m: *const f32,
-        start: Start,
-        y: *mut f32,
-        relu: bool,
-    )
-);
 
-/// The maxima of the tiles `Aᵀ m A + bias`: a tile is a window of 2×2 pixels. Incomplete ones are left out.
+/// The maxima of the 2×2 windows of `Aᵀ m A + bias` for `channels` channels from `first` on. Incomplete ones are left out.
 #[inline(always)]
-unsafe fn transform_output_pooled<V: Vector>(
+unsafe fn transform_output_pooled<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     shape: Shape,
+    (first, channels): (usize, usize),
     tiles: Tiles,
     m: *const f32,
     bias: Option<*const f32>,
     to: &Pooled,
 ) {
-    let plane = shape.channels * tiles.room * LANES + GAP;
+    let plane = CHUNK * tiles.room * LANES + GAP;
     let (rows, columns) = (shape.height / 2, shape.width / 2);
-    // SAFETY: incomplete tiles are left out; `m` has 16 planes.
+    // SAFETY: incomplete windows are left out; `m` has a plane per point.
     unsafe {
-        for c in 0..shape.channels {
-            let bias = V::splat(bias.map_or(0.0, |bias| *bias.add(c)));
+        for c in 0..channels {
+            let bias = V::splat(bias.map_or(0.0, |bias| *bias.add(first + c)));
             for t in 0..tiles.count {
                 let tile = tiles.first + t;
-                let (row, column) = (tile / tiles.across, tile % tiles.across);
-                if row >= rows || column >= columns {
-                    continue;
-                }
+                let row = M / 2 * (tile / tiles.across);
+                let column = M / 2 * (tile % tiles.across);
                 for part in 0..V::PARTS {
                     let lane = part * V::WIDTH;
                     let m = m.add((c * tiles.room + t) * LANES + lane);
-                    let [[a, b], [c2, d]]: [[V; 2]; 2] = tile_output(m, plane);
-                    let window = [a.add(bias), b.add(bias), c2.add(bias), d.add(bias)];
-                    let at = (c * rows + row) * columns + column;
-                    to.store(window, at * LANES + lane);
+                    let y = tile_output::<V, F, N, M>(m, plane);
+                    for i in 0..(M / 2).min(rows.saturating_sub(row)) {
+                        for j in 0..(M / 2).min(columns.saturating_sub(column)) {
+                            let window = [
+                                y[2 * i][2 * j].add(bias),
+                                y[2 * i][2 * j + 1].add(bias),
+                                y[2 * i + 1][2 * j].add(bias),
+                                y[2 * i + 1][2 * j + 1].add(bias),
+                            ];
+                            let at = ((first + c) * rows + row + i) * columns + column + j;
+                            to.store(window, at * LANES + lane);
+                        }
+                    }
                 }
             }
         }
     }
 }
-kernel!(
-    run_transform_output_pooled = transform_output_pooled(
-        shape: Shape,
-        tiles: Tiles,
-        m: *const f32,
-        bias: Option<*const f32>,
-        to: &Pooled,
-    )
-);
 
 /// `Z = A dy Aᵀ` of `channels` channels.
 #[inline(always)]
-unsafe fn transform_gradient<V: Vector>(
+unsafe fn transform_gradient<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     shape: Shape,
     channels: usize,
     tiles: Tiles,
@@ -296,54 +485,180 @@ unsafe fn transform_gradient<V: Vector>(
     out: *mut f32,
 ) {
     let plane = CHUNK * tiles.room * LANES + GAP;
-    // SAFETY: loads are guarded at the borders; `out` has 16 planes of `CHUNK` channels.
+    // SAFETY: loads are guarded at the borders; `out` has a plane of `CHUNK` channels per point.
     unsafe {
-        let zero = V::splat(0.0);
         for c in 0..channels {
             let dy = dy.add(c * shape.plane() * LANES);
             for t in 0..tiles.count {
                 let tile = tiles.first + t;
-                let (row, column) = (2 * (tile / tiles.across), 2 * (tile % tiles.across));
-                let (low, right) = (row + 1 < shape.height, column + 1 < shape.width);
+                let (row, column) = (M * (tile / tiles.across), M * (tile % tiles.across));
+                let (rows, columns) = (M.min(shape.height - row), M.min(shape.width - column));
                 for part in 0..V::PARTS {
                     let lane = part * V::WIDTH;
                     let at = dy.add((row * shape.width + column) * LANES + lane);
-                    let under = at.wrapping_add(shape.width * LANES);
-                    let a = V::load(at);
-                    let b = if right { V::load(at.add(LANES)) } else { zero };
-                    let c2 = if low { V::load(under) } else { zero };
-                    let d = if low && right {
-                        V::load(under.add(LANES))
+                    let entry = |i: usize, j: usize| at.wrapping_add((i * shape.width + j) * LANES);
+                    let d = if (rows, columns) == (M, M) {
+                        both!(M => N, F::gradient, i, j => V::load(entry(i, j)))
                     } else {
-                        zero
+                        both!(M => N, F::gradient, i, j => {
+                            if i < rows && j < columns {
+                                V::load(entry(i, j))
+                            } else {
+                                V::splat(0.0)
+                            }
+                        })
                     };
-                    let half = [
-                        [a, b],
-                        [a.add(c2), b.add(d)],
-                        [a.sub(c2), b.sub(d)],
-                        [zero.sub(c2), zero.sub(d)],
-                    ];
                     let out = out.add((c * tiles.room + t) * LANES + lane);
-                    for (i, [a, b]) in half.into_iter().enumerate() {
-                        a.store(out.add(4 * i * plane));
-                        a.add(b).store(out.add((4 * i + 1) * plane));
-                        a.sub(b).store(out.add((4 * i + 2) * plane));
-                        zero.sub(b).store(out.add((4 * i + 3) * plane));
+                    for i in 0..N {
+                        for j in 0..N {
+                            d[i][j].store(out.add((N * i + j) * plane));
+                        }
                     }
                 }
             }
         }
     }
 }
-kernel!(
+
+/// `dw += Gᵀ s G` for `count` kernels, the points of whose sums `s` lie `count` apart.
+#[inline(always)]
+unsafe fn fold_sums<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
+    count: usize,
+    sums: *const f32,
+    dw: *mut f32,
+) {
+    // SAFETY: the caller promises `N` times `N` planes of sums and `count` kernels.
+    unsafe {
+        let mut at = 0;
+        while at < count {
+            let lanes = V::WIDTH.min(count - at);
+            let mut buffer = [0.0f32; LANES];
+            let g = both!(N => 3, F::kernel_gradient, i, j => {
+                let from = sums.add((N * i + j) * count + at);
+                if lanes == V::WIDTH {
+                    V::load(from)
+                } else {
+                    buffer.as_mut_ptr().copy_from_nonoverlapping(from, lanes);
+                    V::load(buffer.as_ptr())
+                }
+            });
+            for i in 0..3 {
+                for j in 0..3 {
+                    g[i][j].store(buffer.as_mut_ptr());
+                    for lane in 0..lanes {
+                        *dw.add((at + lane) * 9 + 3 * i + j) += buffer[lane];
+                    }
+                }
+            }
+            at += lanes;
+        }
+    }
+}
+
+/// Makes functions that run the passes with the tiles and the instruction set they are given.
+macro_rules! passes {
+    ($($(#[$doc:meta])* $run:ident = $body:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        unsafe fn $run(isa: Isa, tiling: Tiling, $($arg: $type),*) {
+            #[inline(always)]
+            unsafe fn two<V: Vector>($($arg: $type),*) {
+                // SAFETY: passed on from the caller.
+                unsafe { $body::<V, Two, 4, 2>($($arg),*) }
+            }
+            #[inline(always)]
+            unsafe fn four<V: Vector>($($arg: $type),*) {
+                // SAFETY: passed on from the caller.
+                unsafe { $body::<V, Four, 6, 4>($($arg),*) }
+            }
+            kernel!(run_two = two($($arg: $type),*));
+            kernel!(run_four = four($($arg: $type),*));
+            // SAFETY: passed on from the caller.
+            unsafe {
+                match tiling {
+                    Tiling::Two => run_two(isa, $($arg),*),
+                    Tiling::Four => run_four(isa, $($arg),*),
+                }
+            }
+        }
+    )*};
+}
+
+passes!(
+    run_transform_weights = transform_weights(
+        weights: *const f32,
+        channels: (usize, usize),
+        turned: bool,
+        to: *mut f32,
+    );
+    run_transform_input = transform_input(
+        shape: Shape,
+        before: (usize, usize),
+        tiles: Tiles,
+        x: *const f32,
+        out: *mut f32,
+    );
+    run_transform_output = transform_output(
+        shape: Shape,
+        channels: usize,
+        tiles: Tiles,
+        m: *const f32,
+        start: Start,
+        y: *mut f32,
+        relu: bool,
+    );
+    run_transform_output_pooled = transform_output_pooled(
+        shape: Shape,
+        channels: (usize, usize),
+        tiles: Tiles,
+        m: *const f32,
+        bias: Option<*const f32>,
+        to: &Pooled,
+    );
     run_transform_gradient = transform_gradient(
         shape: Shape,
         channels: usize,
         tiles: Tiles,
         dy: *const f32,
         out: *mut f32,
-    )
+    );
+    run_fold_sums = fold_sums(count: usize, sums: *const f32, dw: *mut f32);
 );
+
+/// Weights `[out, in, 3, 3]` of a convolution from shape `input` to shape `output`, transformed for the forward pass and, if there
+/// is room for it, the gradient of the input.
+pub(crate) fn prepare_weights(
+    isa: Isa,
+    (input, output): (Shape, Shape),
+    weights: &[f32],
+    forward: &mut [f32],
+    backward: Option<&mut [f32]>,
+) {
+    let channels = (output.channels, input.channels);
+    let count = channels.0 * channels.1;
+    assert_eq!(weights.len(), 9 * count);
+    assert_eq!(forward.len(), Tiling::of(output).points() * count);
+    let to = forward.as_mut_ptr();
+    // SAFETY: the lengths were checked.
+    unsafe {
+        run_transform_weights(
+            isa,
+            Tiling::of(output),
+            weights.as_ptr(),
+            channels,
+            false,
+            to,
+        )
+    };
+    if let Some(backward) = backward {
+        assert_eq!(backward.len(), Tiling::of(input).points() * count);
+        let to = backward.as_mut_ptr();
+        // SAFETY: the lengths were checked.
+        unsafe {
+            run_transform_weights(isa, Tiling::of(input), weights.as_ptr(), channels, true, to)
+        };
+    }
+}
 
 /// What becomes of the tiles of a convolution.
 #[derive(Debug, Clone, Copy)]
@@ -365,16 +680,16 @@ pub(crate) enum Output<'a> {
 pub(crate) unsafe fn convolve(
     isa: Isa,
     (from, to): (Shape, Shape),
-    (top, left): (usize, usize),
+    before: (usize, usize),
     (x, weights): (*const f32, *const f32),
     output: Output<'_>,
     scratch: *mut f32,
 ) {
+    let tiling = Tiling::of(to);
     let (inputs, outputs) = (from.channels, to.channels);
-    let across = to.width.div_ceil(2);
-    let total = across * to.height.div_ceil(2);
-    let room = strip(inputs + outputs);
-    let (from_plane, to_plane) = (inputs * room * LANES + GAP, outputs * room * LANES + GAP);
+    let (across, total) = tiling.tiles(to);
+    let room = tiling.strip(inputs);
+    let (from_plane, to_plane) = (inputs * room * LANES + GAP, CHUNK * room * LANES + GAP);
     let t = Taps {
         channels: inputs,
         rows: 1,
@@ -392,38 +707,49 @@ pub(crate) unsafe fn convolve(
     };
     // SAFETY: `scratch` has room for both sets of planes.
     unsafe {
-        let products = scratch.add(POINTS * from_plane);
-        let mut first = 0;
-        while first < total {
+        let products = scratch.add(tiling.points() * from_plane);
+        for first in (0..total).step_by(room) {
             let tiles = Tiles {
                 across,
                 first,
                 count: room.min(total - first),
                 room,
             };
-            run_transform_input(isa, from, top, left, tiles, x, scratch);
-            for p in 0..POINTS {
-                taps::run_row(
-                    isa,
-                    &t,
-                    outputs,
-                    tiles.count,
-                    scratch.add(p * from_plane),
-                    weights.add(p * inputs * outputs),
-                    products.add(p * to_plane),
-                    Start::Zero,
-                    false,
-                );
-            }
-            match output {
-                Output::Plain { y, start, relu } => {
-                    run_transform_output(isa, to, tiles, products, start, y, relu);
+            run_transform_input(isa, tiling, from, before, tiles, x, scratch);
+            for o in (0..outputs).step_by(CHUNK) {
+                let count = CHUNK.min(outputs - o);
+                for p in 0..tiling.points() {
+                    taps::run_row(
+                        isa,
+                        &t,
+                        count,
+                        tiles.count,
+                        scratch.add(p * from_plane),
+                        weights.add((p * outputs + o) * inputs),
+                        products.add(p * to_plane),
+                        Start::Zero,
+                        false,
+                    );
                 }
-                Output::Pooled { bias, to: pooled } => {
-                    run_transform_output_pooled(isa, to, tiles, products, bias, pooled);
+                match output {
+                    Output::Plain { y, start, relu } => {
+                        let y = y.add(o * to.plane() * LANES);
+                        let start = match start {
+                            Start::Bias(bias) => Start::Bias(bias.add(o)),
+                            other => other,
+                        };
+                        run_transform_output(
+                            isa, tiling, to, count, tiles, products, start, y, relu,
+                        );
+                    }
+                    Output::Pooled { bias, to: pooled } => {
+                        let channels = (o, count);
+                        run_transform_output_pooled(
+                            isa, tiling, to, channels, tiles, products, bias, pooled,
+                        );
+                    }
                 }
             }
-            first += room;
         }
     }
 }
@@ -432,33 +758,33 @@ pub(crate) unsafe fn convolve(
 pub(crate) unsafe fn weight_gradient(
     isa: Isa,
     (input, output): (Shape, Shape),
-    (top, left): (usize, usize),
+    before: (usize, usize),
     (x, dy): (*const f32, *const f32),
     dw: *mut f32,
     scratch: *mut f32,
 ) {
+    let tiling = Tiling::of_gradient(output);
+    let points = tiling.points();
     let (inputs, outputs) = (input.channels, output.channels);
-    let across = output.width.div_ceil(2);
-    let total = across * output.height.div_ceil(2);
-    let room = gradient_strip(inputs);
+    let (across, total) = tiling.tiles(output);
+    let room = tiling.gradient_strip(inputs);
     let input_plane = inputs * room * LANES + GAP;
     let chunk_plane = CHUNK * room * LANES + GAP;
     // SAFETY: `scratch` has room for the sums and both sets of planes.
     unsafe {
         let sums = scratch;
         let area = inputs * outputs;
-        let tiles_of_input = scratch.add((POINTS * area).next_multiple_of(LANES));
-        let tiles_of_gradient = tiles_of_input.add(POINTS * input_plane);
-        sums.write_bytes(0, POINTS * area);
-        let mut first = 0;
-        while first < total {
+        let tiles_of_input = scratch.add((points * area).next_multiple_of(LANES));
+        let tiles_of_gradient = tiles_of_input.add(points * input_plane);
+        sums.write_bytes(0, points * area);
+        for first in (0..total).step_by(room) {
             let tiles = Tiles {
                 across,
                 first,
                 count: room.min(total - first),
                 room,
             };
-            run_transform_input(isa, input, top, left, tiles, x, tiles_of_input);
+            run_transform_input(isa, tiling, input, before, tiles, x, tiles_of_input);
             let t = Outer {
                 rows: 1,
                 columns: tiles.count,
@@ -471,12 +797,11 @@ pub(crate) unsafe fn weight_gradient(
                 out_m: inputs,
                 out_n: 1,
             };
-            let mut o = 0;
-            while o < outputs {
+            for o in (0..outputs).step_by(CHUNK) {
                 let count = CHUNK.min(outputs - o);
                 let dy = dy.add(o * output.plane() * LANES);
-                run_transform_gradient(isa, output, count, tiles, dy, tiles_of_gradient);
-                for p in 0..POINTS {
+                run_transform_gradient(isa, tiling, output, count, tiles, dy, tiles_of_gradient);
+                for p in 0..points {
                     outer::run_products(
                         isa,
                         &t,
@@ -487,26 +812,79 @@ pub(crate) unsafe fn weight_gradient(
                         sums.add(p * area + o * inputs),
                     );
                 }
-                o += count;
             }
-            first += room;
         }
-        for at in 0..area {
-            // Gᵀ s G
-            let s = |p: usize| *sums.add(p * area + at);
-            let mut half = [[0.0f32; 4]; 3];
-            for j in 0..4 {
-                let (a, b, c, d) = (s(j), s(4 + j), s(8 + j), s(12 + j));
-                half[0][j] = a + 0.5 * (b + c);
-                half[1][j] = 0.5 * (b - c);
-                half[2][j] = 0.5 * (b + c) + d;
+        run_fold_sums(isa, tiling, area, sums, dw);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::vector::Portable;
+    use super::*;
+
+    /// `Aᵀ (G g ⊙ Bᵀ d)`, and its gradients in the direction `dy`.
+    fn once<F: Form<N, M>, const N: usize, const M: usize>(
+        g: [f32; 3],
+        d: [f32; N],
+        dy: [f32; M],
+    ) -> ([f32; M], [f32; 3]) {
+        // SAFETY: `Portable` runs everywhere.
+        unsafe {
+            let first = |v: Portable| {
+                let mut out = [0.0; 4];
+                v.store(out.as_mut_ptr());
+                out[0]
+            };
+            let u = F::kernel(g.map(|v| Portable::splat(v)));
+            let v = F::input(d.map(|v| Portable::splat(v)));
+            let z = F::gradient(dy.map(|v| Portable::splat(v)));
+            let m = std::array::from_fn(|i| u[i].mul(v[i]));
+            let s = std::array::from_fn(|i| z[i].mul(v[i]));
+            (F::output(m).map(first), F::kernel_gradient(s).map(first))
+        }
+    }
+
+    fn is_the_convolution<F: Form<N, M>, const N: usize, const M: usize>() {
+        let number = |i: usize| ((i * 37 + 11) % 23) as f32 / 8.0 - 1.3;
+        for round in 0..50 {
+            let g: [f32; 3] = std::array::from_fn(|i| number(round + 5 * i));
+            let d: [f32; N] = std::array::from_fn(|i| number(2 * round + 3 * i));
+            let dy: [f32; M] = std::array::from_fn(|i| number(3 * round + 7 * i));
+            let (y, dg) = once::<F, N, M>(g, d, dy);
+            for (k, &y) in y.iter().enumerate() {
+                let want: f32 = (0..3).map(|i| g[i] * d[k + i]).sum();
+                assert!((y - want).abs() < 1e-5, "{y} {want}");
             }
-            for (i, [a, b, c, d]) in half.into_iter().enumerate() {
-                let out = dw.add(at * 9 + 3 * i);
-                *out += a + 0.5 * (b + c);
-                *out.add(1) += 0.5 * (b - c);
-                *out.add(2) += 0.5 * (b + c) + d;
+            for (i, &dg) in dg.iter().enumerate() {
+                let want: f32 = (0..M).map(|k| dy[k] * d[k + i]).sum();
+                assert!((dg - want).abs() < 1e-5, "{dg} {want}");
             }
+        }
+    }
+
+    #[test]
+    fn both_forms_are_the_convolution() {
+        is_the_convolution::<Two, 4, 2>();
+        is_the_convolution::<Four, 6, 4>();
+    }
+
+    #[test]
+    fn fewer_products_decide() {
+        for (height, width, want) in [
+            (1, 1, Tiling::Two),
+            (2, 2, Tiling::Two),
+            (3, 3, Tiling::Four),
+            (4, 4, Tiling::Four),
+            (5, 5, Tiling::Two),
+            (8, 8, Tiling::Four),
+            (2, 32, Tiling::Two),
+        ] {
+            assert_eq!(
+                Tiling::of(Shape::new(1, height, width)),
+                want,
+                "{height}×{width}"
+            );
         }
     }
 }
