@@ -9,8 +9,13 @@ torch.optim.AdamW(fused=True), the same rules written with torch's foreach opera
 Writes results.json and results.md.
 
 Bytes per parameter that a step must move (f32): parameters and state are read and written, the gradient is read:
-AdamW and ucbopt 28, ucbopt-adapt 36. The test of the gradients that `refuse` makes beforehand is not counted, although
-it reads 4 more. Streaming bandwidth is the best median of all plain streams, of either side, that write.
+AdamW and ucbopt 28, ucbopt-adapt 36. The test of the gradients that `refuse` makes beforehand reads 4 more; they are left out of
+GB/s, and counted in the last figure in brackets. Streaming bandwidth is the best median of all plain streams, of either
+side, that write.
+
+Our arrays lie in large pages if the system grants them on request, as the state of the rules always does; torch's lie where torch
+puts them. With --torch-large-pages torch asks for large pages, too (THP_MEM_ALLOC_ENABLE=1, not its default), and the
+results are written to results-large-pages.json and .md.
 """
 import argparse
 import json
@@ -176,6 +181,15 @@ def time_torch(step, repeats):
     return seconds
 
 
+def note_on_load(load):
+    """What the load of the machine means for the figures."""
+    if load <= 0.5:
+        return ""
+    if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
+        return "Other programs were waiting: the benchmark ran with real-time priority.\n"
+    return "Other programs were running: these figures are provisional.\n"
+
+
 OURS = [(rule, policy) for rule in ("ucbopt", "ucbopt-adapt", "adamw") for policy in ("refuse", "skip")]
 STREAMS = ("copy", "triad", "update")
 
@@ -230,8 +244,11 @@ def summarize(results, threads, statistic):
                 if name.startswith(f"cbopt {rule} ("):
                     other = pick(found[f"torch foreach {rule}"])
                     foreach = f"{other / seconds:.2f}x"
+            moved = ""
+            if name.endswith("(refuse)"):
+                moved = f" ({rate[name] * (1 + 4 * int(count) / entry['bytes']) / adamw:.2f}x)"
             lines.append(f"| {name} | {seconds * 1e3:.3f} ms | {rate[name]:.1f} | {rate[name] / stream:.0%} "
-                         f"| {rate[name] / adamw:.2f}x | {foreach} |")
+                         f"| {rate[name] / adamw:.2f}x{moved} | {foreach} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -243,10 +260,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--statistic", choices=("median", "best"), default="median")
     parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--torch-large-pages", action="store_true", help="let torch ask for large pages, too")
     parser.add_argument("--venv", type=Path, default=HERE / ".venv")
     parser.add_argument("--index-url", help="package index for torch, such as one with CPU-only builds")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.torch_large_pages:
+        os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
     if not arguments.inside:
         enter_environment(arguments.venv, arguments.index_url)
     import torch
@@ -264,14 +284,16 @@ def main():
     record = {"torch": torch.__version__, "processor": processor, "threads": arguments.threads,
               "rounds": arguments.rounds, "load_before": load_before, "load_after": os.getloadavg(), "results": results}
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+    name = "results-large-pages" if arguments.torch_large_pages else "results"
+    (arguments.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     text = summarize(results, arguments.threads, arguments.statistic)
     head = ("# One optimizer step\n\n"
             f"torch {torch.__version__}, {processor}; load of the machine before the run {load_before[0]:.1f}, "
             f"after it {record['load_after'][0]:.1f}.\n"
-            + ("Other programs were running: these figures are provisional.\n" if load_before[0] > 0.5 else "") +
+            + note_on_load(load_before[0])
+            + ("torch asked for large pages (THP_MEM_ALLOC_ENABLE=1).\n" if arguments.torch_large_pages else "") +
             "Made by `compare.py`, which says what is counted.\n\n")
-    (arguments.out / "results.md").write_text(head + text)
+    (arguments.out / f"{name}.md").write_text(head + text)
     print(text)
 
 

@@ -58,17 +58,18 @@ impl Common {
         (params, grads): (&mut [f32], &[f32]),
         state: &mut State,
     ) -> StepReport {
+        let lr = self.effective_lr(lr);
         let kernel = CboKernel::<G, false> {
             gap,
             momentum: Average::new(self.beta1),
             curvature: Average::new(self.beta2),
-            correction: (1.0 / bias_correction(self.beta1, state.step + 1)) as f32,
-            decay: self.weight_decay as f32,
+            push: (lr / bias_correction(self.beta1, state.step + 1)) as f32,
+            pull: (lr * self.weight_decay) as f32,
             stabilizer: self.eps_policy.stabilizer(self.eps),
-            radius: self
-                .clip_radius
-                .map_or(f32::INFINITY, |radius| radius as f32),
-            lr: self.effective_lr(lr) as f32,
+            radius: match self.clip_radius {
+                Some(radius) if radius.is_finite() => (lr * radius) as f32,
+                _ => f32::INFINITY,
+            },
         };
         let is_plain = self.clip_radius.is_none()
             && !self.eps_policy.clamps()
@@ -100,11 +101,13 @@ struct CboKernel<G, const PLAIN: bool> {
     gap: G,
     momentum: Average,
     curvature: Average,
-    correction: f32,
-    decay: f32,
+    /// ρ / (1-β₁ᵗ).
+    push: f32,
+    /// ρ δ.
+    pull: f32,
     stabilizer: Stabilizer,
+    /// ρ r.
     radius: f32,
-    lr: f32,
 }
 
 impl<G> CboKernel<G, false> {
@@ -113,11 +116,10 @@ impl<G> CboKernel<G, false> {
             gap: self.gap,
             momentum: self.momentum,
             curvature: self.curvature,
-            correction: self.correction,
-            decay: self.decay,
+            push: self.push,
+            pull: self.pull,
             stabilizer: self.stabilizer,
             radius: self.radius,
-            lr: self.lr,
         }
     }
 }
@@ -149,14 +151,14 @@ impl<G: Gap, const PLAIN: bool> Kernel for CboKernel<G, PLAIN> {
         } else {
             self.stabilizer.apply(gap)
         };
-        let direction = (momentum * self.correction + self.decay * x.theta) / denominator;
-        let (direction, clipped) = if PLAIN {
-            (direction, false)
+        let step = (momentum * self.push + self.pull * x.theta) / denominator;
+        let (step, clipped) = if PLAIN {
+            (step, false)
         } else {
-            clip(direction, self.radius)
+            clip(step, self.radius)
         };
         let new = Point {
-            theta: x.theta - self.lr * direction,
+            theta: x.theta - step,
             momentum,
             curvature,
             envelope,

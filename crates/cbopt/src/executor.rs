@@ -20,8 +20,9 @@ pub const MAX_THREADS: usize = 64;
 
 /// Parts of the parameters, one per thread as long as there are so many.
 const MAX_PARTS: usize = 16;
-/// Threads take pieces of the parameters in turn; a piece has at least this many parameters.
-const SMALLEST_PIECE: usize = 1 << 13;
+/// Threads take pieces of the parameters in turn; a piece has at least this many parameters, because one that changes its
+/// thread travels from cache to cache.
+const SMALLEST_PIECE: usize = 1 << 16;
 /// And at most this many.
 const LARGEST_PIECE: usize = 1 << 18;
 /// Cuts fall on multiples of one cache line.

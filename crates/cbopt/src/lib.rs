@@ -52,7 +52,7 @@ pub use baseline::sgd::{Sgd, SgdConfig};
 pub use error::{Error, Result};
 pub use executor::{Executor, NonFinite, StepReport};
 pub use group::{Group, Groups, GroupsState};
-pub use kernel::{Isa, IsaKind, Workers};
+pub use kernel::{Isa, IsaKind, Workers, filled, prefer_large_pages};
 pub use lower_adapt::{LowerAdaptCbo, LowerAdaptCboConfig};
 pub use rule::Rule;
 pub use schedule::{Schedule, ScheduleConfig};

@@ -13,6 +13,7 @@
 use crate::cbo::{Common, Gap};
 use crate::error::{Result, check};
 use crate::executor::{Executor, StepReport};
+use crate::kernel::filled;
 use crate::stabilizer::EpsPolicy;
 use crate::state::State;
 use crate::update::{
@@ -130,9 +131,9 @@ impl Update for UpperAdaptCbo {
 
     fn state(&self, len: usize) -> State {
         State {
-            momentum: vec![0.0; len],
-            curvature: vec![self.config.hess_init as f32; len],
-            envelope: vec![f32::INFINITY; len],
+            momentum: filled(len, 0.0),
+            curvature: filled(len, self.config.hess_init as f32),
+            envelope: filled(len, f32::INFINITY),
             ..State::new(self.id(), len)
         }
     }

@@ -1,6 +1,7 @@
 //! What the commands that train have in common: arguments, interruption, errors.
 
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -23,7 +24,7 @@ pub struct LabArgs {
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
     /// Seconds between two checkpoints of a run; 0 saves after every step
-    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     pub checkpoint_seconds: f64,
     /// No progress, only results and errors
     #[arg(long, short, conflicts_with = "json")]
@@ -52,6 +53,23 @@ impl LabArgs {
         )
     }
 
+    /// Whether advice is wanted besides results and errors.
+    pub fn advises(&self) -> bool {
+        !self.quiet && !self.json
+    }
+
+    /// The command that goes on with the run in a folder, with the arguments that decide on the data.
+    pub fn resume_command(&self, folder: &Path) -> String {
+        let mut command = format!("maxitive resume {}", quoted(folder));
+        if let Some(data) = &self.data_dir {
+            command.push_str(&format!(" --data-dir {}", quoted(data)));
+        }
+        if self.unverified {
+            command.push_str(" --unverified");
+        }
+        command
+    }
+
     /// How progress is shown.
     pub fn progress(&self, runs: usize) -> Progress {
         let mode = match (self.json, self.quiet) {
@@ -61,6 +79,24 @@ impl LabArgs {
         };
         Progress::new(mode, runs)
     }
+}
+
+/// A path as a shell reads it.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A number of seconds from 0 on.
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|&seconds: &f64| seconds >= 0.0)
+        .ok_or_else(|| "not a number of seconds from 0 on".to_owned())
 }
 
 /// A stop that Ctrl-C and termination raise; a second signal ends the process at once.
@@ -75,6 +111,11 @@ pub fn stop_on_interrupt() -> anyhow::Result<Stop> {
             std::process::exit(130);
         }
         raised.raise();
+        // an evaluation may take a while; nothing is left to do if standard error is closed
+        let _ = writeln!(
+            io::stderr(),
+            "Stopping; a second Ctrl-C ends the program at once"
+        );
     })?;
     Ok(stop)
 }
@@ -87,20 +128,47 @@ pub fn interrupted() -> ExitCode {
 /// An error of an experiment: a mistake of the user's or a failure.
 pub fn error(error: experiment::Error) -> anyhow::Error {
     if error.is_mistake() {
-        // the chain is part of the message
-        let mut message = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            message.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        UserError::new(message).into()
+        UserError::new(message(&error)).into()
     } else {
         error.into()
     }
 }
 
+/// What went wrong, with all causes.
+pub fn message(error: &experiment::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        message.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    message
+}
+
 /// The observer as a trait object.
 pub fn observer(progress: &Progress) -> &dyn Observer {
     progress
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_misread_them() {
+        assert_eq!(quoted(Path::new("runs/a-lr=0.1")), "runs/a-lr=0.1");
+        assert_eq!(quoted(Path::new("my runs")), "'my runs'");
+        assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
+    }
+
+    #[test]
+    fn seconds_are_not_negative() {
+        assert_eq!(seconds("0"), Ok(0.0));
+        assert_eq!(seconds("2.5"), Ok(2.5));
+        assert!(
+            ["-1", "nan", "soon", ""]
+                .into_iter()
+                .all(|text| seconds(text).is_err())
+        );
+    }
 }

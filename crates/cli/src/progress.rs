@@ -10,6 +10,8 @@ use experiment::{Event, Observer};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::lab::message;
+
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -71,6 +73,11 @@ impl Progress {
         }
     }
 
+    /// Whether the command itself will tell: it ends with the error of its only run.
+    fn is_told_later(&self, event: &Event<'_>) -> bool {
+        self.runs == 1 && matches!(event, Event::Failed(_))
+    }
+
     fn human(&self, run: &str, event: &Event<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Event::Finished(_) | Event::Skipped(_) | Event::Stopped | Event::Failed(_) = event {
@@ -80,6 +87,9 @@ impl Progress {
             }
             if let Some(bar) = &self.all {
                 bar.inc(1);
+            }
+            if self.is_told_later(event) {
+                return;
             }
             let count = if self.runs > 1 {
                 format!("[{}/{}] ", state.done, self.runs)
@@ -181,7 +191,7 @@ fn ending(event: &Event<'_>) -> String {
         }
         Event::Skipped(record) => format!("{}, was finished before", result(record)),
         Event::Stopped => "stopped, its state is saved".into(),
-        Event::Failed(error) => format!("failed: {error}"),
+        Event::Failed(error) => format!("failed: {}", message(error)),
         _ => String::new(),
     }
 }
@@ -220,7 +230,7 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
         Event::Skipped(_) => json!({"event": "skipped", "run": run}),
         Event::Stopped => json!({"event": "stopped", "run": run}),
         Event::Failed(error) => {
-            json!({"event": "failed", "run": run, "error": error.to_string()})
+            json!({"event": "failed", "run": run, "error": message(error)})
         }
         _ => return None,
     };
@@ -261,14 +271,14 @@ impl Observer for Progress {
     fn event(&self, run: &str, event: Event<'_>) {
         match self.mode {
             Mode::Quiet => {
-                if let Event::Failed(_) = event {
+                if matches!(event, Event::Failed(_)) && !self.is_told_later(&event) {
                     self.line(&format!("{run}: {}", ending(&event)));
                 }
             }
             Mode::Human => self.human(run, &event),
             Mode::Json => {
                 if let Some(value) = object(run, &event) {
-                    // a closed pipe shows when the results are written
+                    // a run goes on when nobody listens any more
                     let _ = writeln!(io::stdout(), "{value}");
                 }
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 use evaluation::record::RunRecord;
 
 use crate::plot::write_atomically;
+use crate::report::TextTable;
 
 /// Prints the tables of all experiments among the records to standard output.
 ///
@@ -33,6 +34,37 @@ pub fn write_report(records: &[RunRecord], note: Option<&str>, path: &Path) -> a
     };
     let html = report::html(records, &options);
     write_atomically(path, html.as_bytes())
+}
+
+/// Time and memory of the experiment `runtime`, beside the paper's seconds; empty for others.
+pub fn runtime(records: &[RunRecord]) -> String {
+    let runs: Vec<&RunRecord> = records
+        .iter()
+        .filter(|record| record.experiment == "runtime")
+        .collect();
+    if runs.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::new([
+        "runtime",
+        "rule",
+        "s per epoch",
+        "peak MiB",
+        "paper, s per epoch",
+    ]);
+    for run in runs {
+        let seconds = run.timings.train_s / run.curves.len().max(1) as f64;
+        let memory = run.timings.peak_memory_bytes;
+        let paper = report::paper::runtime(&run.experiment, &run.dataset, &run.rule);
+        table.row([
+            run.network.clone(),
+            run.rule.clone(),
+            format!("{seconds:.2}"),
+            memory.map_or("-".into(), |bytes| (bytes >> 20).to_string()),
+            paper.map_or("-".into(), |(seconds, ..)| format!("{seconds:.2}")),
+        ]);
+    }
+    format!("\n{}", table.render())
 }
 
 /// Distance in standard errors up to which two means count as the same.

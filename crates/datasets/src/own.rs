@@ -208,6 +208,15 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
     let (shape, pixels) = pixels(array, &file)?;
     let (own, file) =
         load(&own_labels).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
+    let count = pixels.len() / shape.size().max(1);
+    if own.len() != count {
+        return Err(Error::Size {
+            path: file,
+            what: "number of labels",
+            found: own.len().to_string(),
+            expected: format!("{count}, one for each image"),
+        });
+    }
     // the other part may have a class that this one lacks
     let mut largest = own.iter().copied().max().unwrap_or(0);
     for name in ["train", "test"].iter().filter_map(|part| labels(part)) {
@@ -409,7 +418,8 @@ mod tests {
         );
         write("labels.npy", npy(&[3], Values::Integers(vec![0, 1, 2])));
         assert!(
-            message().contains("pixels has 4 entries, expected 6"),
+            message()
+                .ends_with("labels.npy: number of labels is 3, expected 2, one for each image"),
             "{}",
             message()
         );

@@ -291,7 +291,8 @@ impl Trainer {
         }
     }
 
-    /// Gradient of the mean loss of a batch at the parameters, left in [`Trainer::gradients`]; nothing else changes.
+    /// Gradient of the mean loss of a batch at the parameters, left in [`Trainer::gradients`]; no step is made. It counts as a
+    /// draw of the dropout masks, see [`Trainer::draws`].
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Length`] or [`Error::Label`] for data that do not fit.
@@ -346,24 +347,30 @@ impl Trainer {
         };
         let samples = ivon.config().mc_samples;
         let (mut loss, mut right) = (0.0, 0);
+        // What a step that came to nothing has left behind belongs to other data.
+        ivon.discard(&mut self.state)?;
         for _ in 0..samples {
             let batch = self.gradient_for_rule(images, labels)?;
             loss += batch.loss / samples as f64;
             right += batch.right;
-            if !ivon.add_sample(
-                &self.executor,
-                &self.gradient,
-                Noise::Current,
-                &mut self.state,
-            )? {
+            let noise = Noise::Current;
+            let added = ivon.add_sample(&self.executor, &self.gradient, noise, &mut self.state);
+            if !matches!(added, Ok(true)) {
+                ivon.discard(&mut self.state)?;
+                added?;
                 let report = StepReport {
+                    step: self.state.steps(),
                     skipped: true,
                     ..StepReport::default()
                 };
                 return Ok(TrainStep { batch, report });
             }
         }
-        let report = ivon.apply(&self.executor, lr, &mut self.parameters, &mut self.state)?;
+        let report = ivon.apply(&self.executor, lr, &mut self.parameters, &mut self.state);
+        if report.is_err() {
+            ivon.discard(&mut self.state)?;
+        }
+        let report = report?;
         let batch = BatchLoss {
             loss,
             right: right / samples as usize,
@@ -374,7 +381,8 @@ impl Trainer {
 
     /// Adds the gradient of a micro-batch, weighted by its images; [`Trainer::apply`] then makes the step.
     ///
-    /// `ivon` needs `micro_batches` in its config.
+    /// `ivon` needs `micro_batches` and one sample in its config. A micro-batch that `ivon` leaves out because of an unusable gradient
+    /// is not counted; the other rules see the mean gradient when the step is made.
     ///
     /// # Errors
     /// As [`Trainer::gradient`]; [`Error::Rule`] if the rule refuses the micro-batch.
@@ -383,12 +391,15 @@ impl Trainer {
         let batch = self.gradient_for_rule(images, labels)?;
         let weight = labels.len();
         if let Rule::Ivon(ivon) = &self.rule {
-            ivon.add_micro_batch(
+            let added = ivon.add_micro_batch(
                 &self.executor,
                 &self.gradient,
                 weight as f64,
                 &mut self.state,
             )?;
+            if !added {
+                return Ok(batch);
+            }
         } else {
             if self.gathered_images == 0 {
                 self.gathered.clear();
@@ -402,7 +413,8 @@ impl Trainer {
         Ok(batch)
     }
 
-    /// One step of the rule with the mean gradient of the micro-batches.
+    /// One step of the rule with the mean gradient of the micro-batches, which are forgotten then. A step that is refused for another
+    /// reason than their gradient, such as a learning rate out of range, can be tried again.
     ///
     /// # Errors
     /// [`Error::Order`] if there is none, [`Error::Rule`] if the rule refuses the step.
@@ -410,21 +422,24 @@ impl Trainer {
         if self.gathered_images == 0 {
             return Err(Error::Order("no micro-batch was accumulated"));
         }
-        let share = 1.0 / self.gathered_images as f32;
-        self.gathered_images = 0;
-        if let Rule::Ivon(ivon) = &self.rule {
-            let report = ivon.apply(&self.executor, lr, &mut self.parameters, &mut self.state)?;
-            return Ok(report);
+        let report = if let Rule::Ivon(ivon) = &self.rule {
+            ivon.apply(&self.executor, lr, &mut self.parameters, &mut self.state)
+        } else {
+            let share = 1.0 / self.gathered_images as f32;
+            for (g, sum) in self.gradient.iter_mut().zip(&self.gathered) {
+                *g = share * sum;
+            }
+            self.rule.step_on(
+                &self.executor,
+                lr,
+                &mut self.parameters,
+                &self.gradient,
+                &mut self.state,
+            )
+        };
+        if matches!(report, Ok(_) | Err(cbopt::Error::NonFiniteGradient { .. })) {
+            self.gathered_images = 0;
         }
-        for (g, sum) in self.gradient.iter_mut().zip(&self.gathered) {
-            *g = share * sum;
-        }
-        Ok(self.rule.step_on(
-            &self.executor,
-            lr,
-            &mut self.parameters,
-            &self.gradient,
-            &mut self.state,
-        )?)
+        Ok(report?)
     }
 }

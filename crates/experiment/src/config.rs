@@ -43,7 +43,7 @@ use crate::files;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunConfig {
-    /// Name of the method; the name of the run is made of it and the seed. Letters, digits and `.+-_`.
+    /// Name of the method; the name of the run is made of it and the seed. Letters, digits and `.+-_=`.
     pub name: String,
     /// What the run belongs to. Default `custom`.
     #[serde(default = "default_experiment")]
@@ -621,7 +621,8 @@ impl OptimizerConfig {
 #[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ScheduleConfig {
     /// The same rate at all times.
-    Constant,
+    // with braces, so that further keys are refused
+    Constant {},
     /// Linear warm-up, then half a cosine down.
     WarmupCosine {
         /// Epochs of warm-up. Default 5.
@@ -673,7 +674,7 @@ impl ScheduleConfig {
     /// The first field outside its range.
     pub fn build(&self, lr: f64, epochs: usize) -> Result<Schedule> {
         let (shape, per_step) = match *self {
-            Self::Constant => (Shape::Constant, false),
+            Self::Constant {} => (Shape::Constant, false),
             Self::WarmupCosine {
                 warmup,
                 lr_final,
@@ -893,12 +894,41 @@ impl RunConfig {
             for setting in settings {
                 apply_setting(&mut table, setting).map_err(problem)?;
             }
-            table
-                .try_into()
-                .map_err(|error: toml::de::Error| problem(error.to_string().trim_end().into()))?
+            return Self::from_table(table, origin);
         };
         config.check().map_err(|error| problem(error.to_string()))?;
         Ok(config)
+    }
+
+    /// The config in a TOML table; `origin` names it in errors.
+    pub(crate) fn from_table(table: toml::Table, origin: &str) -> Result<Self> {
+        let problem = |problem: String| Error::Config {
+            origin: origin.into(),
+            problem,
+        };
+        let config: Self = table
+            .try_into()
+            .map_err(|error: toml::de::Error| problem(error.to_string().trim_end().into()))?;
+        config.check().map_err(|error| problem(error.to_string()))?;
+        Ok(config)
+    }
+
+    /// The first key, dotted, in which two configs differ.
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
+        let value = |config| serde_json::to_value(config).unwrap_or_default();
+        difference(&value(self), &value(other))
+    }
+
+    /// The part of the config that the weights depend on; what is evaluated, and how, may change while a run rests.
+    pub(crate) fn of_training(&self) -> Self {
+        let mut config = self.clone();
+        config.name = String::new();
+        config.experiment = String::new();
+        config.data.out_of_domain = Vec::new();
+        config.data.ood_normalization = OodNormalization::default();
+        config.evaluation = EvaluationConfig::default();
+        config.rows = Vec::new();
+        config
     }
 
     /// The whole config as TOML, every value spelled out.
@@ -912,7 +942,7 @@ impl RunConfig {
         let old = self.train.epochs as u64;
         let scale = |time: u64| (time * epochs as u64 + old / 2) / old;
         match &mut self.schedule {
-            ScheduleConfig::Constant => {}
+            ScheduleConfig::Constant {} => {}
             ScheduleConfig::WarmupCosine { warmup, .. } => *warmup = scale(*warmup).min(*warmup),
             ScheduleConfig::Swag { start, .. } => *start = scale(*start).max(1),
             ScheduleConfig::Step { every, .. } => *every = scale(*every).max(1),
@@ -933,8 +963,8 @@ impl RunConfig {
     /// # Errors
     /// The first setting that is out of range or does not go with the others.
     pub fn check(&self) -> Result<()> {
-        let letters = |c: char| c.is_ascii_alphanumeric() || ".+-_=".contains(c);
-        if self.name.is_empty() || self.name.starts_with('.') || !self.name.chars().all(letters) {
+        let is_name = self.name.chars().all(is_letter_of_a_name);
+        if self.name.is_empty() || self.name.starts_with('.') || !is_name {
             let problem = format!(
                 "\"{}\" is not a name of letters, digits and .+-_= that does not begin with a point",
                 self.name
@@ -948,15 +978,22 @@ impl RunConfig {
             return Err(Error::setting("data.validation_share", problem));
         }
         within("data.pad", data.pad, 0, 16)?;
-        if let Some(limit) = data.limit {
-            within("data.limit", limit, 1, usize::MAX)?;
+        if data.limit == Some(0) {
+            return Err(Error::setting("data.limit", "0 is not at least 1"));
+        }
+        for (number, name) in data.out_of_domain.iter().enumerate() {
+            if data.out_of_domain[..number].contains(name) {
+                let problem = format!("\"{name}\" is there twice");
+                return Err(Error::setting("data.out_of_domain", problem));
+            }
         }
         within("train.epochs", self.train.epochs, 1, 100_000)?;
         within("train.batch", self.train.batch, 1, engine::MAX_BATCH)?;
         self.network.build(10)?;
         let lr = self.optimizer.lr();
         if lr.is_nan() {
-            return Err(Error::setting("optimizer.lr", "missing"));
+            let problem = "has to be given, a number in (0, inf)";
+            return Err(Error::setting("optimizer.lr", problem));
         }
         if !(lr > 0.0 && lr.is_finite()) {
             return Err(Error::setting(
@@ -967,7 +1004,11 @@ impl RunConfig {
         self.optimizer.build(1, 0)?;
         self.schedule.build(lr, self.train.epochs)?;
         if let Some(swag) = &self.swag {
-            within("swag.start", swag.start, 0, self.train.epochs - 1)?;
+            if swag.start >= self.train.epochs {
+                let (start, epochs) = (swag.start, self.train.epochs);
+                let problem = format!("{start} is not below train.epochs, {epochs}");
+                return Err(Error::setting("swag.start", problem));
+            }
             within("swag.rank", swag.rank, 1, 1000)?;
         }
         within("evaluation.bins", self.evaluation.bins, 1, 1000)?;
@@ -999,6 +1040,13 @@ impl RunConfig {
                     Some("network.dropout")
                 }
                 RowConfig::Swag { .. } if self.swag.is_none() => Some("the section [swag]"),
+                // the best weights of a run with [swag] are SWAG's mean, to which IVON's state does not belong
+                RowConfig::Ivon { .. } if self.swag.is_some() => {
+                    Some("a run without the section [swag]")
+                }
+                RowConfig::Laplace { .. } if self.network.dropout.is_some() => {
+                    Some("a network without dropout")
+                }
                 _ => None,
             };
             if let Some(needs) = needs {
@@ -1017,6 +1065,28 @@ impl RunConfig {
         }
         Ok(())
     }
+}
+
+/// Whether the name of a run, and of its folder, may have it.
+pub(crate) fn is_letter_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || ".+-_=".contains(c)
+}
+
+/// The first key, dotted, in which two values differ; empty if it is the values themselves.
+fn difference(a: &serde_json::Value, b: &serde_json::Value) -> Option<String> {
+    if a == b {
+        return None;
+    }
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return Some(String::new());
+    };
+    let null = serde_json::Value::Null;
+    a.keys().chain(b.keys()).find_map(|key| {
+        let [a, b] = [a, b].map(|map| map.get(key).unwrap_or(&null));
+        let below = difference(a, b)?;
+        let dot = if below.is_empty() { "" } else { "." };
+        Some(format!("{key}{dot}{below}"))
+    })
 }
 
 /// A TOML text as a table.
@@ -1040,6 +1110,8 @@ pub(crate) fn apply_setting(
     let (key, text) = (key.trim(), text.trim());
     let value = toml::from_str::<toml::Table>(&format!("x = {text}"))
         .ok()
+        // a text of several lines is a word, too
+        .filter(|table| table.len() == 1)
         .and_then(|mut table| table.remove("x"))
         .unwrap_or_else(|| toml::Value::String(text.to_owned()));
     set(table, key, value)
@@ -1082,4 +1154,139 @@ pub(crate) fn set(
     }
     place.insert(last.to_owned(), value);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"
+        name = "mine"
+        data = { dataset = "fashion-mnist", out_of_domain = ["kmnist"] }
+        network = { name = "lenet" }
+        train = { epochs = 9 }
+        optimizer = { rule = "adamw", lr = 0.01 }
+        rows = [{ row = "a", predictive = "point" }, { row = "b", predictive = "laplace" }]
+    "#;
+
+    fn parse(settings: &[&str]) -> Result<RunConfig> {
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        RunConfig::parse(CONFIG, "mine.toml", &settings)
+    }
+
+    #[test]
+    fn settings_are_toml_or_words() {
+        let config = parse(&[
+            "seed = 7",
+            "data.out_of_domain=[\"letters\", 'my set']",
+            "rows.1.row=two words",
+            "rows.1.prior_precision=2",
+            "schedule={shape=\"step\", every=3, factor=0.5}",
+            "swag.start=8",
+            "optimizer.lr=1",
+        ])
+        .unwrap();
+        assert_eq!(config.seed, 7);
+        assert_eq!(config.data.out_of_domain, ["letters", "my set"]);
+        let row = RowConfig::Laplace {
+            row: "two words".into(),
+            prior_precision: Some(2.0),
+        };
+        assert_eq!(config.rows[1], row);
+        let step = ScheduleConfig::Step {
+            every: 3,
+            factor: 0.5,
+        };
+        assert_eq!(config.schedule, step);
+        assert_eq!(config.swag, Some(SwagConfig { start: 8, rank: 20 }));
+        assert_eq!(config.optimizer.lr(), 1.0);
+        // what a run stores is read back as it was
+        let again = RunConfig::parse(&config.to_toml(), "again", &[]).unwrap();
+        assert_eq!(again, config);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_is_allowed() {
+        for (settings, message) in [
+            (&["data.limit=0"][..], "data.limit: 0 is not at least 1"),
+            (
+                &["data.out_of_domain=['mnist', 'mnist']"],
+                "data.out_of_domain: \"mnist\" is there twice",
+            ),
+            (
+                &["optimizer={rule='sgd'}"],
+                "optimizer.lr: has to be given, a number in (0, inf)",
+            ),
+            (
+                &["swag.start=9"],
+                "swag.start: 9 is not below train.epochs, 9",
+            ),
+            (
+                &["network.dropout=0.1"],
+                "rows.1.predictive: \"laplace\" needs a network without dropout",
+            ),
+            (
+                &[
+                    "optimizer.rule=ivon",
+                    "rows.0.predictive=ivon",
+                    "swag.start=1",
+                ],
+                "rows.0.predictive: \"ivon\" needs a run without the section [swag]",
+            ),
+            (
+                &["rows.0.predictive=mc-dropout"],
+                "rows.0.predictive: \"mc-dropout\" needs network.dropout",
+            ),
+            (
+                &["rows.0.predictive=swag"],
+                "rows.0.predictive: \"swag\" needs the section [swag]",
+            ),
+            (
+                &["schedule={shape='constant', warmup=3}"],
+                "unknown field `warmup`, there are no fields\nin `schedule`",
+            ),
+            (
+                &["rows.2.row=c"],
+                "setting \"rows.2.row\": there is no such place",
+            ),
+            (
+                &["train.epochs=3\nseed=1"],
+                "invalid type: string \"3\\nseed=1\", expected usize\nin `train.epochs`",
+            ),
+            (&["=3"], "setting \"\" has an empty key"),
+        ] {
+            let found = parse(settings).unwrap_err().to_string();
+            assert_eq!(found, format!("mine.toml: {message}"), "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn differences_are_named_by_their_key() {
+        let config = parse(&[]).unwrap();
+        let differs = |settings: &[&str]| config.difference(&parse(settings).unwrap());
+        assert_eq!(differs(&[]), None);
+        assert_eq!(
+            differs(&["train.epochs=3"]).as_deref(),
+            Some("train.epochs")
+        );
+        assert_eq!(differs(&["data.limit=3"]).as_deref(), Some("data.limit"));
+        assert_eq!(
+            differs(&["optimizer={rule='sgd', lr=0.01}"]).as_deref(),
+            Some("optimizer.rule")
+        );
+        // what is evaluated does not matter to the training
+        let other = parse(&[
+            "rows.0.row=c",
+            "evaluation.bins=7",
+            "data.out_of_domain=[]",
+            "name=other",
+        ]);
+        let other = other.unwrap().of_training();
+        assert_eq!(config.of_training().difference(&other), None);
+        let other = parse(&["seed=3"]).unwrap().of_training();
+        assert_eq!(
+            config.of_training().difference(&other).as_deref(),
+            Some("seed")
+        );
+    }
 }

@@ -66,7 +66,7 @@ pub enum Error {
     /// The loss or a gradient is no longer finite.
     #[error(
         "training diverged: {what} at step {step} (epoch {epoch}, learning rate {lr:e}); \
-         try a smaller learning rate, a longer warm-up, or a larger `weight_decay` or `hess_init`"
+         try a smaller learning rate, a longer warm-up, or, where the rule has them, a larger `weight_decay` or `hess_init`"
     )]
     Diverged {
         /// What is not finite.
@@ -125,8 +125,51 @@ impl Error {
         }
     }
 
-    /// Whether the person who asked can repair it: a mistake in the config, the arguments or the data.
+    /// Whether the person who asked can repair it: a mistake in the config, the arguments or the data. A full disk is none.
     pub fn is_mistake(&self) -> bool {
+        use std::io::ErrorKind::{
+            AlreadyExists, InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory,
+            NotFound, PermissionDenied, ReadOnlyFilesystem,
+        };
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<std::io::Error>() {
+                return matches!(
+                    error.kind(),
+                    AlreadyExists
+                        | InvalidData
+                        | InvalidFilename
+                        | InvalidInput
+                        | IsADirectory
+                        | NotADirectory
+                        | NotFound
+                        | PermissionDenied
+                        | ReadOnlyFilesystem
+                );
+            }
+            cause = error.source();
+        }
         !matches!(self, Self::Panic(_) | Self::Diverged { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn a_full_disk_is_nobodys_mistake() {
+        let file = |kind: io::ErrorKind| Error::file(Path::new("x"), "written")(kind.into());
+        assert!(file(io::ErrorKind::PermissionDenied).is_mistake());
+        assert!(!file(io::ErrorKind::StorageFull).is_mistake());
+        let record = Error::Record(evaluation::RecordError::File {
+            path: "x".into(),
+            verb: "written",
+            source: io::ErrorKind::StorageFull.into(),
+        });
+        assert!(!record.is_mistake());
+        assert!(Error::setting("seed", "too large").is_mistake());
+        assert!(!Error::Panic("oh".into()).is_mistake());
     }
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use cbopt::{Rule, State};
+use datasets::formats::npy::{self, Array, Values};
 use datasets::{ImageSet, Library, Normalization, Part};
 use engine::PredictorConfig;
 use evaluation::CalibrationConfig;
@@ -13,18 +14,21 @@ use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use serde_json::{Map, Value, json};
 
 use crate::config::{OodNormalization, RowConfig, RunConfig, Score};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::Event;
 use crate::predictive::{
     Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
 };
-use crate::run::{Material, check_shape, normalization_of};
+use crate::run::{Material, normalization_of};
 use crate::seeds::Seeds;
 use crate::snapshot::{Progress, Weights};
 
 /// Training images whose pixels are held at a time when Laplace's factors are gathered.
 const CHUNK: usize = 4096;
+
+/// Folder of the predictions in the directory of a run.
+const PREDICTIONS: &str = "predictions";
 
 /// What an evaluation needs.
 pub(crate) struct Evaluator<'a> {
@@ -42,6 +46,8 @@ struct Candidate<'a> {
     method: Method,
     checkpoint: Checkpoint,
     epoch: usize,
+    /// Folder of its predictions.
+    folder: String,
     parameters: &'a [f32],
     state: Option<State>,
     swag: Option<Swag>,
@@ -126,8 +132,8 @@ impl<'a> Evaluator<'a> {
         let mut candidates = self.candidates(progress, best, last, &mut predictive)?;
 
         let test = self.library.load(&self.config.data.dataset, Part::Test)?;
-        check_shape(&self.material.network, &test)?;
         let images = test.normalized(&self.material.normalization);
+        self.keep_labels(test.labels())?;
         let calibration = CalibrationConfig {
             bins: self.config.evaluation.bins,
             ..CalibrationConfig::default()
@@ -144,7 +150,7 @@ impl<'a> Evaluator<'a> {
                 evaluation::in_domain(&probabilities, test.classes(), test.labels(), &calibration)?;
             candidate.scores = self.scores(&probabilities, test.classes())?;
             candidate.seconds += start.elapsed().as_secs_f64();
-            let predictions = self.keep(candidate, "test", &probabilities, test.classes())?;
+            let predictions = self.keep(candidate, "test", &probabilities)?;
             evaluations.push(Evaluation {
                 row: row.into(),
                 predictive: candidate.row.predictive().into(),
@@ -160,10 +166,11 @@ impl<'a> Evaluator<'a> {
             });
         }
         drop(images);
-        for name in &self.config.data.out_of_domain {
+        let names = &self.config.data.out_of_domain;
+        let file_names = file_names(names.iter().map(|name| stem(name)), &["test"]);
+        for (name, file) in names.iter().zip(&file_names) {
             let set = self.library.load(name, Part::Test)?;
-            check_shape(&self.material.network, &set)?;
-            let images = set.normalized(&self.ood_normalization(&set));
+            let images = set.normalized(&self.ood_normalization(name, &set));
             for (candidate, evaluation) in candidates.iter().zip(&mut evaluations) {
                 let (row, checkpoint) = (candidate.row.row(), candidate.checkpoint);
                 if tell(Event::Evaluating { row, checkpoint }) {
@@ -176,7 +183,7 @@ impl<'a> Evaluator<'a> {
                 let detection =
                     evaluation::out_of_domain(self.score_name(), &candidate.scores, &scores)?;
                 evaluation.seconds += start.elapsed().as_secs_f64();
-                self.keep(candidate, name, &probabilities, classes)?;
+                self.keep(candidate, file, &probabilities)?;
                 evaluation.out_of_domain.push(OutOfDomainEvaluation {
                     dataset: name.clone(),
                     normalization: self.config.data.ood_normalization.name().into(),
@@ -204,8 +211,9 @@ impl<'a> Evaluator<'a> {
             .map(|(weights, (epoch, _))| (Checkpoint::Best, epoch, weights));
         let last = (Checkpoint::Final, progress.epoch - 1, last);
         let mut candidates = Vec::new();
+        let folders = file_names(self.config.rows.iter().map(RowConfig::row), &[]);
         for (checkpoint, epoch, weights) in best.into_iter().chain([last]) {
-            for row in &self.config.rows {
+            for (row, folder) in self.config.rows.iter().zip(&folders) {
                 let count = weights.parameters.len();
                 let start = std::time::Instant::now();
                 let method = method(row);
@@ -230,6 +238,10 @@ impl<'a> Evaluator<'a> {
                     method,
                     checkpoint,
                     epoch,
+                    folder: match checkpoint {
+                        Checkpoint::Best => format!("{folder}-best"),
+                        Checkpoint::Final => format!("{folder}-final"),
+                    },
                     parameters: &weights.parameters,
                     state,
                     swag,
@@ -262,9 +274,9 @@ impl<'a> Evaluator<'a> {
         Ok(fit.finish(config)?)
     }
 
-    fn ood_normalization(&self, set: &ImageSet) -> Normalization {
+    fn ood_normalization(&self, name: &str, set: &ImageSet) -> Normalization {
         match self.config.data.ood_normalization {
-            OodNormalization::Own => normalization_of(set),
+            OodNormalization::Own => normalization_of(name, set),
             OodNormalization::Training => self.material.normalization.clone(),
         }
     }
@@ -298,50 +310,70 @@ impl<'a> Evaluator<'a> {
         candidate: &Candidate<'_>,
         set: &str,
         probabilities: &[f32],
-        classes: usize,
     ) -> Result<Option<String>> {
         if !self.config.evaluation.keep_predictions {
             return Ok(None);
         }
-        let checkpoint = match candidate.checkpoint {
-            Checkpoint::Best => "best",
-            Checkpoint::Final => "final",
-        };
-        let row: String = candidate
-            .row
-            .row()
-            .chars()
-            .map(|c| {
-                if c.is_alphanumeric() {
-                    c.to_ascii_lowercase()
-                } else {
-                    '-'
-                }
-            })
-            .collect();
-        let folder = format!("predictions/{row}-{checkpoint}");
-        files::create_folder(&self.directory.join(&folder))?;
-        let path = self.directory.join(&folder).join(format!("{set}.npy"));
-        files::write_atomically(&path, &npy(probabilities, classes))?;
+        let classes = self.material.network.classes();
+        let shape = vec![probabilities.len() / classes, classes];
+        let folder = format!("{PREDICTIONS}/{}", candidate.folder);
+        let file = format!("{folder}/{set}.npy");
+        self.write_array(&file, shape, Values::Singles(probabilities.to_vec()))?;
         Ok(Some(folder))
+    }
+
+    /// Keeps the labels of the test set beside the probabilities.
+    fn keep_labels(&self, labels: &[u32]) -> Result<()> {
+        if !self.config.evaluation.keep_predictions {
+            return Ok(());
+        }
+        let labels: Vec<i64> = labels.iter().map(|&label| label.into()).collect();
+        let file = format!("{PREDICTIONS}/labels.npy");
+        self.write_array(&file, vec![labels.len()], Values::Integers(labels))
+    }
+
+    fn write_array(&self, file: &str, shape: Vec<usize>, values: Values) -> Result<()> {
+        let path = self.directory.join(file);
+        let malformed = |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
+        let array = Array::new(shape, values).map_err(|error| malformed(&error))?;
+        let mut bytes = Vec::new();
+        npy::write(&mut bytes, &array).map_err(|error| malformed(&error))?;
+        if let Some(folder) = path.parent() {
+            files::create_folder(folder)?;
+        }
+        files::write_atomically(&path, &bytes)
     }
 }
 
-/// A NumPy file of `f32`, `[n, classes]`, version 1.0.
-fn npy(values: &[f32], classes: usize) -> Vec<u8> {
-    let rows = values.len() / classes.max(1);
-    let mut header =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {classes}), }}");
-    // magic, version, length and header together are a multiple of 64 and end with a new line
-    while (10 + header.len() + 1) % 64 != 0 {
-        header.push(' ');
+/// Names of files for rows and datasets: lower case, without folders and ending, each another than the `taken` ones.
+fn file_names<'a>(names: impl IntoIterator<Item = &'a str>, taken: &[&str]) -> Vec<String> {
+    let mut all: Vec<String> = taken.iter().map(ToString::to_string).collect();
+    for name in names {
+        let letter = |c: char| match c.to_ascii_lowercase() {
+            c if c.is_alphanumeric() || c == '-' || c == '_' => c,
+            _ => '-',
+        };
+        let plain: String = name.chars().map(letter).collect();
+        let mut own = plain.clone();
+        let mut number = 2;
+        while all.contains(&own) {
+            own = format!("{plain}-{number}");
+            number += 1;
+        }
+        all.push(own);
     }
-    header.push('\n');
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(crate::weights::to_bytes(values));
-    bytes
+    all.split_off(taken.len())
+}
+
+/// The last part of a path without its ending; a name is itself.
+fn stem(name: &str) -> &str {
+    let path = Path::new(name);
+    let stem = if path.extension().is_some_and(|end| end == "npz") {
+        path.file_stem()
+    } else {
+        path.file_name()
+    };
+    stem.and_then(|stem| stem.to_str()).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -349,12 +381,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_of_an_array_is_aligned() {
-        let bytes = npy(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3);
-        let length = u16::from_le_bytes([bytes[8], bytes[9]]) as usize;
-        assert_eq!((10 + length) % 64, 0);
-        assert_eq!(bytes.len(), 10 + length + 24);
-        let header = std::str::from_utf8(&bytes[10..10 + length]).unwrap();
-        assert!(header.contains("'shape': (2, 3)") && header.ends_with('\n'));
+    fn files_have_names_of_their_own_without_folders() {
+        let rows = ["uCBOpt + MC-D", "ucbopt - mc-d", "ϑ = 8e-6"];
+        assert_eq!(
+            file_names(rows, &[]),
+            ["ucbopt---mc-d", "ucbopt---mc-d-2", "ϑ---8e-6"]
+        );
+        let sets = ["mnist", "/a/b/mnist", "../mnist.npz", "test", "a.b/"].map(stem);
+        assert_eq!(
+            file_names(sets, &["test"]),
+            ["mnist", "mnist-2", "mnist-3", "test-2", "a-b"]
+        );
     }
 }

@@ -77,6 +77,11 @@ pub fn sweeps() -> impl Iterator<Item = &'static str> {
     SWEEPS.iter().map(|(name, _)| *name)
 }
 
+/// The text of a config that is built in.
+pub(crate) fn run_text(name: &str) -> Option<&'static str> {
+    find(&RUNS, "config", name).ok()
+}
+
 fn find(list: &[(&str, &'static str)], what: &str, name: &str) -> Result<&'static str> {
     list.iter()
         .find(|(known, _)| *known == name)
@@ -148,6 +153,20 @@ mod tests {
             .chain(sweeps().map(|name| format!("reproduce/{name}")))
             .collect();
         assert_eq!(files, known);
+    }
+
+    #[test]
+    fn every_experiment_can_be_shortened() {
+        for name in sweeps() {
+            for epochs in [1, 2, 7] {
+                for mut run in sweep(name, &[]).unwrap().runs_mut().drain(..) {
+                    run.stretch(epochs);
+                    assert_eq!(run.train.epochs, epochs);
+                    run.check()
+                        .unwrap_or_else(|error| panic!("{name}, {epochs} epochs: {error}"));
+                }
+            }
+        }
     }
 
     /// Rates, decays and curvatures as the paper prints them.

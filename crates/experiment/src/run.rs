@@ -89,20 +89,27 @@ pub struct Run {
 }
 
 impl Run {
-    /// A new run in a new or empty directory.
+    /// A new run in a directory that holds nothing of another one.
     ///
     /// # Errors
     /// The directory holds a run already, or cannot be written.
     pub fn create(directory: &Path, config: RunConfig) -> Result<Self> {
         config.check()?;
-        let path = directory.join(CONFIG);
-        if path.exists() {
+        if directory.join(CONFIG).exists() {
             return Err(Error::Occupied {
                 path: directory.into(),
             });
         }
+        for name in [CHECKPOINT, RECORD] {
+            let path = directory.join(name);
+            if path.exists() {
+                let problem =
+                    "is left from another run without its config.toml; choose another folder";
+                return Err(Error::malformed(&path, problem));
+            }
+        }
         files::create_folder(directory)?;
-        files::write_atomically(&path, config.to_toml().as_bytes())?;
+        files::write_atomically(&directory.join(CONFIG), config.to_toml().as_bytes())?;
         Ok(Self {
             directory: directory.into(),
             config,
@@ -135,9 +142,11 @@ impl Run {
             return Self::create(directory, config);
         }
         let run = Self::open(directory)?;
-        if run.config != config {
+        if let Some(key) = run.config.difference(&config) {
             let path = directory.join(CONFIG);
-            let problem = "holds a run with another config; choose another folder or remove it";
+            let problem = format!(
+                "is the config of another run, {key} differs; choose another folder or remove this one"
+            );
             return Err(Error::malformed(&path, problem));
         }
         Ok(run)
@@ -171,19 +180,78 @@ impl Run {
     /// Data that cannot be had or do not fit, a training that diverged, a file that cannot be written.
     pub fn execute(&self, options: &RunOptions<'_>) -> Result<Outcome> {
         let name = self.config.run_name();
+        let found = self.find_or_work(&name, options);
+        let event = match &found {
+            Ok((Outcome::Finished(record), true)) => Event::Skipped(record),
+            Ok((Outcome::Finished(record), false)) => Event::Finished(record),
+            Ok((Outcome::Stopped, _)) => Event::Stopped,
+            Err(error) => Event::Failed(error),
+        };
+        options.observer.event(&name, event);
+        found.map(|(outcome, _)| outcome)
+    }
+
+    /// The outcome, and whether it was there before.
+    fn find_or_work(&self, name: &str, options: &RunOptions<'_>) -> Result<(Outcome, bool)> {
+        let finished = |record| (Outcome::Finished(Box::new(record)), true);
         if let Some(record) = self.record()? {
-            options.observer.event(&name, Event::Skipped(&record));
-            return Ok(Outcome::Finished(Box::new(record)));
+            return Ok(finished(record));
         }
         let lock = self.lock()?;
-        let outcome = self.work(&name, options);
-        drop(lock);
-        match &outcome {
-            Ok(Outcome::Finished(record)) => options.observer.event(&name, Event::Finished(record)),
-            Ok(Outcome::Stopped) => options.observer.event(&name, Event::Stopped),
-            Err(error) => options.observer.event(&name, Event::Failed(error)),
+        // whoever held the lock before may have finished it
+        if let Some(record) = self.record()? {
+            return Ok(finished(record));
         }
-        outcome
+        let outcome = self.work(name, options)?;
+        drop(lock);
+        Ok((outcome, false))
+    }
+
+    /// Whether a checkpoint is one of this run: of the same training, on as many images, with all that is needed to go on.
+    fn check_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        material: &Material,
+    ) -> std::result::Result<(), String> {
+        let training = self.config.of_training();
+        if let Some(key) = snapshot.config.difference(&training) {
+            return Err(format!(
+                "belongs to a run with another config, {key} differs; restore {CONFIG} or begin anew elsewhere"
+            ));
+        }
+        let (was, is) = (snapshot.progress.train_images, material.train.len());
+        if was != is {
+            return Err(format!(
+                "belongs to a run with {was} training images, now there are {is}"
+            ));
+        }
+        let ivon = matches!(self.config.optimizer, OptimizerConfig::Ivon(_));
+        let count = material.network.parameter_count();
+        let parts = [
+            ("", Some(&snapshot.now), true),
+            ("best.", snapshot.best.as_ref(), ivon),
+        ];
+        for (prefix, weights, optimizer) in parts {
+            let Some(weights) = weights else { continue };
+            let found = weights.parameters.len();
+            if found != count {
+                return Err(format!(
+                    "tensor \"{prefix}parameters\" has {found} entries, expected {count}"
+                ));
+            }
+            for (name, needed, there) in [
+                ("optimizer", optimizer, weights.optimizer.is_some()),
+                ("swag", training.swag.is_some(), weights.swag.is_some()),
+            ] {
+                if needed && !there {
+                    return Err(format!("tensor \"{prefix}{name}\" is missing"));
+                }
+            }
+        }
+        if snapshot.progress.best.is_some() != snapshot.best.is_some() {
+            return Err("tensor \"best.parameters\" does not go with the progress".into());
+        }
+        Ok(())
     }
 
     /// Keeps other processes out until the file is closed; the system lets go when the process dies.
@@ -291,6 +359,14 @@ impl Run {
     }
 }
 
+/// Whether the datasets of a config are there and fit its network; what is decoded stays with the library.
+///
+/// # Errors
+/// The first dataset that cannot be had, has other images than the network takes, or too few.
+pub fn check_data(config: &RunConfig, library: &Library) -> Result<()> {
+    Material::load(config, library).map(drop)
+}
+
 /// The network and the data of a run.
 pub(crate) struct Material {
     pub network: Network,
@@ -303,11 +379,23 @@ pub(crate) struct Material {
 }
 
 impl Material {
+    /// Everything is looked at before the training, that which is needed only after it, too.
     fn load(config: &RunConfig, library: &Library) -> Result<Self> {
-        let set = library.load(&config.data.dataset, Part::Train)?;
+        let dataset = &config.data.dataset;
+        let set = library.load(dataset, Part::Train)?;
+        if set.classes() < 2 {
+            let problem = format!("{dataset} has {} class, expected 2 or more", set.classes());
+            return Err(Error::setting("data.dataset", problem));
+        }
         let network = config.network.build(set.classes())?;
-        check_shape(&network, &set)?;
-        let normalization = normalization_of(&set);
+        check_images("data.dataset", &network, dataset, &set)?;
+        let test = library.load(dataset, Part::Test)?;
+        check_images("data.dataset", &network, dataset, &test)?;
+        for name in &config.data.out_of_domain {
+            let other = library.load(name, Part::Test)?;
+            check_images("data.out_of_domain", &network, name, &other)?;
+        }
+        let normalization = normalization_of(dataset, &set);
         let images = config
             .data
             .limit
@@ -320,8 +408,9 @@ impl Material {
         };
         let (train, validation) = datasets::split(images, config.data.validation_share, order)?;
         if train.is_empty() {
-            let problem = format!("{images} images leave none to train on");
-            return Err(Error::setting("data.limit", problem));
+            let share = config.data.validation_share;
+            let problem = format!("{share} of {images} images leaves none to train on");
+            return Err(Error::setting("data.validation_share", problem));
         }
         Ok(Self {
             validation_images: set.normalized_at(&validation, &normalization),
@@ -337,31 +426,31 @@ impl Material {
     }
 }
 
-/// The constants that go with the set; for one of the user's own, those of its images.
-pub(crate) fn normalization_of(set: &ImageSet) -> Normalization {
-    Normalization::of(set.name())
-        .filter(|known| known.channels() == set.shape().channels)
-        .unwrap_or_else(|| Normalization::measured(set))
+/// The constants that go with a known dataset; for one of the user's own, those of its images.
+pub(crate) fn normalization_of(name: &str, set: &ImageSet) -> Normalization {
+    Normalization::of(name).unwrap_or_else(|| Normalization::measured(set))
 }
 
-/// `Ok` if the network takes such images.
-pub(crate) fn check_shape(network: &Network, set: &ImageSet) -> Result<()> {
+/// `Ok` if there are images, and the network takes them.
+fn check_images(field: &str, network: &Network, name: &str, set: &ImageSet) -> Result<()> {
+    if set.is_empty() {
+        return Err(Error::setting(field, format!("{name} has no images")));
+    }
     let (takes, has) = (network.input_shape(), set.shape());
     if (takes.channels, takes.height, takes.width) == (has.channels, has.height, has.width) {
         return Ok(());
     }
     let problem = format!(
-        "{} takes images of {}x{}x{}, {} has {}x{}x{}",
+        "{name} has images of {}x{}x{}, {} takes {}x{}x{}",
+        has.channels,
+        has.height,
+        has.width,
         network.name(),
         takes.channels,
         takes.height,
         takes.width,
-        set.name(),
-        has.channels,
-        has.height,
-        has.width
     );
-    Err(Error::setting("network.name", problem))
+    Err(Error::setting(field, problem))
 }
 
 /// A training between two steps.
@@ -391,16 +480,16 @@ impl<'a> Training<'a> {
         let count = material.network.parameter_count();
         let (mut progress, now, best) = if path.exists() {
             let snapshot = Snapshot::read(&path)?;
+            run.check_snapshot(&snapshot, material)
+                .map_err(|problem| Error::malformed(&path, problem))?;
             let mut progress = snapshot.progress;
             progress.resumed += 1;
             (progress, Some(snapshot.now), snapshot.best)
         } else {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            (
-                Progress::new(now.map_or(0, |now| now.as_secs())),
-                None,
-                None,
-            )
+            let now = now.map_or(0, |now| now.as_secs());
+            let progress = Progress::new(now, material.train.len());
+            (progress, None, None)
         };
         let parameters = match &now {
             Some(now) => now.parameters.clone(),
@@ -420,10 +509,7 @@ impl<'a> Training<'a> {
         if let Some(now) = &now {
             let malformed =
                 |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
-            let bytes = now
-                .optimizer
-                .as_ref()
-                .ok_or_else(|| malformed(&"tensor \"optimizer\" is missing"))?;
+            let bytes = now.optimizer.as_deref().unwrap_or_default();
             let state = trainer
                 .rule()
                 .state_from_bytes(count, bytes)
@@ -581,7 +667,7 @@ impl<'a> Training<'a> {
                     what: format!("the validation loss is {loss}"),
                     step: ((epoch + 1) * self.batches.steps()) as u64,
                     epoch,
-                    lr: self.schedule.rate(epoch as u64),
+                    lr: self.rate(epoch),
                 });
             }
             validation_loss = Some(loss);
@@ -598,16 +684,14 @@ impl<'a> Training<'a> {
                 });
             }
         }
+        let lr = self.rate(epoch);
         let progress = &mut self.progress;
         let seconds = start.elapsed().as_secs_f64();
         progress.validation_s += seconds;
         let images = progress.images as f64;
         let point = EpochPoint {
             epoch,
-            lr: self.schedule.rate_at_step(
-                (epoch * self.batches.steps()) as u64,
-                self.batches.steps() as u64,
-            ),
+            lr,
             train_loss: progress.loss_sum / images,
             train_accuracy: progress.right as f64 / images,
             validation_loss,
@@ -623,9 +707,17 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
+    /// The learning rate at the start of an epoch.
+    fn rate(&self, epoch: usize) -> f64 {
+        let steps = self.batches.steps();
+        self.schedule
+            .rate_at_step((epoch * steps) as u64, steps as u64)
+    }
+
     fn save(&mut self) -> Result<()> {
         self.progress.draws = self.trainer.draws();
         let snapshot = Snapshot {
+            config: self.run.config.of_training(),
             progress: self.progress.clone(),
             now: Weights {
                 parameters: self.trainer.parameters().to_vec(),

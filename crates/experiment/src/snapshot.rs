@@ -1,6 +1,7 @@
 //! The state of a run between two steps: one file, replaced as a whole, from which the run goes on to the same bits.
 //!
-//! A safetensors file. `__metadata__.progress` is a JSON object ([`Progress`]); tensors are `parameters`, `optimizer`, and as far as they are
+//! A safetensors file. `__metadata__.progress` is a JSON object ([`Progress`]), `__metadata__.config` the config as far as the training
+//! depends on it; tensors are `parameters`, `optimizer`, and as far as they are
 //! there `swag`, `best.parameters`, `best.optimizer`, `best.swag`. `optimizer` and `swag` are the bytes of safetensors files of their own.
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use evaluation::record::EpochPoint;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
+use crate::config::RunConfig;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::weights::{from_bytes, to_bytes};
@@ -49,11 +51,13 @@ pub struct Progress {
     pub validation_s: f64,
     /// How often the run was resumed.
     pub resumed: u32,
+    /// Images the run trains on.
+    pub train_images: usize,
 }
 
 impl Progress {
     /// The start of a run.
-    pub fn new(started_unix: u64) -> Self {
+    pub fn new(started_unix: u64, train_images: usize) -> Self {
         Self {
             format: FORMAT.into(),
             epoch: 0,
@@ -69,6 +73,7 @@ impl Progress {
             train_s: 0.0,
             validation_s: 0.0,
             resumed: 0,
+            train_images,
         }
     }
 }
@@ -87,6 +92,8 @@ pub struct Weights {
 /// All of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
+    /// The config, as far as the training depends on it.
+    pub config: RunConfig,
     /// Where the run is.
     pub progress: Progress,
     /// The weights now.
@@ -116,7 +123,11 @@ impl Snapshot {
         }
         let malformed = |error: &dyn std::fmt::Display| Error::malformed(path, error.to_string());
         let progress = serde_json::to_string(&self.progress).map_err(|error| malformed(&error))?;
-        let metadata = HashMap::from([("progress".to_owned(), progress)]);
+        let config = serde_json::to_string(&self.config).map_err(|error| malformed(&error))?;
+        let metadata = HashMap::from([
+            ("progress".to_owned(), progress),
+            ("config".to_owned(), config),
+        ]);
         let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
             let view = TensorView::new(*dtype, shape.clone(), bytes)
                 .expect("a tensor has as many entries as its shape says");
@@ -138,13 +149,15 @@ impl Snapshot {
             .map_err(|error| malformed(format!("no safetensors file: {error}")))?;
         let file = SafeTensors::deserialize(&bytes)
             .map_err(|error| malformed(format!("no safetensors file: {error}")))?;
-        let text = header
-            .metadata()
-            .as_ref()
-            .and_then(|metadata| metadata.get("progress"))
-            .ok_or_else(|| malformed("no checkpoint of a run".into()))?;
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        let text = |name: &str| {
+            header
+                .metadata()
+                .as_ref()
+                .and_then(|metadata| metadata.get(name))
+                .ok_or_else(|| malformed("no checkpoint of a run".into()))
+        };
+        let value: serde_json::Value = serde_json::from_str(text("progress")?)
+            .map_err(|error| malformed(error.to_string()))?;
         let format = value.get("format").and_then(|value| value.as_str());
         if format != Some(FORMAT) {
             let found = format.unwrap_or("none");
@@ -168,6 +181,8 @@ impl Snapshot {
             }))
         };
         Ok(Self {
+            config: serde_json::from_str(text("config")?)
+                .map_err(|error| malformed(error.to_string()))?,
             now: weights("")?
                 .ok_or_else(|| malformed("tensor \"parameters\" is missing".into()))?,
             best: weights("best.")?,
@@ -180,11 +195,16 @@ impl Snapshot {
 mod tests {
     use super::*;
 
+    fn config() -> RunConfig {
+        let config = crate::preset::run("fashion-mnist-lenet/ivon", &[]).unwrap();
+        config.of_training()
+    }
+
     #[test]
     fn a_snapshot_comes_back_to_the_bit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("checkpoint.safetensors");
-        let mut progress = Progress::new(17);
+        let mut progress = Progress::new(17, 540);
         progress.loss_sum = 0.1 + 0.2;
         progress.best = Some((3, 1.0 / 3.0));
         let weights = |x: f32| Weights {
@@ -193,6 +213,7 @@ mod tests {
             swag: None,
         };
         let snapshot = Snapshot {
+            config: config(),
             progress,
             now: weights(0.1),
             best: Some(weights(0.3)),
@@ -216,7 +237,7 @@ mod tests {
         crate::weights::write(&path, &lenet, &lenet.initial_parameters(0)).unwrap();
         let message = Snapshot::read(&path).unwrap_err().to_string();
         assert!(message.ends_with("no checkpoint of a run"), "{message}");
-        let mut progress = Progress::new(0);
+        let mut progress = Progress::new(0, 1);
         progress.format = "maxitive-checkpoint/99".into();
         let now = Weights {
             parameters: vec![0.0],
@@ -225,6 +246,7 @@ mod tests {
         };
         let best = None;
         Snapshot {
+            config: config(),
             progress,
             now,
             best,

@@ -2,20 +2,25 @@
 //!
 //! ```toml
 //! name = "ablation-vartheta"             # becomes `experiment` of every run
-//! configs = ["ucbopt.toml"]              # the methods, relative to this file
+//! configs = ["ucbopt.toml"]              # the methods, relative to this file, or names of configs that are built in
 //! row = "ϑ = {optimizer.vartheta}"       # optional: names the first row of a run by its values
 //!
 //! [set]                                  # optional: settings for all runs
-//! "train.epochs" = 30
+//! train.epochs = 30
 //!
 //! [grid]                                 # all combinations
 //! seed = [0, 1, 2]
-//! "optimizer.vartheta" = [0.0, 8e-6]
+//! optimizer.vartheta = [0.0, 8e-6]
 //! ```
+//!
+//! Rows are averaged over the seeds and over nothing else: where the grid has several values of another key, the names of the rows say
+//! which, as in `uCBOpt, lr = 0.01`, and runs that would still give one row twice are refused. A section in `[set]` that names its `rule` or
+//! `shape` takes the place of the config's.
 //!
 //! Every run has a folder of its own, named after the method, the values of the grid and the seed. Finished runs are skipped, interrupted ones
 //! go on, and one that fails does not stop the rest.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,10 +30,11 @@ use datasets::Library;
 use evaluation::record::RunRecord;
 use serde::Deserialize;
 
-use crate::config::{RunConfig, apply_setting, parse_table, set};
+use crate::config::{RunConfig, apply_setting, is_letter_of_a_name, parse_table, set};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::{Event, Observer, Stop};
+use crate::preset;
 use crate::run::{Outcome, Run, RunOptions};
 
 /// Most runs of a sweep.
@@ -101,6 +107,11 @@ impl Sweep {
         let text = files::read_text(path)?;
         Self::parse(&text, &path.display().to_string(), settings, |name| {
             let path: PathBuf = folder.join(name);
+            if !path.exists()
+                && let Some(text) = preset::run_text(name)
+            {
+                return Ok((name.to_owned(), text.to_owned()));
+            }
             Ok((path.display().to_string(), files::read_text(&path)?))
         })
     }
@@ -121,7 +132,11 @@ impl Sweep {
         };
         let file: SweepFile =
             toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?;
-        let points = grid(&file.grid).map_err(problem)?;
+        let axes = flatten(&file.grid, &|_| false);
+        let points = grid(&axes).map_err(problem)?;
+        let settings_of_file = flatten(&file.set, &|section| {
+            section.contains_key("rule") || section.contains_key("shape")
+        });
         if file.configs.is_empty() {
             return Err(problem("configs: there has to be at least one".into()));
         }
@@ -140,27 +155,20 @@ impl Sweep {
                 let mut table = base.clone();
                 let experiment = toml::Value::String(file.name.clone());
                 set(&mut table, "experiment", experiment).map_err(problem)?;
-                let mut suffix = String::new();
-                for (key, value) in file.set.iter().chain(point.iter().copied()) {
+                let values = settings_of_file.iter().map(|(key, value)| (key, value));
+                for (key, value) in values.chain(point.iter().copied()) {
                     set(&mut table, key, value.clone()).map_err(problem)?;
                 }
                 for setting in settings {
                     apply_setting(&mut table, setting).map_err(problem)?;
                 }
-                for (key, value) in point.iter().filter(|(key, _)| *key != "seed") {
-                    let last = key.rsplit('.').next().unwrap_or(key);
-                    suffix.push_str(&format!("-{last}={}", show(value)));
-                }
-                if let Some(toml::Value::String(name)) = table.get_mut("name") {
-                    name.push_str(&suffix);
-                }
+                name_by_values(&mut table, point, &axes);
                 if let Some(template) = &file.row {
                     let row = fill(template, &table).map_err(problem)?;
                     set(&mut table, "rows.0.row", toml::Value::String(row)).map_err(problem)?;
                 }
-                let text = toml::to_string(&table).map_err(|error| problem(error.to_string()))?;
                 let place = format!("{config_origin} (in {origin})");
-                runs.push(RunConfig::parse(&text, &place, &[])?);
+                runs.push(RunConfig::from_table(table, &place)?);
             }
         }
         let mut names: Vec<String> = runs.iter().map(RunConfig::run_name).collect();
@@ -168,6 +176,7 @@ impl Sweep {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(problem(format!("two runs are called \"{}\"", pair[0])));
         }
+        check_rows(&runs).map_err(problem)?;
         Ok(Self {
             name: file.name,
             runs,
@@ -295,12 +304,31 @@ fn execute_guarded(
     })
 }
 
-/// All combinations of the lists; the first key varies slowest.
+/// The dotted keys of nested tables with their values; a table that is `whole` is a value itself.
+fn flatten(
+    table: &toml::Table,
+    whole: &dyn Fn(&toml::Table) -> bool,
+) -> Vec<(String, toml::Value)> {
+    let mut all = Vec::new();
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(section) if !whole(section) => {
+                let below = flatten(section, whole).into_iter();
+                all.extend(below.map(|(word, value)| (format!("{key}.{word}"), value)));
+            }
+            value => all.push((key.clone(), value.clone())),
+        }
+    }
+    all
+}
+
+/// A value for each key of the grid.
 type Point<'a> = Vec<(&'a String, &'a toml::Value)>;
 
-fn grid(table: &toml::Table) -> std::result::Result<Vec<Point<'_>>, String> {
+/// All combinations of the lists; the first key varies slowest.
+fn grid(axes: &[(String, toml::Value)]) -> std::result::Result<Vec<Point<'_>>, String> {
     let mut points: Vec<Point<'_>> = vec![Vec::new()];
-    for (key, values) in table {
+    for (key, values) in axes {
         let values = match values {
             toml::Value::Array(values) if !values.is_empty() => values,
             _ => {
@@ -324,6 +352,57 @@ fn grid(table: &toml::Table) -> std::result::Result<Vec<Point<'_>>, String> {
             .collect();
     }
     Ok(points)
+}
+
+/// Adds the values of a point of the grid to the name of the run, and those of which there are several to the names of its rows.
+fn name_by_values(table: &mut toml::Table, point: &Point<'_>, axes: &[(String, toml::Value)]) {
+    let mut run = String::new();
+    let mut row = String::new();
+    for (key, value) in point.iter().filter(|(key, _)| *key != "seed") {
+        let last = key.rsplit('.').next().unwrap_or(key);
+        let text = show(value);
+        let letters: String = text
+            .chars()
+            .map(|c| if is_letter_of_a_name(c) { c } else { '_' })
+            .collect();
+        run.push_str(&format!("-{last}={letters}"));
+        let several = axes.iter().any(|(name, values)| {
+            name == *key && values.as_array().is_some_and(|values| values.len() > 1)
+        });
+        // tables are of one dataset and network each
+        if several && !["data.dataset", "network.name"].contains(&key.as_str()) {
+            row.push_str(&format!(", {last} = {text}"));
+        }
+    }
+    if let Some(toml::Value::String(name)) = table.get_mut("name") {
+        name.push_str(&run);
+    }
+    let rows = table.get_mut("rows").and_then(toml::Value::as_array_mut);
+    for entry in rows.into_iter().flatten() {
+        if let Some(toml::Value::String(name)) = entry.get_mut("row") {
+            name.push_str(&row);
+        }
+    }
+}
+
+/// Refuses runs that give the same row of a table for the same seed: their values would be averaged.
+fn check_rows(runs: &[RunConfig]) -> std::result::Result<(), String> {
+    let mut seen: HashMap<(&str, &str, &str, u64), &RunConfig> = HashMap::new();
+    for run in runs {
+        for row in &run.rows {
+            let (dataset, network) = (&run.data.dataset, &run.network.name);
+            let key = (row.row(), dataset.as_str(), network.as_str(), run.seed);
+            if let Some(other) = seen.insert(key, run) {
+                return Err(format!(
+                    "the runs \"{}\" and \"{}\" both give the row \"{}\"; name the rows of the configs differently, or by `row`",
+                    other.run_name(),
+                    run.run_name(),
+                    row.row()
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A value for names: small numbers as `8e-6`, others plainly.
@@ -415,6 +494,67 @@ mod tests {
         assert_eq!(last.rows[0].row(), "ϑ = 8e-6");
         assert_eq!((last.train.epochs, last.train.batch), (7, 64));
         assert_eq!((last.experiment.as_str(), last.seed), ("ablation", 1));
+    }
+
+    #[test]
+    fn sections_of_a_sweep_may_be_nested() {
+        let sweep = parse(
+            r#"
+            name = "rates"
+            configs = ["ucbopt.toml"]
+            [set]
+            train.batch = 64
+            schedule = { shape = "constant" }
+            [grid]
+            optimizer.lr = [0.1, 0.2]
+            data.dataset = ["mnist", "a/b c"]
+            "#,
+            &[],
+        )
+        .unwrap();
+        let runs: Vec<(String, &str)> = sweep
+            .runs()
+            .iter()
+            .map(|run| (run.run_name(), run.rows[0].row()))
+            .collect();
+        // the row tells the rates apart; the dataset has tables of its own
+        let expected = [
+            ("ucbopt-lr=0.1-dataset=mnist-seed0", "uCBOpt, lr = 0.1"),
+            ("ucbopt-lr=0.1-dataset=a_b_c-seed0", "uCBOpt, lr = 0.1"),
+            ("ucbopt-lr=0.2-dataset=mnist-seed0", "uCBOpt, lr = 0.2"),
+            ("ucbopt-lr=0.2-dataset=a_b_c-seed0", "uCBOpt, lr = 0.2"),
+        ];
+        assert_eq!(runs, expected.map(|(run, row)| (run.to_owned(), row)));
+        for run in sweep.runs() {
+            assert_eq!((run.train.epochs, run.train.batch), (3, 64));
+            assert_eq!(run.schedule, crate::config::ScheduleConfig::Constant {});
+            assert_eq!(run.optimizer.id(), "ucbopt");
+        }
+    }
+
+    #[test]
+    fn runs_that_would_be_averaged_are_refused() {
+        let text = "name = 'x'\nconfigs = ['ucbopt.toml']\nrow = 'all'\n[grid]\n\"optimizer.lr\" = [0.1, 0.2]";
+        let message = parse(text, &[]).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "sweep.toml: the runs \"ucbopt-lr=0.1-seed0\" and \"ucbopt-lr=0.2-seed0\" both give the row \"all\"; \
+             name the rows of the configs differently, or by `row`"
+        );
+    }
+
+    #[test]
+    fn a_sweep_takes_configs_of_the_paper() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.toml");
+        std::fs::write(
+            &path,
+            "name = 'x'\nconfigs = ['fashion-mnist-lenet/sgd', 'fashion-mnist-lenet/ucbopt']",
+        )
+        .unwrap();
+        let sweep = Sweep::read(&path, &[]).unwrap();
+        let names: Vec<String> = sweep.runs().iter().map(RunConfig::run_name).collect();
+        assert_eq!(names, ["sgd-seed0", "ucbopt-seed0"]);
     }
 
     #[test]

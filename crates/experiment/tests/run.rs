@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use datasets::formats::npy::{self, Array, Values};
 use datasets::{Library, Origin, Root};
 use evaluation::record::{Checkpoint, RunRecord};
-use experiment::run::{BEST, LAST, RunOptions};
+use experiment::run::{BEST, CHECKPOINT, LAST, RunOptions, check_data};
 use experiment::sweep::SweepOptions;
 use experiment::{Error, Event, Observer, Outcome, Run, RunConfig, Silent, Stop, Sweep, preset};
 use tempfile::TempDir;
@@ -189,8 +190,25 @@ fn lasting(mut record: RunRecord) -> RunRecord {
 #[test]
 fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
     let lab = Lab::new();
-    for method in METHODS {
-        let config = small(method, &[]);
+    let plain = METHODS.map(|method| (method, small(method, &[])));
+    // several samples a step, augmentation, a rate that changes with every step, dropout beside SWAG
+    let more = [
+        (
+            "ivon-more",
+            small(
+                "ivon",
+                &["optimizer.mc_samples=3", "schedule.per_step=true"],
+            ),
+        ),
+        (
+            "swag-more",
+            small(
+                "swag",
+                &["network.dropout=0.2", "data.flip=true", "data.pad=2"],
+            ),
+        ),
+    ];
+    for (method, config) in plain.into_iter().chain(more) {
         let whole =
             Run::create(&lab.directory(&format!("{method}-whole")), config.clone()).unwrap();
         let want = lab.finish(&whole);
@@ -265,14 +283,20 @@ fn folders_are_not_mixed_up() {
     let message = Run::open_or_create(&directory, other)
         .unwrap_err()
         .to_string();
-    assert!(message.contains("another config"), "{message}");
+    assert!(
+        message.contains("the config of another run, train.epochs differs"),
+        "{message}"
+    );
     // a process that holds the folder
     let file = std::fs::File::create(directory.join("lock")).unwrap();
     file.lock().unwrap();
+    let endings = Endings::default();
     let error = run
-        .execute(&lab.options(&Silent, &Stop::default()))
+        .execute(&lab.options(&endings, &Stop::default()))
         .unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
+    let endings = endings.0.into_inner().unwrap();
+    assert_eq!(endings, [("sgd-seed0".into(), "failed")]);
     drop(file);
     lab.finish(&run);
 }
@@ -291,7 +315,7 @@ fn what_does_not_fit_is_named() {
     let message = fail("shape", config);
     assert_eq!(
         message,
-        "network.name: resnet20 takes images of 3x32x32, fashion-mnist has 1x28x28"
+        "data.dataset: fashion-mnist has images of 1x28x28, resnet20 takes 3x32x32"
     );
     let mut config = small("sgd", &[]);
     config.data.dataset = "kmnist".into();
@@ -301,6 +325,165 @@ fn what_does_not_fit_is_named() {
     config.data.dataset = "unheard-of".into();
     let message = fail("unknown", config);
     assert!(message.contains("unheard-of"), "{message}");
+    // before the training, not after it
+    let mut config = small("sgd", &[]);
+    config.data.out_of_domain.push("unheard-of".into());
+    let message = fail("out", config);
+    assert!(message.contains("unheard-of"), "{message}");
+    assert!(!lab.directory("out").join(CHECKPOINT).exists());
+    let mut config = small("sgd", &["data.limit=1"]);
+    config.data.validation_share = 0.9;
+    assert_eq!(
+        fail("few", config),
+        "data.validation_share: 0.9 of 1 images leaves none to train on"
+    );
+}
+
+#[test]
+fn data_of_ones_own_are_looked_at_before_the_training() {
+    let lab = Lab::new();
+    let write = |name: &str, train: (usize, &[i64]), test: (usize, &[i64])| {
+        let folder = lab.folder.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        for (part, (side, labels)) in [("train", train), ("test", test)] {
+            let count = labels.len();
+            let pixels = vec![7; count * side * side];
+            for (kind, shape, values) in [
+                ("images", vec![count, side, side], Values::Bytes(pixels)),
+                ("labels", vec![count], Values::Integers(labels.to_vec())),
+            ] {
+                let file = std::fs::File::create(folder.join(format!("{part}_{kind}.npy")));
+                npy::write(file.unwrap(), &Array::new(shape, values).unwrap()).unwrap();
+            }
+        }
+        name.to_owned()
+    };
+    for (dataset, message) in [
+        (
+            write("alike", (28, &[0, 0, 0]), (28, &[0])),
+            "data.dataset: alike has 1 class, expected 2 or more",
+        ),
+        (
+            write("untested", (28, &[0, 1, 2]), (28, &[])),
+            "data.dataset: untested has no images",
+        ),
+        (
+            write("other-test", (28, &[0, 1, 2]), (5, &[1])),
+            "data.dataset: other-test has images of 1x5x5, lenet takes 1x28x28",
+        ),
+    ] {
+        let mut config = small("sgd", &[]);
+        config.data.dataset = dataset;
+        let found = check_data(&config, &lab.library).unwrap_err().to_string();
+        assert_eq!(found, message);
+    }
+    // a set of another name than the known ones is normalized by its own images, and trained on
+    let mut config = small("sgd", &[]);
+    config.data.dataset = write("fine", (28, &[0, 1, 2]), (28, &[2, 1]));
+    config.data.out_of_domain = vec!["fine".into()];
+    let record = lab.finish(&Run::create(&lab.directory("fine"), config).unwrap());
+    assert_eq!(record.evaluations[0].in_domain.classes, 3);
+}
+
+#[test]
+fn predictions_are_kept_in_the_folder_of_the_run() {
+    let lab = Lab::new();
+    let mut config = small("sgd", &["evaluation.keep_predictions=true"]);
+    config.stretch(1);
+    // a set that is given by its path
+    let folder = lab.folder.path().join("outside");
+    std::fs::create_dir(&folder).unwrap();
+    for (name, shape, values) in [
+        ("images", vec![4, 28, 28], Values::Bytes(vec![9; 4 * 784])),
+        ("labels", vec![4], Values::Integers(vec![0; 4])),
+    ] {
+        let file = std::fs::File::create(folder.join(format!("{name}.npy"))).unwrap();
+        npy::write(file, &Array::new(shape, values).unwrap()).unwrap();
+    }
+    config.data.out_of_domain.push(folder.display().to_string());
+    config.rows = preset::run("fashion-mnist-lenet/sgd", &[]).unwrap().rows;
+    let run = Run::create(&lab.directory("kept"), config.clone()).unwrap();
+    let record = lab.finish(&run);
+    assert!(!lab.folder.path().join("outside.npy").exists());
+    let read = |file: String| npy::open(run.directory().join(file)).unwrap();
+    let labels = read("predictions/labels.npy".into()).to_integers().unwrap();
+    assert_eq!(labels.len(), 60);
+    assert_eq!(config.rows.len(), 2);
+    for evaluation in &record.evaluations {
+        let folder = evaluation.predictions.as_ref().unwrap();
+        let test = read(format!("{folder}/test.npy"));
+        assert_eq!(test.shape(), [60, 10]);
+        let probabilities = test.to_f64();
+        let right = probabilities
+            .chunks(10)
+            .zip(&labels)
+            .filter(|(row, label)| row.iter().all(|p| *p <= row[**label as usize]));
+        assert_eq!(right.count() as f64 / 60.0, evaluation.in_domain.accuracy);
+        assert_eq!(read(format!("{folder}/mnist.npy")).shape(), [50, 10]);
+        assert_eq!(read(format!("{folder}/outside.npy")).shape(), [4, 10]);
+    }
+}
+
+#[test]
+fn a_checkpoint_goes_with_its_config() {
+    let lab = Lab::new();
+    let stopped = |name: &str| {
+        let run = Run::create(&lab.directory(name), small("swag", &[])).unwrap();
+        let stop = Stop::default();
+        stop.raise();
+        let outcome = run.execute(&lab.options(&Silent, &stop)).unwrap();
+        assert!(matches!(outcome, Outcome::Stopped));
+        run.directory().to_owned()
+    };
+    let directory = stopped("changed");
+    let rewrite = |settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let path = directory.join("config.toml");
+        let config = RunConfig::read(&path, &settings).unwrap();
+        std::fs::write(path, config.to_toml()).unwrap();
+        Run::open(&directory).unwrap()
+    };
+    let refuse = |run: Run| {
+        run.execute(&lab.options(&Silent, &Stop::default()))
+            .unwrap_err()
+            .to_string()
+    };
+    for (there, back, key) in [
+        ("swag.rank=3", "swag.rank=20", "swag.rank"),
+        ("optimizer.lr=0.1", "optimizer.lr=0.005", "optimizer.lr"),
+        ("data.flip=true", "data.flip=false", "data.flip"),
+    ] {
+        let message = refuse(rewrite(&[there]));
+        let part = format!("belongs to a run with another config, {key} differs");
+        assert!(message.contains(&part), "{message}");
+        rewrite(&[back]);
+    }
+    // other data under the same name
+    write_images(&lab.folder.path().join("fashion-mnist"), "train", 190, 1);
+    let library = Library::with_roots(vec![Root {
+        path: lab.folder.path().into(),
+        origin: Origin::Given,
+    }])
+    .unverified();
+    let stop = Stop::default();
+    let mut options = lab.options(&Silent, &stop);
+    options.library = &library;
+    let error = Run::open(&directory).unwrap().execute(&options);
+    let message = error.unwrap_err().to_string();
+    assert!(
+        message.ends_with("belongs to a run with 180 training images, now there are 171"),
+        "{message}"
+    );
+    // how it is evaluated may change while it rests
+    let run = rewrite(&["evaluation.bins=5", "data.out_of_domain=[]"]);
+    let record = lab.finish(&run);
+    assert_eq!(record.evaluations[0].reliability.bins.len(), 5);
+    // without its config it is nobody's
+    let directory = stopped("orphan");
+    std::fs::remove_file(directory.join("config.toml")).unwrap();
+    let error = Run::create(&directory, small("swag", &[])).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("left from another run"), "{message}");
 }
 
 #[test]

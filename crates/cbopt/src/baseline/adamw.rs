@@ -9,7 +9,7 @@
 
 use crate::error::{Result, check_nonnegative, check_positive, check_rate};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point};
+use crate::kernel::{Kernel, Marks, Point, filled};
 use crate::state::State;
 use crate::update::{
     Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, sealed, sweep,
@@ -75,8 +75,8 @@ impl Update for AdamW {
 
     fn state(&self, len: usize) -> State {
         State {
-            momentum: vec![0.0; len],
-            curvature: vec![0.0; len],
+            momentum: filled(len, 0.0),
+            curvature: filled(len, 0.0),
             ..State::new(self.id(), len)
         }
     }

@@ -19,7 +19,7 @@ use crate::error::{
     Error, Result, check, check_length, check_nonnegative, check_positive, check_rate,
 };
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point, Span};
+use crate::kernel::{Kernel, Marks, Point, Span, filled};
 use crate::noise::{NoiseKey, fill_inline};
 use crate::state::{Sampler, State};
 use crate::update::{
@@ -153,11 +153,11 @@ impl Ivon {
     ///
     /// Groups of one network take the noise at their own place, so that it does not depend on the grouping.
     pub fn state_at(&self, len: usize, first: u64) -> State {
-        let buffer = |used: bool| if used { vec![0.0; len] } else { Vec::new() };
+        let buffer = |used: bool| if used { filled(len, 0.0) } else { Vec::new() };
         let many = self.config.mc_samples > 1;
         State {
-            momentum: vec![0.0; len],
-            curvature: vec![self.config.hess_init as f32; len],
+            momentum: filled(len, 0.0),
+            curvature: filled(len, self.config.hess_init as f32),
             sampler: Some(Sampler {
                 seed: self.config.seed,
                 first,
@@ -274,6 +274,17 @@ impl Ivon {
         );
         sampler.weight = total;
         Ok(true)
+    }
+
+    /// Forgets the samples and micro-batches gathered since the last step: the step begins anew, with the same noise.
+    ///
+    /// # Errors
+    /// [`Error::WrongRule`] for a state of another rule.
+    pub fn discard(&self, state: &mut State) -> Result<()> {
+        let sampler = self.sampler_mut(state)?;
+        sampler.samples = 0;
+        sampler.weight = 0.0;
+        Ok(())
     }
 
     /// Closes the current sample: its micro-batches are complete, the next ones belong to the next sample.

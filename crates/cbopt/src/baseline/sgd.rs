@@ -9,7 +9,7 @@
 
 use crate::error::{Error, Result, check_nonnegative, check_rate};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point};
+use crate::kernel::{Kernel, Marks, Point, filled};
 use crate::state::State;
 use crate::update::{Coordinate, Update, check_buffer, sealed, sweep};
 
@@ -76,7 +76,7 @@ impl Update for Sgd {
 
     fn state(&self, len: usize) -> State {
         let momentum = if self.config.momentum > 0.0 {
-            vec![0.0; len]
+            filled(len, 0.0)
         } else {
             Vec::new()
         };

@@ -6,17 +6,22 @@
 //! vector part and in the tail, and in any thread.
 //!
 //! `unsafe` is allowed here and nowhere else in the crate: the calls of functions with an enabled instruction set
-//! (below) and the hand-over of a borrowed job to waiting threads (`workers`).
+//! (below), the hand-over of a borrowed job to waiting threads (`workers`) and the advice about pages (`pages`).
 #![allow(unsafe_code)]
 
 mod isa;
+mod pages;
 mod workers;
 
 pub use isa::{Isa, IsaKind};
+pub use pages::{filled, prefer_large_pages};
 pub use workers::Workers;
 
 /// Coordinates handled between two looks at anything but the loop itself; also the size of the noise buffer.
 pub(crate) const BLOCK: usize = 4096;
+
+/// Coordinates whose gradients are tested before they are updated, where each is tested on its own.
+const CHUNK: usize = 512;
 
 /// Parameter and state of one coordinate. A rule leaves alone what it does not use.
 #[derive(Debug, Clone, Copy)]
@@ -152,21 +157,26 @@ pub(crate) fn sweep<K: Kernel>(isa: Isa, kernel: &K, span: Span<'_>, tested: boo
     let mut rest = span;
     let mut tally = Tally::default();
     while !rest.theta.is_empty() {
-        let (block, after) = rest.split_at(BLOCK);
+        let (mut block, after) = rest.split_at(BLOCK);
         rest = after;
-        if K::QUIET && (!K::CHECKED || tested || all_usable(isa, block.gradient, K::LIMIT)) {
-            let Span {
-                theta,
-                gradient,
-                momentum,
-                curvature,
-                envelope,
-                ..
-            } = block;
-            if quiet(isa, kernel, theta, gradient, momentum, curvature, envelope) {
-                tally.add(count(kernel, theta, curvature, envelope));
+        if K::QUIET {
+            let check = K::CHECKED && !tested;
+            let (done, alarm) = quiet(
+                isa,
+                kernel,
+                check,
+                block.theta,
+                block.gradient,
+                block.momentum,
+                block.curvature,
+                block.envelope,
+            );
+            let (ready, left) = block.split_at(done);
+            if alarm {
+                tally.add(count(kernel, ready.theta, ready.curvature, ready.envelope));
             }
-            continue;
+            // What is left begins with an unusable gradient nearby.
+            block = left;
         }
         let second = if K::PREPARED {
             let made = &mut scratch[..block.theta.len()];
@@ -260,22 +270,80 @@ fn is_overflowed<K: Kernel>(new: Point) -> bool {
     !finite
 }
 
-/// The loop for usable gradients that counts nothing; says whether there may be something to count.
+/// The loop for usable gradients that counts nothing; says how far it came, and whether there may be something to count.
+///
+/// If told to `check`, it ends before a chunk with an unusable gradient.
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 fn quiet_body<K: Kernel>(
+    kernel: &K,
+    check: bool,
+    theta: &mut [f32],
+    gradient: &[f32],
+    momentum: &mut [f32],
+    curvature: &mut [f32],
+    envelope: &mut [f32],
+) -> (usize, bool) {
+    let count = theta.len();
+    let kernel = *kernel;
+    let (mut least, mut largest) = (0u32, 0u32);
+    let mut done = 0;
+    while done < count {
+        // Short chunks, so that the streams of memory move on together.
+        let end = if check {
+            count.min(done + CHUNK)
+        } else {
+            count
+        };
+        if check && Largest(&gradient[done..end]).run() > magnitude(K::LIMIT) {
+            break;
+        }
+        let own = done..end;
+        let worst = chunk(
+            &kernel,
+            &mut theta[own.clone()],
+            &gradient[own.clone()],
+            part::<K>(1, momentum, &own),
+            part::<K>(2, curvature, &own),
+            part::<K>(3, envelope, &own),
+        );
+        least = least.max(worst.0);
+        largest = largest.max(worst.1);
+        done = end;
+    }
+    let alarm = least >= f32::INFINITY.to_bits() - 1 || largest >= magnitude(f32::INFINITY);
+    (done, alarm)
+}
+
+/// This part of buffer number `number`, if the rule has it.
+#[inline(always)]
+fn part<'b, K: Kernel>(
+    number: usize,
+    buffer: &'b mut [f32],
+    range: &std::ops::Range<usize>,
+) -> &'b mut [f32] {
+    if K::BUFFERS >= number {
+        &mut buffer[range.clone()]
+    } else {
+        &mut []
+    }
+}
+
+/// Updates a chunk; gives the largest of what is watched: the witness less one as an integer, and the magnitude of θ.
+#[inline(always)]
+fn chunk<K: Kernel>(
     kernel: &K,
     theta: &mut [f32],
     gradient: &[f32],
     momentum: &mut [f32],
     curvature: &mut [f32],
     envelope: &mut [f32],
-) -> bool {
+) -> (u32, u32) {
     let count = theta.len();
     assert!(gradient.len() == count);
     assert!(K::BUFFERS < 1 || momentum.len() == count);
     assert!(K::BUFFERS < 2 || curvature.len() == count);
     assert!(K::BUFFERS < 3 || envelope.len() == count);
-    let kernel = *kernel;
     let (mut least, mut largest) = (0u32, 0u32);
     for i in 0..count {
         let old = Point {
@@ -300,7 +368,7 @@ fn quiet_body<K: Kernel>(
         least = least.max(kernel.witness(new).to_bits().wrapping_sub(1));
         largest = largest.max(magnitude(new.theta));
     }
-    least >= f32::INFINITY.to_bits() - 1 || largest >= magnitude(f32::INFINITY)
+    (least, largest)
 }
 
 /// The order of magnitudes as integers; NaN is above infinity.
@@ -371,7 +439,7 @@ macro_rules! for_every_isa {
 
 for_every_isa!(lanes = lanes_body -> Tally; theta: &mut [f32], gradient: &[f32], second: &[f32],
     momentum: &mut [f32], curvature: &mut [f32], envelope: &mut [f32]);
-for_every_isa!(quiet = quiet_body -> bool; theta: &mut [f32], gradient: &[f32],
+for_every_isa!(quiet = quiet_body -> (usize, bool); check: bool, theta: &mut [f32], gradient: &[f32],
     momentum: &mut [f32], curvature: &mut [f32], envelope: &mut [f32]);
 
 /// Work that is compiled once per instruction set. `run` must be `#[inline(always)]`.
@@ -438,7 +506,7 @@ impl<K: Kernel> Work for Prepare<'_, K> {
 
 /// Position of the first entry that is NaN or larger in magnitude than `limit`.
 pub(crate) fn first_unusable(isa: Isa, gradient: &[f32], limit: f32) -> Option<usize> {
-    if all_usable(isa, gradient, limit) {
+    if all_usable_far(isa, gradient, limit) {
         return None;
     }
     gradient.iter().position(|g| !is_usable(*g, limit))
@@ -447,6 +515,18 @@ pub(crate) fn first_unusable(isa: Isa, gradient: &[f32], limit: f32) -> Option<u
 /// Whether no entry is NaN or larger in magnitude than `limit`.
 fn all_usable(isa: Isa, gradient: &[f32], limit: f32) -> bool {
     isa.run(Largest(gradient)) <= magnitude(limit)
+}
+
+/// The same for a slice that is not in the cache: a page of each quarter in turn, because one core fetches four streams faster
+/// than one (measured: 53 against 42 GB/s on two cores at 10⁸ entries, in pages of 4 KiB).
+fn all_usable_far(isa: Isa, gradient: &[f32], limit: f32) -> bool {
+    const STREAMS: usize = 4;
+    const PAGE: usize = 1024;
+    let quarter = gradient.len() / STREAMS / PAGE * PAGE;
+    let pages = (0..quarter).step_by(PAGE);
+    let mut starts = pages.flat_map(|page| (0..STREAMS).map(move |k| k * quarter + page));
+    starts.all(|start| all_usable(isa, &gradient[start..start + PAGE], limit))
+        && all_usable(isa, &gradient[STREAMS * quarter..], limit)
 }
 
 /// Whether a gradient can be used: NaN compares false.

@@ -15,7 +15,7 @@ use crate::plot::write_atomically;
 ///
 /// In-domain metrics compare probabilities with labels. Out-of-domain (OOD) metrics ask how well a score of the prediction tells the
 /// test set from another set of inputs. Files are NPY, NPZ (file.npz:name, or an array called like the option) or CSV with or without a header; probabilities have the shape
-/// [images, classes], labels and scores [images]; labels count from 0.
+/// (images, classes), labels and scores (images); labels count from 0.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use experiment::preset;
 
-use crate::commands::reproduce::conclude;
+use crate::commands::reproduce::{ExtentArgs, conclude};
 use crate::commands::sweep::{JobsArgs, execute_sweep};
-use crate::lab::{self, LabArgs};
+use crate::lab::LabArgs;
 
 /// Train LeNet with the nine methods of the paper's main table on a small Fashion-MNIST, and draw a report.
 ///
@@ -20,11 +19,13 @@ use crate::lab::{self, LabArgs};
 #[command(after_long_help = "\
 Examples:
   maxitive quickstart
-  maxitive quickstart --out /tmp/try --set train.epochs=10")]
+  maxitive quickstart --out trial --seeds 1 --epochs 10")]
 pub struct QuickstartArgs {
     /// Folder of the runs and the report
     #[arg(long, value_name = "DIR", default_value = "maxitive-quickstart")]
     out: PathBuf,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Another value for a key of every config, as in TOML; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
@@ -36,7 +37,7 @@ pub struct QuickstartArgs {
 
 /// What the reader of the page should know.
 const NOTE: &str = "A trial on a small part of Fashion-MNIST that is built into the program (6,000 images to train and validate, 2,000 to \
-    test) with drawn letters as out-of-domain images and 30 epochs: enough to see how the methods differ, not to rank them. The paper's \
+    test) with drawn letters as out-of-domain images and few epochs: enough to see how the methods differ, not to rank them. The paper's \
     hyper-parameters were chosen for the full data and 100 epochs; maxitive reproduce fmnist trains that.";
 
 /// Runs the command.
@@ -45,10 +46,11 @@ const NOTE: &str = "A trial on a small part of Fashion-MNIST that is built into 
 /// The folder cannot be written.
 pub fn execute(args: QuickstartArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let sweep = preset::sweep("quickstart", &args.settings).map_err(lab::error)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &args.lab)?;
+    let sweep = args.extent.sweep("quickstart", &args.settings)?;
+    let library = args.lab.library();
+    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &library, &args.lab)?;
     conclude(&records, Some(NOTE), &args.out, &args.lab)?;
-    if !args.lab.json && !args.lab.quiet {
+    if args.lab.advises() {
         writeln!(
             io::stderr(),
             "{:.0} seconds in all",

@@ -2,14 +2,16 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use datasets::{Library, Part};
 use evaluation::record::RunRecord;
 use experiment::run::Run;
-use experiment::{Sweep, preset};
+use experiment::{Stop, Sweep, preset};
+use serde_json::json;
 
 use crate::commands::sweep::{JobsArgs, execute_sweep};
 use crate::lab::{self, LabArgs};
@@ -27,7 +29,7 @@ Experiments:
   ablation-vartheta, ablation-gamma-upper, ablation-beta3-upper, ablation-gamma-lower, ablation-beta3-lower
                          the appendix's ablations, LeNet on Fashion-MNIST
   mc-dropout             CBOpt combined with Monte Carlo dropout
-  runtime                seconds per epoch and memory
+  runtime                seconds per epoch and memory, one run at a time whatever --jobs says
 
 Examples:
   maxitive reproduce fmnist
@@ -37,12 +39,8 @@ pub struct ReproduceArgs {
     /// Name of the experiment
     #[arg(value_name = "EXPERIMENT")]
     experiment: String,
-    /// Seeds 0 to N-1; the paper has 3
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    seeds: Option<u16>,
-    /// Epochs; what is counted in epochs is shortened likewise
-    #[arg(long, value_name = "E", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    epochs: Option<u32>,
+    #[command(flatten)]
+    extent: ExtentArgs,
     /// Folder of the runs and the report; by default maxitive-EXPERIMENT
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -53,6 +51,52 @@ pub struct ReproduceArgs {
     jobs: JobsArgs,
     #[command(flatten)]
     lab: LabArgs,
+}
+
+/// How many runs of what length.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ExtentArgs {
+    /// Seeds 0 to N-1 instead of 0 to 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    seeds: Option<u16>,
+    /// Epochs; what is counted in epochs is shortened likewise
+    #[arg(long, value_name = "E", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    epochs: Option<u32>,
+}
+
+impl ExtentArgs {
+    /// The experiment of this name with these settings and this extent.
+    ///
+    /// # Errors
+    /// A setting that is refused.
+    pub fn sweep(self, name: &str, settings: &[String]) -> anyhow::Result<Sweep> {
+        let sweep = preset::sweep(name, settings).map_err(|error| {
+            let sets_epochs = settings.iter().any(|text| text.starts_with("train.epochs"));
+            let hint = "--epochs shortens what is counted in epochs likewise";
+            if sets_epochs {
+                UserError::new(format!("{}; {hint}", lab::message(&error))).into()
+            } else {
+                lab::error(error)
+            }
+        });
+        let mut sweep = sweep?;
+        self.apply(&mut sweep)?;
+        Ok(sweep)
+    }
+
+    /// Changes the runs of a sweep.
+    fn apply(self, sweep: &mut Sweep) -> anyhow::Result<()> {
+        if let Some(seeds) = self.seeds {
+            reseed(sweep, u64::from(seeds));
+        }
+        if let Some(epochs) = self.epochs {
+            for run in sweep.runs_mut() {
+                run.stretch(epochs as usize);
+                run.check().map_err(lab::error)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Runs the command.
@@ -67,27 +111,24 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
             .collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
-    let mut sweep = preset::sweep(name, &args.settings).map_err(lab::error)?;
-    if let Some(seeds) = args.seeds {
-        reseed(&mut sweep, u64::from(seeds));
-    }
-    if let Some(epochs) = args.epochs {
-        for run in sweep.runs_mut() {
-            run.stretch(epochs as usize);
-            run.check().map_err(lab::error)?;
-        }
-    }
-    keep_available(&mut sweep, &args.lab.library())?;
+    let mut sweep = args.extent.sweep(name, &args.settings)?;
+    let library = args.lab.library();
+    let left_out = keep_trainable(&mut sweep, &library)?;
+    keep_available(&mut sweep, &library)?;
     let out = args
         .out
         .unwrap_or_else(|| PathBuf::from(format!("maxitive-{name}")));
     let (records, code) = if name == "runtime" {
         one_process_each(&sweep, &out, &args.lab)?
     } else {
-        execute_sweep(&sweep, &out, args.jobs, &args.lab)?
+        execute_sweep(&sweep, &out, args.jobs, &library, &args.lab)?
     };
     conclude(&records, None, &out, &args.lab)?;
-    Ok(code)
+    Ok(if left_out > 0 && code == ExitCode::SUCCESS {
+        ExitCode::FAILURE
+    } else {
+        code
+    })
 }
 
 /// The report and the table of a finished sweep; the note goes under the report's title.
@@ -105,11 +146,18 @@ pub fn conclude(
     }
     let report = out.join("report.html");
     results::write_report(records, note, &report)?;
-    if !lab.json {
+    if lab.json {
+        let event = json!({"event": "report", "path": report});
+        writeln!(io::stdout(), "{event}")?;
+    } else {
         results::print(records)?;
-        write!(io::stdout(), "{}", results::comparison(records))?;
+        let mut out = io::stdout();
+        write!(out, "{}", results::runtime(records))?;
+        write!(out, "{}", results::comparison(records))?;
     }
-    writeln!(io::stderr(), "The report is {}", report.display())?;
+    if lab.advises() {
+        writeln!(io::stderr(), "The report is {}", report.display())?;
+    }
     Ok(())
 }
 
@@ -126,7 +174,50 @@ fn reseed(sweep: &mut Sweep, seeds: u64) {
     }
 }
 
+/// Takes runs out whose datasets are not there, as long as others are left, and names the datasets once; how many runs.
+///
+/// # Errors
+/// No dataset to train on is there, or something is wrong with one that is.
+fn keep_trainable(sweep: &mut Sweep, library: &Library) -> anyhow::Result<usize> {
+    let mut missing: Vec<(String, datasets::Error)> = Vec::new();
+    for run in sweep.runs() {
+        let dataset = &run.data.dataset;
+        for part in [Part::Train, Part::Test] {
+            if missing.iter().any(|(name, _)| name == dataset) {
+                break;
+            }
+            match library.load(dataset, part) {
+                Ok(_) => {}
+                Err(error @ datasets::Error::NotFound { .. }) => {
+                    missing.push((dataset.clone(), error));
+                }
+                Err(error) => return Err(lab::error(error.into())),
+            }
+        }
+    }
+    let all = sweep.runs().len();
+    let is_missing = |name: &str| missing.iter().any(|(missing, _)| missing == name);
+    sweep
+        .runs_mut()
+        .retain(|run| !is_missing(&run.data.dataset));
+    if sweep.runs().is_empty()
+        && let Some((_, error)) = missing.pop()
+    {
+        return Err(lab::error(error.into()));
+    }
+    for (name, _) in &missing {
+        writeln!(
+            io::stderr(),
+            "{name} is not here, runs on it are left out; get it with: maxitive data fetch {name}"
+        )?;
+    }
+    Ok(all - sweep.runs().len())
+}
+
 /// Takes out-of-domain sets that are not there out of the runs and names them once.
+///
+/// # Errors
+/// Something is wrong with a set that is there.
 fn keep_available(sweep: &mut Sweep, library: &Library) -> anyhow::Result<()> {
     let mut missing: Vec<String> = Vec::new();
     for run in sweep.runs_mut() {
@@ -158,30 +249,46 @@ fn one_process_each(
     out: &Path,
     lab: &LabArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
+    let stop = lab::stop_on_interrupt()?;
     let program = std::env::current_exe().context("the program does not find itself")?;
     let mut records = Vec::new();
     let mut code = ExitCode::SUCCESS;
-    for config in sweep.runs() {
+    for (done, config) in sweep.runs().iter().enumerate() {
         let name = config.run_name();
         let directory = out.join(&name);
         let run = Run::open_or_create(&directory, config.clone()).map_err(lab::error)?;
         let mut command = Command::new(&program);
-        command.arg("resume").arg(&directory).arg("--quiet");
+        command.arg("resume").arg(&directory);
+        if lab.json {
+            command.arg("--json");
+        } else {
+            command.arg("--quiet").stdout(Stdio::null());
+        }
         if let Some(folder) = &lab.data_dir {
             command.arg("--data-dir").arg(folder);
         }
         if let Some(threads) = lab.threads {
             command.args(["--threads", &threads.to_string()]);
         }
+        let seconds = lab.checkpoint_seconds.to_string();
+        command.args(["--checkpoint-seconds", &seconds]);
         if lab.unverified {
             command.arg("--unverified");
         }
-        if !lab.quiet {
+        if lab.advises() {
             writeln!(io::stderr(), "{name}")?;
         }
-        let status = command.stdout(Stdio::null()).status()?;
+        let status = wait(command.spawn()?, &stop)?;
         match run.record().map_err(lab::error)? {
             Some(record) if status.success() => records.push(record),
+            _ if stop.is_raised() => {
+                let left = sweep.runs().len() - done;
+                writeln!(
+                    io::stderr(),
+                    "{left} runs are left; the same command goes on with them"
+                )?;
+                return Ok((records, lab::interrupted()));
+            }
             _ => {
                 writeln!(io::stderr(), "{name} failed")?;
                 code = ExitCode::FAILURE;
@@ -189,4 +296,69 @@ fn one_process_each(
         }
     }
     Ok((records, code))
+}
+
+/// Waits for a process. When this one is asked to stop, the other one has heard it too, or else is ended: a run resumes from any moment.
+fn wait(mut child: Child, stop: &Stop) -> io::Result<ExitStatus> {
+    let mut patience: u32 = 100;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if stop.is_raised() {
+            if patience == 0 {
+                child.kill()?;
+            }
+            patience = patience.saturating_sub(1);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What is set beside the paper's numbers is found by experiment and row: every row the paper prints has a config.
+    #[test]
+    fn every_row_of_the_paper_is_trained() {
+        let mut trained = BTreeSet::new();
+        let mut add = |run: &experiment::RunConfig| {
+            for row in &run.rows {
+                trained.insert((run.experiment.clone(), row.row().to_owned()));
+            }
+        };
+        for name in preset::runs() {
+            add(&preset::run(name, &[]).unwrap());
+        }
+        for name in preset::sweeps() {
+            let sweep = preset::sweep(name, &[]).unwrap();
+            sweep.runs().iter().for_each(&mut add);
+        }
+        let mut rows = 0;
+        for (experiment, row, ..) in ::report::paper::printed() {
+            let key = (experiment.to_owned(), row.to_owned());
+            assert!(trained.contains(&key), "{key:?} is in no config");
+            rows += 1;
+        }
+        assert!(rows > 500, "{rows}");
+    }
+
+    #[test]
+    fn the_extent_of_an_experiment_can_be_chosen() {
+        let extent = ExtentArgs {
+            seeds: Some(2),
+            epochs: Some(10),
+        };
+        let sweep = extent.sweep("fmnist", &["train.batch=64".into()]).unwrap();
+        assert_eq!(sweep.runs().len(), 16);
+        for run in sweep.runs() {
+            assert!(run.seed < 2);
+            assert_eq!((run.train.epochs, run.train.batch), (10, 64));
+            if let Some(swag) = &run.swag {
+                assert_eq!(swag.start, 6);
+            }
+        }
+    }
 }

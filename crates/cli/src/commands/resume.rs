@@ -28,5 +28,5 @@ pub struct ResumeArgs {
 /// The folder holds no run, or the run fails.
 pub fn execute(args: ResumeArgs) -> anyhow::Result<ExitCode> {
     let run = Run::open(&args.directory).map_err(lab::error)?;
-    execute_run(&run, &args.lab)
+    execute_run(&run, &args.lab.library(), &args.lab)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use datasets::Library;
 use evaluation::record::RunRecord;
 use experiment::Sweep;
 use experiment::sweep::SweepOptions;
@@ -24,9 +25,11 @@ Examples:
 
 A sweep file:
   name = \"rates\"
-  configs = [\"mine.toml\"]
+  configs = [\"mine.toml\", \"fashion-mnist-lenet/sgd\"]
+  [set]
+  train.epochs = 20
   [grid]
-  \"optimizer.lr\" = [0.01, 0.02]
+  optimizer.lr = [0.01, 0.02]
   seed = [0, 1, 2]")]
 pub struct SweepArgs {
     /// TOML file of the sweep
@@ -58,10 +61,13 @@ pub struct JobsArgs {
 /// A sweep that is refused, or a folder that cannot be written.
 pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     let sweep = Sweep::read(&args.sweep, &args.settings).map_err(lab::error)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &args.lab)?;
+    let library = args.lab.library();
+    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &library, &args.lab)?;
     if !args.lab.json && !records.is_empty() {
         results::print(&records)?;
-        let folder = args.out.display();
+    }
+    if args.lab.advises() && !records.is_empty() {
+        let folder = lab::quoted(&args.out);
         writeln!(
             io::stderr(),
             "Draw it with: maxitive report {folder} -o report.html"
@@ -78,10 +84,10 @@ pub fn execute_sweep(
     sweep: &Sweep,
     out: &Path,
     jobs: JobsArgs,
+    library: &Library,
     lab: &LabArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
     let stop = lab::stop_on_interrupt()?;
-    let library = lab.library();
     let progress = lab.progress(sweep.runs().len());
     let threads = lab.threads();
     let jobs = jobs
@@ -89,7 +95,7 @@ pub fn execute_sweep(
         .map_or(threads, usize::from)
         .clamp(1, sweep.runs().len().max(1));
     let options = SweepOptions {
-        library: &library,
+        library,
         jobs,
         threads: (threads / jobs).max(1),
         observer: lab::observer(&progress),
@@ -100,9 +106,6 @@ pub fn execute_sweep(
     progress.clear();
     let outcome = outcome.map_err(lab::error)?;
     let mut err = io::stderr();
-    for (name, error) in &outcome.failed {
-        writeln!(err, "{name} failed: {error}")?;
-    }
     let code = if !outcome.stopped.is_empty() {
         let left = outcome.stopped.len();
         writeln!(
@@ -110,12 +113,15 @@ pub fn execute_sweep(
             "{left} runs are left; the same command goes on with them"
         )?;
         lab::interrupted()
-    } else if !outcome.failed.is_empty() {
-        let (failed, all) = (outcome.failed.len(), sweep.runs().len());
-        writeln!(err, "{failed} of {all} runs failed")?;
-        ExitCode::FAILURE
-    } else {
+    } else if outcome.failed.is_empty() {
         ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     };
+    if !outcome.failed.is_empty() {
+        let (failed, all) = (outcome.failed.len(), sweep.runs().len());
+        let names: Vec<&str> = outcome.failed.iter().map(|(name, _)| &name[..]).collect();
+        writeln!(err, "{failed} of {all} runs failed: {}", names.join(", "))?;
+    }
     Ok((outcome.finished, code))
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use experiment::run::{Run, RunOptions};
+use datasets::Library;
+use experiment::run::{RECORD, Run, RunOptions, check_data};
 use experiment::{Outcome, RunConfig, preset};
 
 use crate::lab::{self, LabArgs};
@@ -68,8 +69,11 @@ pub fn execute(args: TrainArgs) -> anyhow::Result<ExitCode> {
     let Some(out) = &args.out else {
         return Err(UserError::new("--out is missing: the folder of the run").into());
     };
+    // data that are not there, or do not fit, leave no folder behind
+    let library = args.lab.library();
+    check_data(&config, &library).map_err(lab::error)?;
     let run = Run::create(out, config).map_err(lab::error)?;
-    execute_run(&run, &args.lab)
+    execute_run(&run, &library, &args.lab)
 }
 
 /// The config in a file, or of this name.
@@ -90,12 +94,11 @@ fn read_config(path: &Path, settings: &[String]) -> anyhow::Result<RunConfig> {
 ///
 /// # Errors
 /// The run fails, or standard output is closed.
-pub fn execute_run(run: &Run, lab: &LabArgs) -> anyhow::Result<ExitCode> {
+pub fn execute_run(run: &Run, library: &Library, lab: &LabArgs) -> anyhow::Result<ExitCode> {
     let stop = lab::stop_on_interrupt()?;
-    let library = lab.library();
     let progress = lab.progress(1);
     let options = RunOptions {
-        library: &library,
+        library,
         threads: lab.threads(),
         observer: lab::observer(&progress),
         stop: &stop,
@@ -107,17 +110,21 @@ pub fn execute_run(run: &Run, lab: &LabArgs) -> anyhow::Result<ExitCode> {
         Outcome::Finished(record) => {
             if !lab.json {
                 results::print(&[*record])?;
-                let folder = run.directory().display();
+            }
+            if lab.advises() {
+                let folder = run.directory();
                 writeln!(
                     io::stderr(),
-                    "The record is {folder}/record.json; look at it with: maxitive report {folder} -o report.html"
+                    "The record is {}; look at it with: maxitive report {} -o report.html",
+                    folder.join(RECORD).display(),
+                    lab::quoted(folder)
                 )?;
             }
             Ok(ExitCode::SUCCESS)
         }
         Outcome::Stopped => {
-            let folder = run.directory().display();
-            writeln!(io::stderr(), "Go on with: maxitive resume {folder}")?;
+            let command = lab.resume_command(run.directory());
+            writeln!(io::stderr(), "Go on with: {command}")?;
             Ok(lab::interrupted())
         }
     }

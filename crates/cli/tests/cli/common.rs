@@ -45,6 +45,8 @@ impl Place {
             .current_dir(self.folder.path())
             // data and proxies of the machine are no concern of the tests
             .env_remove("MAXITIVE_DATA")
+            .env("HOME", self.folder.path())
+            .env_remove("XDG_CACHE_HOME")
             .envs([("NO_PROXY", "*"), ("no_proxy", "*")])
             .output()
             .unwrap();

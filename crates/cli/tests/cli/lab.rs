@@ -198,7 +198,21 @@ fn mistakes_are_named_before_anything_starts() {
             "unknown variant `adam`",
         ),
         (&["resume", "nowhere"], "nowhere: holds no run"),
+        (
+            &[
+                "train",
+                "tiny.toml",
+                "--checkpoint-seconds=nan",
+                "--out",
+                "x",
+            ],
+            "not a number of seconds from 0 on",
+        ),
         (&["reproduce", "fmist"], "did you mean \"fmnist\"?"),
+        (
+            &["quickstart", "--set", "train.epochs=3", "--out", "x"],
+            "swag.start: 18 is not below train.epochs, 3; --epochs shortens",
+        ),
         (&["sweep", "tiny.toml", "--out", "x"], "tiny.toml"),
     ] {
         let outcome = run(&place, arguments);
@@ -228,6 +242,161 @@ fn data_that_are_not_there_are_asked_for() {
     );
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("kmnist"), "{}", outcome.stderr);
+    assert!(!place.path("x").exists());
+    // asked for once, not by every run
+    let outcome = run(&place, &["reproduce", "cifar10", "--out", "x"]);
+    assert_eq!(outcome.code, Some(2));
+    let count = outcome.stderr.matches("is not on this machine").count();
+    assert_eq!(count, 1, "{}", outcome.stderr);
+    assert!(!place.path("x").exists());
+}
+
+#[test]
+fn runtimes_are_measured_in_processes_of_their_own() {
+    let place = place();
+    let outcome = run(
+        &place,
+        &["reproduce", "runtime", "--epochs", "1", "--out", "x"],
+    );
+    // two of the three datasets are not there
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    for name in ["cifar-10", "cifar-100"] {
+        let part = format!("{name} is not here, runs on it are left out");
+        assert_eq!(
+            outcome.stderr.matches(&part).count(),
+            1,
+            "{}",
+            outcome.stderr
+        );
+    }
+    let line = |rule: &str| {
+        let mut lines = outcome.stdout.lines();
+        lines
+            .find(|line| line.starts_with("lenet") && line.contains(rule))
+            .unwrap_or_else(|| panic!("no {rule} in {}", outcome.stdout))
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    for (rule, paper) in [("adamw", "3.26"), ("ivon", "3.30"), ("ucbopt", "3.28")] {
+        let cells = line(rule);
+        assert_eq!(cells.len(), 5, "{cells:?}");
+        assert!(cells[2].parse::<f64>().is_ok() && cells[3].parse::<u32>().is_ok());
+        assert_eq!((&cells[1][..], &cells[4][..]), (rule, paper));
+    }
+    // a second time everything is there
+    let again = run(
+        &place,
+        &[
+            "reproduce",
+            "runtime",
+            "--epochs",
+            "1",
+            "--out",
+            "x",
+            "--json",
+        ],
+    );
+    let events: Vec<Value> = again
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["skipped", "skipped", "skipped", "skipped", "report"]
+    );
+}
+
+#[test]
+fn an_error_is_told_once_and_quiet_is_quiet() {
+    let place = place().with(
+        "sweep.toml",
+        "name = \"rates\"\nconfigs = [\"tiny.toml\"]\n[set]\ntrain.epochs = 1\n[grid]\noptimizer.lr = [0.1, 1e30]\n",
+    );
+    let wild = ["--set", "optimizer.lr=1e30", "--set", "train.epochs=1"];
+    for (mode, out) in [(&[][..], "a"), (&["--quiet"], "b"), (&["--json"], "c")] {
+        let outcome = run(
+            &place,
+            &[&["train", "tiny.toml", "--out", out], &wild[..], mode].concat(),
+        );
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        let count = outcome.stderr.matches("training diverged").count();
+        assert_eq!(count, 1, "{mode:?}: {}", outcome.stderr);
+    }
+    let outcome = run(
+        &place,
+        &[
+            "train",
+            "tiny.toml",
+            "--set",
+            "train.epochs=1",
+            "--out",
+            "d",
+            "--quiet",
+        ],
+    );
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let outcome = run(&place, &["sweep", "sweep.toml", "--out", "s", "--quiet"]);
+    assert_eq!(outcome.code, Some(1));
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", outcome.stderr);
+    assert!(
+        lines[0].starts_with("tiny-lr=1e30-seed0: failed: training diverged"),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(lines[1], "1 of 2 runs failed: tiny-lr=1e30-seed0");
+    assert!(
+        outcome.stdout.contains("mean, lr = 0.1"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn kept_predictions_are_evaluated_to_the_same_numbers() {
+    let place = place();
+    let outcome = run(
+        &place,
+        &[
+            "train",
+            "tiny.toml",
+            "--set",
+            "evaluation.keep_predictions=true",
+            "--out",
+            "run",
+            "--quiet",
+        ],
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(place.path("run/record.json")).unwrap()).unwrap();
+    for evaluation in record["evaluations"].as_array().unwrap() {
+        let folder = evaluation["predictions"].as_str().unwrap();
+        let file = |name: &str| format!("run/{folder}/{name}.npy");
+        let (test, mnist) = (file("test"), file("mnist"));
+        let labels = "run/predictions/labels.npy";
+        let arguments = [
+            "evaluate", "--probs", &test, "--labels", labels, "--ood", &mnist,
+        ];
+        let again = place.json(&arguments);
+        for metric in ["accuracy", "nll", "ece", "brier", "auroc"] {
+            let (ours, theirs) = (
+                &evaluation["in_domain"][metric],
+                &again["in_domain"][metric],
+            );
+            assert_eq!(ours, theirs, "{folder} {metric}");
+        }
+        let ours = &evaluation["out_of_domain"][0]["metrics"];
+        for metric in ["auroc", "aupr_in", "aupr_out", "fpr_at_95_tpr"] {
+            assert_eq!(ours[metric], again["ood"][metric], "{folder} {metric}");
+        }
+    }
 }
 
 #[test]
@@ -287,6 +456,8 @@ fn an_interrupt_saves_and_says_how_to_go_on() {
             "train.epochs=100000",
             "--out",
             "long",
+            "--checkpoint-seconds",
+            "0.2",
         ])
         .args(DATA)
         .current_dir(place.folder())
@@ -294,7 +465,16 @@ fn an_interrupt_saves_and_says_how_to_go_on() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    let checkpoint = place.path("long/checkpoint.safetensors");
+    let begin = Instant::now();
+    while !checkpoint.exists() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "it does not begin"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = std::fs::read(&checkpoint).unwrap();
     let id = child.id().to_string();
     assert!(
         Command::new("kill")
@@ -307,10 +487,10 @@ fn an_interrupt_saves_and_says_how_to_go_on() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(
-        stderr.contains("Go on with: maxitive resume long"),
+        stderr.contains("Go on with: maxitive resume long --data-dir data --unverified"),
         "{stderr}"
     );
-    assert!(place.path("long/checkpoint.safetensors").exists());
+    assert!(std::fs::read(&checkpoint).unwrap() != before);
 }
 
 /// A small generator, so that the moments are the same every time.

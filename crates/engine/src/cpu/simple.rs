@@ -142,11 +142,18 @@ unsafe fn frn_backward<V: Vector>(
                 let Some(dx) = dx else { continue };
                 let dx = dx.add(offset);
                 let back = inner.mul(s).mul(s).mul(V::splat(1.0 / pixels as f32));
+                // What a single pixel passes on: 1 - x² s² = ε s², of which the difference would leave nothing but rounding.
+                let alone = V::splat(FRN_EPSILON).mul(s).mul(s);
                 for p in 0..pixels {
                     let (v, g) = (V::load(x.add(p * LANES)), V::load(dy.add(p * LANES)));
                     let y = beta.fma(factor, v);
                     let passed = y.where_greater(tau, g, y.where_equal(tau, g.mul(half), zero));
-                    let mut d = passed.sub(v.mul(back)).mul(factor);
+                    let passed = if pixels == 1 {
+                        passed.mul(alone)
+                    } else {
+                        passed.sub(v.mul(back))
+                    };
+                    let mut d = passed.mul(factor);
                     if accumulate {
                         d = d.add(V::load(dx.add(p * LANES)));
                     }
@@ -479,12 +486,11 @@ kernel!(
     )
 );
 
-/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`.
+/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`; `parts` are given by the first, their distance and their number.
+/// `out` may be the first of them.
 #[inline(always)]
 unsafe fn sum_parts<V: Vector>(
-    parts: *const f32,
-    stride: usize,
-    count: usize,
+    (parts, stride, count): (*const f32, usize, usize),
     out: *mut f32,
     from: usize,
     to: usize,
@@ -512,9 +518,7 @@ unsafe fn sum_parts<V: Vector>(
 }
 kernel!(
     run_sum_parts = sum_parts(
-        parts: *const f32,
-        stride: usize,
-        count: usize,
+        parts: (*const f32, usize, usize),
         out: *mut f32,
         from: usize,
         to: usize,

@@ -48,8 +48,8 @@ unsafe fn sums<V: Vector, const OUT: usize, const PIXELS: usize>(
     unsafe {
         for c in 0..t.channels as isize {
             for r in 0..t.rows as isize {
-                let mut x = x.offset(c * t.x_channel + r * t.x_row);
-                let mut w = w.offset(c * t.w_channel + r * t.w_row);
+                let mut x = x.wrapping_offset(c * t.x_channel + r * t.x_row);
+                let mut w = w.wrapping_offset(c * t.w_channel + r * t.w_row);
                 for _ in 0..t.columns {
                     let mut pixels = [V::splat(0.0); PIXELS];
                     for (v, at) in pixels.iter_mut().zip(at) {
@@ -141,11 +141,13 @@ pub(crate) unsafe fn row<V: Vector>(
     // SAFETY: passed on from the caller.
     unsafe {
         for part in 0..V::PARTS {
-            let (x, y) = (x.add(part * V::WIDTH), y.add(part * V::WIDTH));
+            // Without taps `x` may point anywhere: it is not read then.
+            let x = x.wrapping_add(part * V::WIDTH);
+            let y = y.add(part * V::WIDTH);
             let mut p = 0;
             while p < pixels {
                 let left = pixels - p;
-                let x = x.offset(p as isize * t.x_pixel);
+                let x = x.wrapping_offset(p as isize * t.x_pixel);
                 let y = y.offset(p as isize * t.y_pixel);
                 if left >= 4 && V::MANY_REGISTERS {
                     column::<V, 4>(t, outs, x, w, y, start, relu);
@@ -181,7 +183,7 @@ unsafe fn column<V: Vector, const PIXELS: usize>(
         let mut o = 0;
         while o < outs {
             let left = outs - o;
-            let w = w.offset(o as isize * t.w_out);
+            let w = w.wrapping_offset(o as isize * t.w_out);
             let y = y.offset(o as isize * t.y_out);
             let start = match start {
                 Start::Bias(bias) => Start::Bias(bias.add(o)),

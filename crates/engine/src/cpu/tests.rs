@@ -15,6 +15,10 @@ use crate::zoo;
 const TOLERANCE: f64 = 2e-5;
 /// Values nearer than this to a kink may fall on its other side in `f32`.
 const KINK: f64 = 1e-5;
+/// Mean square below which FRN multiplies what rounding leaves of its input by more than one.
+const FAINT: f64 = 1e-4;
+/// What rounding a probability near 1 to `f32` leaves in its difference to the label, however small that difference is.
+const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 const SEED: u64 = 77;
 
 const TRAIN: PlanOptions = PlanOptions {
@@ -112,7 +116,7 @@ fn error(got: &[f32], want: &[f64]) -> f64 {
     norm(got.iter().zip(want).map(|(a, b)| f64::from(*a) - b))
 }
 
-/// Whether a value lies so near to a kink that rounding could move it to the other side.
+/// Whether a value lies so near to a kink that rounding could move it to the other side, or rounding is blown up.
 fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool {
     network.layers.iter().any(|layer| {
         let input = network.shapes[layer.inputs[0].0];
@@ -121,6 +125,12 @@ fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool
         match layer.kind {
             LayerKind::Relu => x.iter().any(|v| v.abs() < KINK),
             LayerKind::FrnTlu { gamma, beta, tau } => {
+                // A plane of next to nothing is blown up, rounding included.
+                let square = |plane: &[f64]| plane.iter().map(|v| v * v).sum::<f64>();
+                let faint = |plane: &[f64]| square(plane) < FAINT * plane.len() as f64;
+                if x.chunks(input.plane()).any(faint) {
+                    return true;
+                }
                 let low = vec![f64::NEG_INFINITY; input.channels];
                 let y = twin::frn_tlu(x, input, part(gamma), part(beta), &low);
                 let mut planes = y.chunks(input.plane()).enumerate();
@@ -183,7 +193,7 @@ fn agrees(
         // A gradient that is small beside the others is a difference of terms as large as they are.
         let scale = norm(want.iter().copied()).max(1e-2 * whole);
         assert!(
-            error <= tolerance * scale,
+            error <= tolerance * scale + ROUNDING,
             "{} {}: {error:e} of {scale:e}",
             isa.name(),
             parameter.name
@@ -384,6 +394,23 @@ fn lenet_agrees_on_every_instruction_set() {
             let fits = (0..20).any(|seed| agrees(&network, batch, seed, TRAIN, isa, TOLERANCE));
             assert!(fits, "every seed is near a kink");
         }
+    }
+}
+
+#[test]
+fn normalization_of_a_single_pixel_keeps_its_digits() {
+    let mut net = NetworkBuilder::new("pixel", Shape::new(3, 1, 1));
+    let x = net.input();
+    let x = net.conv2d("before", x, Conv2d::new(14, 1));
+    let y = net.frn_tlu("frn", x);
+    let x = net.add("sum", x, y);
+    let x = net.linear("fc", x, 5);
+    let network = net.build(x).unwrap();
+    for isa in Isa::available() {
+        let count = (0..60)
+            .filter(|&seed| agrees(&network, 3, seed, TRAIN, isa, TOLERANCE))
+            .count();
+        assert!(count > 20, "{count}");
     }
 }
 

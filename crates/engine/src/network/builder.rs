@@ -91,6 +91,16 @@ pub struct NetworkBuilder {
 
 /// Largest number of entries of one image's value, so that no index overflows.
 const LARGEST: usize = 1 << 28;
+/// Most parameters, for the same reason.
+const MOST_PARAMETERS: usize = 1 << 32;
+
+/// Shape of a value that was refused, so that building can go on.
+const STAND_IN: Shape = Shape::new(1, 1, 1);
+
+/// Product of sizes; very large instead of too large.
+fn product(sizes: &[usize]) -> usize {
+    sizes.iter().fold(1, |a, &b| a.saturating_mul(b))
+}
 
 impl NetworkBuilder {
     /// A network for images of this shape.
@@ -104,6 +114,7 @@ impl NetworkBuilder {
         };
         if !builder.size_is_good(input) {
             builder.fail("input", format!("shape {input} is empty or too large"));
+            builder.shapes[0] = STAND_IN;
         }
         builder
     }
@@ -123,12 +134,35 @@ impl NetworkBuilder {
 
     fn size_is_good(&self, shape: Shape) -> bool {
         let sizes = [shape.channels, shape.height, shape.width];
-        sizes.iter().all(|&n| n > 0)
-            && sizes.iter().fold(1usize, |a, &b| a.saturating_mul(b)) <= LARGEST
+        sizes.iter().all(|&n| n > 0) && product(&sizes) <= LARGEST
+    }
+
+    /// Shape of the input of a layer, unless it is a value of another network.
+    fn input_shape(&mut self, layer: &str, x: Value) -> Option<Shape> {
+        let shape = self.shapes.get(x.0).copied();
+        if shape.is_none() {
+            self.fail(layer, "its input belongs to another network".into());
+        }
+        shape
     }
 
     fn fail(&mut self, layer: &str, problem: String) {
         self.error.get_or_insert((layer.into(), problem));
+    }
+
+    /// Whether the layer's parameters can be counted.
+    fn parameters_are_good(&mut self, layer: &str, shape: &[usize]) -> bool {
+        let so_far = self.parameters.last().map_or(0, |p| p.range().end);
+        let good = product(shape) <= MOST_PARAMETERS - so_far;
+        if !good {
+            self.fail(
+                layer,
+                format!(
+                    "a weight {shape:?} is too large: {MOST_PARAMETERS} parameters are allowed"
+                ),
+            );
+        }
+        good
     }
 
     fn parameter(&mut self, name: String, shape: Vec<usize>, init: Init) -> usize {
@@ -146,7 +180,8 @@ impl NetworkBuilder {
         if self.layers.iter().any(|layer| layer.name == name) {
             self.fail(name, "the name is used twice".into());
         }
-        if !self.size_is_good(shape) {
+        let good = self.size_is_good(shape);
+        if !good {
             self.fail(name, format!("the output {shape} is empty or too large"));
         }
         self.layers.push(Layer {
@@ -154,17 +189,20 @@ impl NetworkBuilder {
             kind,
             inputs: inputs.to_vec(),
         });
-        self.shapes.push(shape);
+        self.shapes.push(if good { shape } else { STAND_IN });
         Value(self.layers.len())
     }
 
     /// Convolution; parameters `name.weight` and `name.bias`.
     pub fn conv2d(&mut self, name: &str, x: Value, conv: Conv2d) -> Value {
-        let Shape {
+        let Some(Shape {
             channels,
             height,
             width,
-        } = self.shape(x);
+        }) = self.input_shape(name, x)
+        else {
+            return self.input();
+        };
         let Conv2d { kernel, stride, .. } = conv;
         if conv.channels == 0 || kernel == 0 || stride == 0 {
             self.fail(
@@ -178,7 +216,8 @@ impl NetworkBuilder {
         }
         let (top, bottom) = conv.padding.resolve(height, kernel, stride);
         let (left, right) = conv.padding.resolve(width, kernel, stride);
-        let (padded_height, padded_width) = (height + top + bottom, width + left + right);
+        let padded_height = height.saturating_add(top).saturating_add(bottom);
+        let padded_width = width.saturating_add(left).saturating_add(right);
         if !self.size_is_good(Shape::new(channels, padded_height, padded_width)) {
             self.fail(
                 name,
@@ -191,6 +230,10 @@ impl NetworkBuilder {
                 name,
                 format!("kernel {kernel} does not fit the padded input of {padded_height} x {padded_width}"),
             );
+            return x;
+        }
+        // A weight and a bias.
+        if !self.parameters_are_good(name, &[conv.channels, channels * kernel * kernel + 1]) {
             return x;
         }
         let fan_in = channels * kernel * kernel;
@@ -228,7 +271,12 @@ impl NetworkBuilder {
 
     /// Filter response normalization with threshold; parameters `name.gamma`, `name.beta`, `name.tau`.
     pub fn frn_tlu(&mut self, name: &str, x: Value) -> Value {
-        let shape = self.shape(x);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
+        if !self.parameters_are_good(name, &[3, shape.channels]) {
+            return x;
+        }
         let mut part = |part: &str, value: f64| {
             self.parameter(
                 format!("{name}.{part}"),
@@ -246,7 +294,9 @@ impl NetworkBuilder {
 
     /// Dense layer with bias; parameters `name.weight` and `name.bias`.
     pub fn linear(&mut self, name: &str, x: Value, features: usize) -> Value {
-        let shape = self.shape(x);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
         if !shape.is_flat() {
             self.fail(
                 name,
@@ -255,6 +305,9 @@ impl NetworkBuilder {
             return x;
         }
         let inputs = shape.channels;
+        if !self.parameters_are_good(name, &[features, inputs + 1]) {
+            return x;
+        }
         let init = Init::Uniform {
             bound: 1.0 / (inputs as f64).sqrt(),
         };
@@ -266,7 +319,9 @@ impl NetworkBuilder {
 
     /// `max(x, 0)`.
     pub fn relu(&mut self, name: &str, x: Value) -> Value {
-        let shape = self.shape(x);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
         self.push(name, LayerKind::Relu, &[x], shape)
     }
 
@@ -278,7 +333,9 @@ impl NetworkBuilder {
         stride: usize,
         kind: LayerKind,
     ) -> Value {
-        let shape = self.shape(x);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
         if kernel == 0 || stride == 0 {
             self.fail(
                 name,
@@ -325,7 +382,10 @@ impl NetworkBuilder {
 
     /// Mean over all pixels; the output is flat.
     pub fn global_avg_pool(&mut self, name: &str, x: Value) -> Value {
-        let shape = Shape::new(self.shape(x).channels, 1, 1);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
+        let shape = Shape::new(shape.channels, 1, 1);
         self.push(name, LayerKind::GlobalAvgPool, &[x], shape)
     }
 
@@ -334,13 +394,17 @@ impl NetworkBuilder {
         if !(0.0..1.0).contains(&rate) {
             self.fail(name, format!("dropout rate {rate} is not in [0, 1)"));
         }
-        let shape = self.shape(x);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
         self.push(name, LayerKind::Dropout { rate, always_on }, &[x], shape)
     }
 
     /// Sum of two values.
     pub fn add(&mut self, name: &str, x: Value, y: Value) -> Value {
-        let (a, b) = (self.shape(x), self.shape(y));
+        let (Some(a), Some(b)) = (self.input_shape(name, x), self.input_shape(name, y)) else {
+            return self.input();
+        };
         if a != b {
             self.fail(name, format!("cannot add {a} and {b}"));
         }
@@ -349,26 +413,32 @@ impl NetworkBuilder {
 
     /// Channels of the values one after another.
     pub fn concat(&mut self, name: &str, values: &[Value]) -> Value {
-        let Some(&first) = values.first() else {
-            self.fail(name, "nothing to concatenate".into());
-            return Value(0);
-        };
-        let a = self.shape(first);
         let mut channels = 0;
+        let mut head = None;
         for &value in values {
-            let b = self.shape(value);
+            let Some(b) = self.input_shape(name, value) else {
+                return self.input();
+            };
+            let a = *head.get_or_insert(b);
             if (a.height, a.width) != (b.height, b.width) {
                 self.fail(name, format!("cannot concatenate {a} and {b}"));
             }
             channels += b.channels;
         }
+        let Some(a) = head else {
+            self.fail(name, "nothing to concatenate".into());
+            return self.input();
+        };
         let shape = Shape::new(channels, a.height, a.width);
         self.push(name, LayerKind::Concat, values, shape)
     }
 
     /// All entries as one flat vector: channel, then row, then column.
     pub fn flatten(&mut self, name: &str, x: Value) -> Value {
-        let shape = Shape::new(self.shape(x).len(), 1, 1);
+        let Some(shape) = self.input_shape(name, x) else {
+            return self.input();
+        };
+        let shape = Shape::new(shape.len(), 1, 1);
         self.push(name, LayerKind::Flatten, &[x], shape)
     }
 
@@ -381,7 +451,7 @@ impl NetworkBuilder {
             self.fail("input", "the network has no layer".into());
         } else {
             let last = self.layers[self.layers.len() - 1].name.clone();
-            let shape = self.shape(logits);
+            let shape = self.input_shape(&last, logits).unwrap_or(self.shapes[0]);
             if logits.0 != self.layers.len() {
                 self.fail(&last, "comes after the logits".into());
             }
@@ -389,7 +459,7 @@ impl NetworkBuilder {
                 self.fail(&last, format!("the logits {shape} are not flat"));
             }
             let mut used = vec![false; self.shapes.len()];
-            used[logits.0] = true;
+            used[self.layers.len()] = true;
             for layer in &self.layers {
                 layer.inputs.iter().for_each(|input| used[input.0] = true);
             }
@@ -413,6 +483,8 @@ impl NetworkBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    type Build = fn(&mut NetworkBuilder, Value) -> Value;
 
     fn message(build: impl FnOnce(&mut NetworkBuilder) -> Value) -> String {
         let mut net = NetworkBuilder::new("net", Shape::new(3, 8, 8));
@@ -468,6 +540,80 @@ mod tests {
             }),
             "layer \"relu\": the logits [3, 8, 8] are not flat"
         );
+    }
+
+    #[test]
+    fn sizes_beyond_reason_are_refused() {
+        let huge = usize::MAX;
+        let cases: [(&str, Build); 6] = [
+            ("conv channels", |n, x| {
+                n.conv2d("bad", x, Conv2d::new(usize::MAX, 3))
+            }),
+            ("conv kernel", |n, x| {
+                n.conv2d("bad", x, Conv2d::new(4, usize::MAX).same())
+            }),
+            ("conv padding", |n, x| {
+                n.conv2d("bad", x, Conv2d::new(4, 3).padding(usize::MAX))
+            }),
+            ("conv stride", |n, x| {
+                n.conv2d("bad", x, Conv2d::new(4, 9).stride(usize::MAX))
+            }),
+            ("features", |n, x| {
+                let x = n.flatten("flat", x);
+                n.linear("bad", x, usize::MAX)
+            }),
+            ("window", |n, x| {
+                n.max_pool("bad", x, usize::MAX, usize::MAX)
+            }),
+        ];
+        for (what, build) in cases {
+            let message = message(|n| {
+                let x = n.input();
+                build(n, x)
+            });
+            assert!(message.starts_with("layer \"bad\": "), "{what}: {message}");
+        }
+        let mut net = NetworkBuilder::new("net", Shape::new(huge, huge, 2));
+        let x = net.input();
+        let x = net.flatten("flat", x);
+        let message = net.build(x).unwrap_err().to_string();
+        assert!(message.starts_with("layer \"input\": "), "{message}");
+    }
+
+    #[test]
+    fn values_of_another_network_are_refused() {
+        let mut other = NetworkBuilder::new("other", Shape::new(3, 8, 8));
+        let mut far = other.input();
+        for i in 0..5 {
+            far = other.relu(&i.to_string(), far);
+        }
+        let uses: [Build; 10] = [
+            |n, far| n.conv2d("bad", far, Conv2d::new(1, 1)),
+            |n, far| n.frn_tlu("bad", far),
+            |n, far| n.linear("bad", far, 3),
+            |n, far| n.relu("bad", far),
+            |n, far| n.avg_pool("bad", far, 2, 2),
+            |n, far| n.global_avg_pool("bad", far),
+            |n, far| n.dropout("bad", far, 0.5, false),
+            |n, far| {
+                let x = n.input();
+                n.add("bad", x, far)
+            },
+            |n, far| n.concat("bad", &[far]),
+            |n, far| n.flatten("bad", far),
+        ];
+        for (i, build) in uses.into_iter().enumerate() {
+            let mut net = NetworkBuilder::new("net", Shape::new(3, 8, 8));
+            let last = build(&mut net, far);
+            let x = net.flatten("end", last);
+            let message = net.build(x).unwrap_err().to_string();
+            let want = "layer \"bad\": its input belongs to another network";
+            assert_eq!(message, want, "{i}");
+        }
+        let mut net = NetworkBuilder::new("net", Shape::new(3, 8, 8));
+        let x = net.input();
+        net.flatten("end", x);
+        assert!(net.build(far).is_err());
     }
 
     #[test]

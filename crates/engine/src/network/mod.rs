@@ -99,7 +99,8 @@ impl PaddingRule {
         match self {
             Self::Symmetric(pad) => (pad, pad),
             Self::Same => {
-                let need = ((size.div_ceil(stride) - 1) * stride + kernel).saturating_sub(size);
+                let last = (size.div_ceil(stride) - 1) * stride;
+                let need = last.saturating_add(kernel).saturating_sub(size);
                 (need / 2, need - need / 2)
             }
         }

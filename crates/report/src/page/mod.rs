@@ -683,7 +683,7 @@ impl<'g, 'a> View<'g, 'a> {
 
     fn cost(&self, page: &mut String) {
         let group = self.group;
-        let theirs = |rule: &str| paper::runtime(group.experiment, rule);
+        let theirs = |rule: &str| paper::runtime(group.experiment, group.dataset, rule);
         let has_theirs = group.runs.iter().any(|run| theirs(&run.rule).is_some());
         let _ = write!(
             page,
