@@ -4,9 +4,11 @@
 //! is one of (seed, e, image). So a run that stops after any step and starts again there sees the same bits.
 //! The last batch of an epoch is as small as need be; none is dropped.
 //!
-//! Cost: one pass over the pixels of a batch, on the thread of the loader, while the caller computes. Memory: seven batches of
-//! `4 · batch · pixels` bytes, allocated once. The thread is woken when half of the batches made ahead are used up, so that the caller is
-//! interrupted once in three steps, and a thread that gets no time for a while does no harm.
+//! A batch that is not ready when it is asked for is made on the spot by the caller: waiting for a thread that gets no time, on a machine
+//! with more work than cores, would take far longer. Which of the two made a batch cannot be seen.
+//!
+//! Cost: one pass over the pixels of a batch, while the caller computes. Memory: seven batches of `4 · batch · pixels` bytes, allocated
+//! once. The thread is woken when half of what it made ahead is used up, so that it interrupts once in three steps.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -117,8 +119,8 @@ pub struct Batch<'a> {
 pub struct Batches {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    steps: usize,
-    images: usize,
+    /// The caller's own hand, for a batch that is not ready.
+    maker: Maker,
     /// The batch that `next` hands out next.
     position: Cursor,
     /// The batch that was handed out last.
@@ -132,8 +134,33 @@ struct Cursor {
     step: usize,
 }
 
+impl Cursor {
+    /// The place after this one, when an epoch has so many steps.
+    fn following(self, steps: usize) -> Self {
+        Self {
+            step: self.step + 1,
+            ..self
+        }
+        .wrapped(steps)
+    }
+
+    /// The same place, the end of an epoch taken for the beginning of the next.
+    fn wrapped(self, steps: usize) -> Self {
+        if self.step < steps {
+            self
+        } else {
+            Self {
+                epoch: self.epoch + 1,
+                step: 0,
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Buffer {
+    /// Which batch it holds.
+    place: Cursor,
     images: Vec<f32>,
     labels: Vec<u32>,
     indices: Vec<u32>,
@@ -144,30 +171,17 @@ struct Shared {
     exchange: Mutex<Exchange>,
     /// There is work for the thread.
     work: Condvar,
-    /// There is a batch for the caller.
-    batch: Condvar,
 }
 
-/// What the two threads tell each other.
+/// What the two threads tell each other. Every buffer but the caller's and the one being filled is in one of the lists.
 #[derive(Debug)]
 struct Exchange {
-    /// The batch to be made next.
+    /// The batch that the thread makes next.
     cursor: Cursor,
-    /// Counts the calls of `start` that changed the order of things; a batch begun before is thrown away.
-    generation: u64,
     free: Vec<Buffer>,
     ready: VecDeque<Buffer>,
     /// The loader is no longer wanted.
     stop: bool,
-    /// The thread has ended.
-    ended: bool,
-}
-
-impl Exchange {
-    /// Whether enough buffers are free, or the caller may be out of batches.
-    fn is_worth_waking(&self) -> bool {
-        self.free.len() >= Batches::REFILL || (self.ready.is_empty() && !self.free.is_empty())
-    }
 }
 
 impl Shared {
@@ -184,123 +198,86 @@ impl Batches {
     const REFILL: usize = 3;
 
     fn start_thread(config: BatchesConfig, batch: NonZeroUsize) -> Result<Self> {
-        let images = config.indices.len();
-        let steps = images.div_ceil(batch.get());
         let position = Cursor { epoch: 0, step: 0 };
+        let maker = Maker::new(Arc::new(config), batch);
         let buffer = || {
-            let images_held = batch.get().min(images);
+            let images = batch.get().min(maker.order.len());
             Buffer {
-                images: Vec::with_capacity(images_held * config.set.shape().size()),
-                labels: Vec::with_capacity(images_held),
-                indices: Vec::with_capacity(images_held),
+                place: position,
+                images: Vec::with_capacity(images * maker.config.set.shape().size()),
+                labels: Vec::with_capacity(images),
+                indices: Vec::with_capacity(images),
             }
         };
+        // every buffer fits into either list
         let mut free = Vec::with_capacity(Self::AHEAD + 1);
         free.extend((0..Self::AHEAD).map(|_| buffer()));
-        let current = buffer();
         let shared = Arc::new(Shared {
             exchange: Mutex::new(Exchange {
                 cursor: position,
-                generation: 0,
                 free,
                 ready: VecDeque::with_capacity(Self::AHEAD + 1),
-                stop: images == 0,
-                ended: false,
+                stop: maker.order.is_empty(),
             }),
             work: Condvar::new(),
-            batch: Condvar::new(),
         });
-        let maker = Maker::new(config, batch);
         let thread = std::thread::Builder::new()
             .name("batches".into())
             .spawn({
                 let shared = Arc::clone(&shared);
+                let maker = maker.clone();
                 move || maker.run(&shared)
             })
             .map_err(Error::io("start a thread for", "batches"))?;
         Ok(Self {
             shared,
             thread: Some(thread),
-            steps,
-            images,
             position,
-            current,
+            current: buffer(),
+            maker,
         })
     }
 
     /// Batches per epoch.
     pub fn steps(&self) -> usize {
-        self.steps
+        self.maker.steps()
     }
 
     /// Images per epoch.
     pub fn images(&self) -> usize {
-        self.images
+        self.maker.order.len()
     }
 
     /// Goes to a step of an epoch; `next` returns that step's batch. Free of charge when it is what comes next anyway, as
     /// the first step of the following epoch does.
     pub fn start(&mut self, epoch: u64, first_step: usize) {
-        let prepared = self.front();
+        let steps = self.steps();
+        let prepared = self.position.wrapped(steps);
         self.position = Cursor {
             epoch,
-            step: first_step.min(self.steps),
+            step: first_step.min(steps),
         };
-        if self.front() != prepared {
-            self.redirect(self.front());
+        let wanted = self.position.wrapped(steps);
+        if wanted != prepared {
+            let exchange = &mut *self.shared.lock();
+            exchange.cursor = wanted;
+            exchange.free.extend(exchange.ready.drain(..));
+            self.shared.work.notify_one();
         }
-    }
-
-    /// The batch that the thread has made or is making for the next successful `next`.
-    fn front(&self) -> Cursor {
-        if self.position.step < self.steps {
-            self.position
-        } else {
-            Cursor {
-                epoch: self.position.epoch + 1,
-                step: 0,
-            }
-        }
-    }
-
-    fn redirect(&self, cursor: Cursor) {
-        let mut exchange = self.shared.lock();
-        let exchange = &mut *exchange;
-        exchange.generation += 1;
-        exchange.cursor = cursor;
-        exchange.free.extend(exchange.ready.drain(..));
-        self.shared.work.notify_one();
     }
 
     /// The next batch, or `None` after the epoch's last.
-    ///
-    /// # Panics
-    /// If the loader's thread has panicked, which would be a bug.
     #[expect(
         clippy::should_implement_trait,
         reason = "the batch borrows the loader"
     )]
     pub fn next(&mut self) -> Option<Batch<'_>> {
-        if self.position.step >= self.steps {
+        let steps = self.steps();
+        if self.position.step >= steps {
             return None;
         }
-        let mut exchange = self
-            .shared
-            .batch
-            .wait_while(self.shared.lock(), |exchange| {
-                exchange.ready.is_empty() && !exchange.ended
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        let next = exchange
-            .ready
-            .pop_front()
-            .expect("the loader's thread runs as long as the loader");
-        let last = std::mem::replace(&mut self.current, next);
-        exchange.free.push(last);
-        let wake = exchange.is_worth_waking();
-        drop(exchange);
-        if wake {
-            self.shared.work.notify_one();
+        if !self.take_ready() {
+            self.maker.fill(self.position, &mut self.current);
         }
         self.position.step += 1;
         Some(Batch {
@@ -309,6 +286,32 @@ impl Batches {
             indices: &self.current.indices,
         })
     }
+
+    /// Exchanges the current buffer for the wanted batch if it is ready; otherwise the caller is to make it.
+    fn take_ready(&mut self) -> bool {
+        let mut exchange = self.shared.lock();
+        let mut found = false;
+        while let Some(buffer) = exchange.ready.pop_front() {
+            found = buffer.place == self.position;
+            if found {
+                let last = std::mem::replace(&mut self.current, buffer);
+                exchange.free.push(last);
+                break;
+            }
+            // one that the caller made meanwhile, or of before a jump
+            exchange.free.push(buffer);
+        }
+        if !found && exchange.cursor == self.position {
+            // not begun, so the thread need not make it too
+            exchange.cursor = self.position.following(self.maker.steps());
+        }
+        let wake = exchange.free.len() >= Self::REFILL;
+        drop(exchange);
+        if wake {
+            self.shared.work.notify_one();
+        }
+        found
+    }
 }
 
 impl Drop for Batches {
@@ -316,15 +319,16 @@ impl Drop for Batches {
         self.shared.lock().stop = true;
         self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
-            // a panic of the thread was reported by `next`, or nobody asked
+            // a thread that panicked only left its work to the caller
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's side.
+/// Makes batches; the thread has one and the caller another.
+#[derive(Debug, Clone)]
 struct Maker {
-    config: BatchesConfig,
+    config: Arc<BatchesConfig>,
     batch: NonZeroUsize,
     tables: Vec<[f32; 256]>,
     /// The order of `epoch`, once there is one.
@@ -332,18 +336,8 @@ struct Maker {
     epoch: Option<u64>,
 }
 
-/// Tells the other side when the thread ends, however it ends.
-struct Farewell<'a>(&'a Shared);
-
-impl Drop for Farewell<'_> {
-    fn drop(&mut self) {
-        self.0.lock().ended = true;
-        self.0.batch.notify_one();
-    }
-}
-
 impl Maker {
-    fn new(config: BatchesConfig, batch: NonZeroUsize) -> Self {
+    fn new(config: Arc<BatchesConfig>, batch: NonZeroUsize) -> Self {
         Self {
             tables: config.normalization.tables(config.set.shape().channels),
             order: config.indices.clone(),
@@ -353,16 +347,20 @@ impl Maker {
         }
     }
 
+    fn steps(&self) -> usize {
+        self.order.len().div_ceil(self.batch.get())
+    }
+
+    /// The thread: fills what is free, sleeps until enough is free again.
     fn run(mut self, shared: &Shared) {
-        let _farewell = Farewell(shared);
-        let steps = self.order.len().div_ceil(self.batch.get());
+        let steps = self.steps();
         loop {
             let mut exchange = shared.lock();
             if exchange.free.is_empty() {
                 exchange = shared
                     .work
                     .wait_while(exchange, |exchange| {
-                        !exchange.is_worth_waking() && !exchange.stop
+                        exchange.free.len() < Batches::REFILL && !exchange.stop
                     })
                     .unwrap_or_else(PoisonError::into_inner);
             }
@@ -372,34 +370,18 @@ impl Maker {
             let Some(mut buffer) = exchange.free.pop() else {
                 continue;
             };
-            let (cursor, generation) = (exchange.cursor, exchange.generation);
-            exchange.cursor = if cursor.step + 1 < steps {
-                Cursor {
-                    step: cursor.step + 1,
-                    ..cursor
-                }
-            } else {
-                Cursor {
-                    epoch: cursor.epoch + 1,
-                    step: 0,
-                }
-            };
+            let place = exchange.cursor;
+            exchange.cursor = place.following(steps);
             drop(exchange);
-            self.fill(cursor, &mut buffer);
-            let mut exchange = shared.lock();
-            if exchange.generation == generation {
-                exchange.ready.push_back(buffer);
-            } else {
-                exchange.free.push(buffer);
-            }
-            drop(exchange);
-            shared.batch.notify_one();
+            self.fill(place, &mut buffer);
+            shared.lock().ready.push_back(buffer);
         }
     }
 
-    fn fill(&mut self, cursor: Cursor, buffer: &mut Buffer) {
-        let Cursor { epoch, step } = cursor;
+    fn fill(&mut self, place: Cursor, buffer: &mut Buffer) {
+        let Cursor { epoch, step } = place;
         let config = &self.config;
+        buffer.place = place;
         if config.shuffle && self.epoch != Some(epoch) {
             self.order.copy_from_slice(&config.indices);
             Stream::new(config.seed, Purpose::Order, epoch).shuffle(&mut self.order);
@@ -527,6 +509,24 @@ mod tests {
                     prop_assert_eq!(&seen, &whole[e as usize].get(step).cloned());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_caller_makes_the_same_batches_as_the_thread() {
+        let config = config(23, 5);
+        let mut alone = config.clone().build().unwrap();
+        alone.shared.lock().stop = true;
+        alone.shared.work.notify_one();
+        alone.thread.take().unwrap().join().unwrap();
+        let mut helped = config.build().unwrap();
+        for e in [0, 1, 5] {
+            helped.start(e, 0);
+            // let the thread get ahead
+            while helped.shared.lock().ready.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(epoch(&mut alone, e, 0), epoch(&mut helped, e, 0));
         }
     }
 
