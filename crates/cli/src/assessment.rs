@@ -465,6 +465,7 @@ impl Assessment {
                 resumed: 0,
                 peak_memory_bytes: None,
             },
+            notes: Vec::new(),
             curves: Vec::new(),
             evaluations: vec![evaluation],
         };

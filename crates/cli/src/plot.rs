@@ -5,9 +5,8 @@
 //! also smooths its edges. Legends stand above the axes, where they cover no curve.
 
 use std::fs;
-use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 use plotters::coord::Shift;
@@ -415,26 +414,14 @@ pub fn create_folder(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes to a temporary name beside the path, then renames: nobody ever sees half a file.
+/// Replaces the file by these bytes; see [`evaluation::write_atomically`].
 ///
 /// # Errors
-/// The file cannot be written; the temporary one is removed.
+/// The file cannot be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| anyhow!("{}: not the name of a file", path.display()))?;
-    let mut temporary = name.to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary: PathBuf = path.with_file_name(temporary);
-    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
-    written
-        .inspect_err(|_: &io::Error| {
-            // the failure to report is the first one
-            let _ = fs::remove_file(&temporary);
-        })
-        .map_err(|error| {
-            UserError::new(format!("{}: cannot be written: {error}", path.display())).into()
-        })
+    evaluation::write_atomically(path, bytes).map_err(|error| {
+        UserError::new(format!("{}: cannot be written: {error}", path.display())).into()
+    })
 }
 
 /// A rectangle of the page, in points.
@@ -1060,7 +1047,7 @@ mod tests {
     #[test]
     fn png_has_two_pixels_per_point_and_more_than_two_colors() {
         let bytes = example().to_png().unwrap();
-        let mut reader = png::Decoder::new(io::Cursor::new(bytes))
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
             .read_info()
             .unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

@@ -38,6 +38,21 @@ struct State {
     /// The bar of a run, and its steps per epoch.
     bars: HashMap<String, (ProgressBar, usize)>,
     done: usize,
+    /// Why runs have failed, each reason with the first such run.
+    failures: HashMap<String, String>,
+}
+
+impl State {
+    /// How a run ended, in words; a reason that was told before is not told again.
+    fn ending(&mut self, run: &str, event: &Event<'_>) -> String {
+        if let Event::Failed(error) = event {
+            let first = self.failures.entry(message(error)).or_insert(run.into());
+            if first != run {
+                return format!("failed like {first}");
+            }
+        }
+        ending(event)
+    }
 }
 
 impl Progress {
@@ -96,7 +111,7 @@ impl Progress {
             } else {
                 String::new()
             };
-            self.line(&format!("{count}{run}: {}", ending(event)));
+            self.line(&format!("{count}{run}: {}", state.ending(run, event)));
             return;
         }
         if !self.terminal {
@@ -272,7 +287,8 @@ impl Observer for Progress {
         match self.mode {
             Mode::Quiet => {
                 if matches!(event, Event::Failed(_)) && !self.is_told_later(&event) {
-                    self.line(&format!("{run}: {}", ending(&event)));
+                    let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    self.line(&format!("{run}: {}", state.ending(run, &event)));
                 }
             }
             Mode::Human => self.human(run, &event),

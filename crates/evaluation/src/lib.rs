@@ -32,4 +32,4 @@ pub use metrics::{
     BootstrapConfig, CalibrationConfig, Outcomes, Ranking, SUM_TOLERANCE, Scheme, detection_curves,
     in_domain, maximum_probability, negative_entropy, out_of_domain, softmax,
 };
-pub use record::{RecordError, RunRecord};
+pub use record::{RecordError, RunRecord, write_atomically};

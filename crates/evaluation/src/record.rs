@@ -43,6 +43,9 @@ pub struct RunRecord {
     pub hardware: Hardware,
     /// When and how long.
     pub timings: Timings,
+    /// How the data differ from the published ones, or were not checked, as `set: remark`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Per-epoch curves.
     pub curves: Vec<EpochPoint>,
     /// Evaluations: one per table row and checkpoint.
@@ -279,6 +282,7 @@ impl RunRecord {
     ///         resumed: 0,
     ///         peak_memory_bytes: None,
     ///     },
+    ///     notes: Vec::new(),
     ///     curves: Vec::new(),
     ///     evaluations: Vec::new(),
     /// };
@@ -320,8 +324,12 @@ impl RunRecord {
     }
 }
 
-/// Writes to a temporary name beside the path, makes sure that the bytes are on the disk, then renames.
-fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces the file by these bytes: writes to a temporary name beside the path, makes sure that the bytes are on the disk, then renames.
+/// Nobody ever sees half a file.
+///
+/// # Errors
+/// The path names no file, or it cannot be written; the temporary file is removed.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let mut temporary = name.to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
@@ -502,6 +510,7 @@ mod tests {
                 code: Code { version, commit },
                 hardware: Hardware { device, cores, threads, isa },
                 timings: Timings { started_unix, train_s, validation_s, evaluation_s, steps, resumed, peak_memory_bytes },
+                notes: vec!["svhn: cut out again".to_owned()],
                 curves: curves.collect(),
                 evaluations,
             }
@@ -561,7 +570,7 @@ mod tests {
         assert_eq!(
             refuse_to_read(&text.replace("\"parameters\"", "\"weights\"")),
             "weights: unknown field `weights`, expected one of `schema`, `name`, `experiment`, `dataset`, `network`, \
-             `parameters`, `rule`, `seed`, `config`, `code`, `hardware`, `timings`, `curves`, `evaluations`"
+             `parameters`, `rule`, `seed`, `config`, `code`, `hardware`, `timings`, `notes`, `curves`, `evaluations`"
         );
         assert_eq!(
             refuse_to_read(&text.replace("\"accuracy\": ", "\"accuracies\": ")),

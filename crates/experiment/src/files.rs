@@ -7,6 +7,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// Replaces the file by these bytes; a reader sees the old content or the new one.
+///
+/// Unlike that of [`evaluation::write_atomically`] the temporary name is always the same: a run's folder belongs to one process, and what
+/// a killed one leaves behind is overwritten by the next.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");

@@ -351,6 +351,7 @@ impl Run {
                 resumed: progress.resumed,
                 peak_memory_bytes: hardware::peak_memory(),
             },
+            notes: material.notes.clone(),
             curves: progress.curves,
             evaluations,
         };
@@ -372,6 +373,8 @@ pub(crate) struct Material {
     pub network: Network,
     pub set: Arc<ImageSet>,
     pub normalization: Normalization,
+    /// What is said of the data, as `set: remark`.
+    pub notes: Vec<String>,
     /// Training images.
     pub train: Vec<u32>,
     validation_images: Vec<f32>,
@@ -389,11 +392,23 @@ impl Material {
         }
         let network = config.network.build(set.classes())?;
         check_images("data.dataset", &network, dataset, &set)?;
+        let mut notes = Vec::new();
+        let mut take_notes = |name: &str, set: &ImageSet| {
+            for note in set.notes() {
+                let note = format!("{name}: {note}");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        };
+        take_notes(dataset, &set);
         let test = library.load(dataset, Part::Test)?;
         check_images("data.dataset", &network, dataset, &test)?;
+        take_notes(dataset, &test);
         for name in &config.data.out_of_domain {
             let other = library.load(name, Part::Test)?;
             check_images("data.out_of_domain", &network, name, &other)?;
+            take_notes(name, &other);
         }
         let normalization = normalization_of(dataset, &set);
         let images = config
@@ -421,6 +436,7 @@ impl Material {
             network,
             set,
             normalization,
+            notes,
             train,
         })
     }

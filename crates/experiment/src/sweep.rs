@@ -26,14 +26,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use datasets::Library;
 use evaluation::record::RunRecord;
 use serde::Deserialize;
 
 use crate::config::{RunConfig, apply_setting, is_letter_of_a_name, parse_table, set};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::observer::{Event, Observer, Stop};
+use crate::observer::Event;
 use crate::preset;
 use crate::run::{Outcome, Run, RunOptions};
 
@@ -61,29 +60,12 @@ pub struct Sweep {
 }
 
 /// What a sweep needs that does not change its results.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct SweepOptions<'a> {
-    /// Where datasets come from.
-    pub library: &'a Library,
     /// Runs at a time, at least 1.
     pub jobs: usize,
-    /// Threads per run.
-    pub threads: usize,
-    /// Hears what happens.
-    pub observer: &'a dyn Observer,
-    /// Stops all runs after their current step.
-    pub stop: &'a Stop,
-    /// See [`RunOptions::checkpoint_seconds`].
-    pub checkpoint_seconds: f64,
-}
-
-impl std::fmt::Debug for SweepOptions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SweepOptions")
-            .field("jobs", &self.jobs)
-            .field("threads", &self.threads)
-            .finish_non_exhaustive()
-    }
+    /// What every run needs; the threads are those of one run.
+    pub run: RunOptions<'a>,
 }
 
 /// How a sweep ended; runs in the order of the grid.
@@ -221,10 +203,10 @@ impl Sweep {
                 let Some(config) = self.runs.get(number) else {
                     return;
                 };
-                if options.stop.is_raised() {
+                if options.run.stop.is_raised() {
                     return;
                 }
-                let result = execute_guarded(config, directory, options);
+                let result = execute_guarded(config, directory, &options.run);
                 *results[number]
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner) = Some(result);
@@ -275,16 +257,9 @@ fn with_names_of_their_own(mut bases: Vec<(String, toml::Table)>) -> Vec<(String
 fn execute_guarded(
     config: &RunConfig,
     directory: &Path,
-    options: &SweepOptions<'_>,
+    options: &RunOptions<'_>,
 ) -> Result<Outcome> {
     let name = config.run_name();
-    let run_options = RunOptions {
-        library: options.library,
-        threads: options.threads,
-        observer: options.observer,
-        stop: options.stop,
-        checkpoint_seconds: options.checkpoint_seconds,
-    };
     let run = match Run::open_or_create(&directory.join(&name), config.clone()) {
         Ok(run) => run,
         Err(error) => {
@@ -292,7 +267,7 @@ fn execute_guarded(
             return Err(error);
         }
     };
-    catch_unwind(AssertUnwindSafe(|| run.execute(&run_options))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(|| run.execute(options))).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<String>()
             .cloned()

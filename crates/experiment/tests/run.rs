@@ -120,6 +120,9 @@ fn every_method_runs_and_says_what_it_did() {
         let run = Run::create(&lab.directory(method), config.clone()).unwrap();
         let record = lab.finish(&run);
         assert_eq!(record.curves.len(), 6, "{method}");
+        let unverified = "unverified: the checksums were not compared";
+        let notes = ["fashion-mnist", "mnist"].map(|set| format!("{set}: {unverified}"));
+        assert_eq!(record.notes, notes, "{method}");
         assert_eq!(record.timings.steps, 6 * 12, "{method}");
         assert_eq!(record.evaluations.len(), 2 * config.rows.len(), "{method}");
         for evaluation in &record.evaluations {
@@ -533,12 +536,12 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
     let execute = |stop: &Stop| {
         let endings = Endings::default();
         let options = SweepOptions {
-            library: &lab.library,
             jobs: 2,
-            threads: 1,
-            observer: &endings,
-            stop,
-            checkpoint_seconds: 1.0,
+            run: RunOptions {
+                threads: 1,
+                checkpoint_seconds: 1.0,
+                ..lab.options(&endings, stop)
+            },
         };
         let outcome = sweep.execute(&directory, &options).unwrap();
         let mut endings = endings.0.into_inner().unwrap();

@@ -73,6 +73,15 @@ pub(crate) fn facts(group: &Group<'_>) -> Vec<Fact> {
         let all: Vec<String> = images.into_iter().map(thousands).collect();
         facts.push(("Test images", all.join(", ")));
     }
+    let notes: BTreeSet<&str> = runs
+        .iter()
+        .flat_map(|run| &run.notes)
+        .map(String::as_str)
+        .collect();
+    if !notes.is_empty() {
+        let all: Vec<&str> = notes.into_iter().collect();
+        facts.push(("Data", all.join("; ")));
+    }
     let spent = |run: &&evaluation::record::RunRecord| {
         run.timings.train_s + run.timings.validation_s + run.timings.evaluation_s
     };

@@ -272,3 +272,12 @@ fn the_page_says_what_to_keep_in_mind() {
     // the same records give the same bytes
     assert_eq!(page, html(&records, &Options::default()));
 }
+
+#[test]
+fn what_is_said_of_the_data_is_on_the_page() {
+    let records = synthetic::fashion_mnist(2, 2);
+    assert!(records.len() > 2);
+    let html = report::html(&records, &report::Options::default());
+    let note = "kmnist: checked by size alone";
+    assert_eq!(html.matches(&format!(">{note}<")).count(), 1);
+}

@@ -8,8 +8,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::commands::reproduce::{ExtentArgs, conclude};
-use crate::commands::sweep::{JobsArgs, execute_sweep};
-use crate::lab::LabArgs;
+use crate::commands::sweep::{GridArgs, execute_sweep};
 
 /// Train LeNet with the nine methods of the paper's main table on a small Fashion-MNIST, and draw a report.
 ///
@@ -26,13 +25,8 @@ pub struct QuickstartArgs {
     out: PathBuf,
     #[command(flatten)]
     extent: ExtentArgs,
-    /// Another value for a key of every config, as in TOML; can be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    settings: Vec<String>,
     #[command(flatten)]
-    jobs: JobsArgs,
-    #[command(flatten)]
-    lab: LabArgs,
+    grid: GridArgs,
 }
 
 /// What the reader of the page should know.
@@ -46,11 +40,11 @@ const NOTE: &str = "A trial on a small part of Fashion-MNIST that is built into 
 /// The folder cannot be written.
 pub fn execute(args: QuickstartArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let sweep = args.extent.sweep("quickstart", &args.settings)?;
-    let library = args.lab.library();
-    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &library, &args.lab)?;
-    conclude(&records, Some(NOTE), &args.out, &args.lab)?;
-    if args.lab.advises() {
+    let (grid, lab) = (&args.grid, &args.grid.lab);
+    let sweep = args.extent.sweep("quickstart", &grid.settings)?;
+    let (records, code) = execute_sweep(&sweep, &args.out, &lab.library(), grid)?;
+    conclude(&records, Some(NOTE), &args.out, lab)?;
+    if lab.advises() {
         writeln!(
             io::stderr(),
             "{:.0} seconds in all",

@@ -13,7 +13,7 @@ use experiment::run::Run;
 use experiment::{Stop, Sweep, preset};
 use serde_json::json;
 
-use crate::commands::sweep::{JobsArgs, execute_sweep};
+use crate::commands::sweep::{GridArgs, execute_sweep};
 use crate::lab::{self, LabArgs};
 use crate::results;
 use crate::user_error::{UserError, unknown};
@@ -44,13 +44,8 @@ pub struct ReproduceArgs {
     /// Folder of the runs and the report; by default maxitive-EXPERIMENT
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Another value for a key of every config, as in TOML; can be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    settings: Vec<String>,
     #[command(flatten)]
-    jobs: JobsArgs,
-    #[command(flatten)]
-    lab: LabArgs,
+    grid: GridArgs,
 }
 
 /// How many runs of what length.
@@ -111,19 +106,20 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
             .collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
-    let mut sweep = args.extent.sweep(name, &args.settings)?;
-    let library = args.lab.library();
+    let (grid, lab) = (&args.grid, &args.grid.lab);
+    let mut sweep = args.extent.sweep(name, &grid.settings)?;
+    let library = lab.library();
     let left_out = keep_trainable(&mut sweep, &library)?;
     keep_available(&mut sweep, &library)?;
     let out = args
         .out
         .unwrap_or_else(|| PathBuf::from(format!("maxitive-{name}")));
     let (records, code) = if name == "runtime" {
-        one_process_each(&sweep, &out, &args.lab)?
+        one_process_each(&sweep, &out, lab)?
     } else {
-        execute_sweep(&sweep, &out, args.jobs, &library, &args.lab)?
+        execute_sweep(&sweep, &out, &library, grid)?
     };
-    conclude(&records, None, &out, &args.lab)?;
+    conclude(&records, None, &out, lab)?;
     Ok(if left_out > 0 && code == ExitCode::SUCCESS {
         ExitCode::FAILURE
     } else {

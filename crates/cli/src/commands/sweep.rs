@@ -8,6 +8,7 @@ use clap::Args;
 use datasets::Library;
 use evaluation::record::RunRecord;
 use experiment::Sweep;
+use experiment::run::RunOptions;
 use experiment::sweep::SweepOptions;
 
 use crate::lab::{self, LabArgs};
@@ -38,21 +39,21 @@ pub struct SweepArgs {
     /// Folder of the runs; made if it is not there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Another value for a key of every config, as in TOML; can be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    settings: Vec<String>,
     #[command(flatten)]
-    jobs: JobsArgs,
-    #[command(flatten)]
-    lab: LabArgs,
+    grid: GridArgs,
 }
 
-/// How many runs work at a time.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct JobsArgs {
+/// What every command that trains many runs understands.
+#[derive(Debug, Args)]
+pub struct GridArgs {
+    /// Another value for a key of every config, as in TOML; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
     /// Runs at a time; by default as many as there are threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
+    #[command(flatten)]
+    pub lab: LabArgs,
 }
 
 /// Runs the command.
@@ -60,13 +61,13 @@ pub struct JobsArgs {
 /// # Errors
 /// A sweep that is refused, or a folder that cannot be written.
 pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
-    let sweep = Sweep::read(&args.sweep, &args.settings).map_err(lab::error)?;
-    let library = args.lab.library();
-    let (records, code) = execute_sweep(&sweep, &args.out, args.jobs, &library, &args.lab)?;
-    if !args.lab.json && !records.is_empty() {
+    let (grid, lab) = (&args.grid, &args.grid.lab);
+    let sweep = Sweep::read(&args.sweep, &grid.settings).map_err(lab::error)?;
+    let (records, code) = execute_sweep(&sweep, &args.out, &lab.library(), grid)?;
+    if !lab.json && !records.is_empty() {
         results::print(&records)?;
     }
-    if args.lab.advises() && !records.is_empty() {
+    if lab.advises() && !records.is_empty() {
         let folder = lab::quoted(&args.out);
         writeln!(
             io::stderr(),
@@ -83,24 +84,26 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
 pub fn execute_sweep(
     sweep: &Sweep,
     out: &Path,
-    jobs: JobsArgs,
     library: &Library,
-    lab: &LabArgs,
+    grid: &GridArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
+    let lab = &grid.lab;
     let stop = lab::stop_on_interrupt()?;
     let progress = lab.progress(sweep.runs().len());
     let threads = lab.threads();
-    let jobs = jobs
+    let jobs = grid
         .jobs
         .map_or(threads, usize::from)
         .clamp(1, sweep.runs().len().max(1));
     let options = SweepOptions {
-        library,
         jobs,
-        threads: (threads / jobs).max(1),
-        observer: lab::observer(&progress),
-        stop: &stop,
-        checkpoint_seconds: lab.checkpoint_seconds,
+        run: RunOptions {
+            library,
+            threads: (threads / jobs).max(1),
+            observer: lab::observer(&progress),
+            stop: &stop,
+            checkpoint_seconds: lab.checkpoint_seconds,
+        },
     };
     let outcome = sweep.execute(out, &options);
     progress.clear();

@@ -102,21 +102,43 @@ fn a_run_prints_a_table_and_leaves_a_record() {
     );
 }
 
+/// The JSON objects that were printed, one a line.
+fn events(outcome: &crate::common::Outcome) -> Vec<Value> {
+    let lines = outcome.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn kinds(events: &[Value]) -> Vec<&str> {
+    let kinds = events.iter().map(|event| event["event"].as_str());
+    kinds.collect::<Option<_>>().unwrap()
+}
+
+#[test]
+fn a_reason_to_fail_is_told_once() {
+    let sweep = "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[set]\ndata.out_of_domain = [\"kmnist\"]\n[grid]\nseed = [0, 1, 2]\n";
+    let place = place().with("sweep.toml", sweep);
+    for quiet in [false, true] {
+        let mut arguments = vec!["sweep", "sweep.toml", "--out", "runs", "--jobs", "1"];
+        arguments.extend(quiet.then_some("--quiet"));
+        let outcome = run(&place, &arguments);
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        let count = |text: &str| outcome.stderr.matches(text).count();
+        assert_eq!(count("kmnist is not on this machine"), 1);
+        assert_eq!(count("failed like tiny-seed0"), 2);
+        assert_eq!(count("3 of 3 runs failed"), 1);
+    }
+}
+
 #[test]
 fn events_are_json_lines() {
     let place = place();
     let outcome = run(&place, &["train", "tiny.toml", "--out", "run", "--json"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(outcome.stderr, "");
-    let events: Vec<Value> = outcome
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let kinds: Vec<&str> = events
-        .iter()
-        .map(|event| event["event"].as_str().unwrap())
-        .collect();
+    let events = events(&outcome);
+    let kinds = kinds(&events);
     assert_eq!(kinds[0], "started");
     assert_eq!(kinds.iter().filter(|kind| **kind == "epoch").count(), 4);
     assert_eq!(*kinds.last().unwrap(), "finished");
@@ -297,17 +319,8 @@ fn runtimes_are_measured_in_processes_of_their_own() {
             "--json",
         ],
     );
-    let events: Vec<Value> = again
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let kinds: Vec<&str> = events
-        .iter()
-        .map(|event| event["event"].as_str().unwrap())
-        .collect();
     assert_eq!(
-        kinds,
+        kinds(&events(&again)),
         ["skipped", "skipped", "skipped", "skipped", "report"]
     );
 }
