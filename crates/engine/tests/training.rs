@@ -532,6 +532,44 @@ fn predictions_agree_with_each_other() {
 }
 
 #[test]
+fn the_large_tiles_of_winograd_round_little_more_than_the_direct_form() {
+    for (channels, size) in [(16, 32), (64, 8)] {
+        let mut net = NetworkBuilder::new("one", Shape::new(channels, size, size));
+        let x = net.input();
+        let y = net.conv2d("conv", x, Conv2d::new(channels, 3).padding(1));
+        let x = net.flatten("flatten", y);
+        let x = net.linear("fc", x, 2);
+        let net = net.build(x).unwrap();
+        let parameters = net.initial_parameters(1);
+        // What a ReLU lets through, as in a network.
+        let mut images = noise(8 * net.input_shape().len(), 2);
+        images.iter_mut().for_each(|v| *v = v.max(0.0));
+        let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        let mode = DropoutMode::Predict(0);
+        let values = twin::forward(&net, &wide(&parameters), &wide(&images), mode).unwrap();
+        let error = |winograd, isa| {
+            let config = PredictorConfig {
+                threads: 1,
+                isa,
+                winograd,
+                features: Some(y),
+                ..Default::default()
+            };
+            let mut predictor = config.build(&net).unwrap();
+            let got = predictor.features(&parameters, &images).unwrap();
+            let squares = got.iter().zip(&values[y.index()]);
+            let squares = squares.map(|(&a, b)| (f64::from(a) - b).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        for isa in Isa::available() {
+            let (tiles, direct) = (error(true, isa), error(false, isa));
+            assert!(direct > 0.0 && tiles > 0.0 && tiles != direct);
+            assert!(tiles < 4.0 * direct, "{}: {}", isa.name(), tiles / direct);
+        }
+    }
+}
+
+#[test]
 fn features_are_the_input_of_the_last_layer() {
     let images = noise(3 * 16, 5);
     let predict = |net: &Network| {
