@@ -7,6 +7,8 @@
 //! F(2×2) needs 4 products per output instead of 9 and is as exact as the direct form. F(4×4) needs 2.25; with the points 0, ±√½,
 //! ±√2 and ∞ its error is two to three times that of the direct form, where the usual 0, ±1, ±2 and ∞ give five to ten times.
 
+use std::ops::Range;
+
 use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::{LANES, Vector, kernel};
@@ -327,6 +329,49 @@ pub(crate) struct Tiles {
     room: usize,
 }
 
+/// Half of the rows of `V = Bᵀ d B` for the tile that begins at `x`; entries outside `rows` and `columns` are zeros unless all are `INSIDE`.
+/// Both halves together need more registers than there are.
+#[inline(always)]
+unsafe fn half_of_input<
+    V: Vector,
+    F: Form<N, M>,
+    const N: usize,
+    const M: usize,
+    const LOWER: bool,
+    const INSIDE: bool,
+>(
+    x: *const f32,
+    width: usize,
+    (rows, columns): (&Range<usize>, &Range<usize>),
+    out: *mut f32,
+    plane: usize,
+) {
+    let first = if LOWER { N / 2 } else { 0 };
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let zero = V::splat(0.0);
+        let mut half = [[zero; N]; N];
+        for j in 0..N {
+            let mut column = [zero; N];
+            for i in 0..N {
+                if INSIDE || rows.contains(&i) && columns.contains(&j) {
+                    column[i] = V::load(x.wrapping_add((i * width + j) * LANES));
+                }
+            }
+            let column = F::input(column);
+            for i in 0..N / 2 {
+                half[i][j] = column[first + i];
+            }
+        }
+        for i in 0..N / 2 {
+            let row = F::input(half[i]);
+            for j in 0..N {
+                row[j].store(out.add((N * (first + i) + j) * plane));
+            }
+        }
+    }
+}
+
 /// `V = Bᵀ d B`; the tile at `(ty, tx)` begins at `(M ty - top, M tx - left)`, zeros outside.
 #[inline(always)]
 unsafe fn transform_input<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
@@ -337,6 +382,7 @@ unsafe fn transform_input<V: Vector, F: Form<N, M>, const N: usize, const M: usi
     out: *mut f32,
 ) {
     let plane = shape.channels * tiles.room * LANES + GAP;
+    let width = shape.width;
     // SAFETY: loads are guarded at the borders; `out` has a plane per point.
     unsafe {
         for t in 0..tiles.count {
@@ -347,31 +393,22 @@ unsafe fn transform_input<V: Vector, F: Form<N, M>, const N: usize, const M: usi
                 zeros.saturating_sub(start)..(len + zeros).saturating_sub(start).min(N)
             };
             let rows = inner(row, top, shape.height);
-            let columns = inner(column, left, shape.width);
+            let columns = inner(column, left, width);
             let inside = rows.len() == N && columns.len() == N;
-            let corner = (row * shape.width + column).wrapping_sub(top * shape.width + left);
+            let held = (&rows, &columns);
+            let corner = (row * width + column).wrapping_sub(top * width + left);
             for c in 0..shape.channels {
-                let x =
-                    x.wrapping_add((c * shape.plane()).wrapping_add(corner).wrapping_mul(LANES));
+                let at = (c * shape.plane()).wrapping_add(corner);
+                let x = x.wrapping_add(at.wrapping_mul(LANES));
                 for part in 0..V::PARTS {
                     let x = x.wrapping_add(part * V::WIDTH);
-                    let at = |i: usize, j: usize| x.wrapping_add((i * shape.width + j) * LANES);
-                    let d = if inside {
-                        both!(N => N, F::input, i, j => V::load(at(i, j)))
-                    } else {
-                        both!(N => N, F::input, i, j => {
-                            if rows.contains(&i) && columns.contains(&j) {
-                                V::load(at(i, j))
-                            } else {
-                                V::splat(0.0)
-                            }
-                        })
-                    };
                     let out = out.add((c * tiles.room + t) * LANES + part * V::WIDTH);
-                    for i in 0..N {
-                        for j in 0..N {
-                            d[i][j].store(out.add((N * i + j) * plane));
-                        }
+                    if inside {
+                        half_of_input::<V, F, N, M, false, true>(x, width, held, out, plane);
+                        half_of_input::<V, F, N, M, true, true>(x, width, held, out, plane);
+                    } else {
+                        half_of_input::<V, F, N, M, false, false>(x, width, held, out, plane);
+                        half_of_input::<V, F, N, M, true, false>(x, width, held, out, plane);
                     }
                 }
             }
