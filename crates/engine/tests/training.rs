@@ -532,6 +532,32 @@ fn predictions_agree_with_each_other() {
 }
 
 #[test]
+fn many_samples_of_many_images_are_the_samples_of_each() {
+    let mut net = NetworkBuilder::new("tiny", Shape::new(1, 4, 4));
+    let x = net.input();
+    let x = net.conv2d("conv", x, Conv2d::new(8, 3).padding(1));
+    let x = net.relu("relu", x);
+    let x = net.flatten("flatten", x);
+    let x = net.linear("fc", x, 3);
+    let net = net.build(x).unwrap();
+    let samples: Vec<Vec<f32>> = (0..3).map(|s| net.initial_parameters(s)).collect();
+    let samples: Vec<&[f32]> = samples.iter().map(Vec::as_slice).collect();
+    let images = noise((16 * 75 + 5) * 16, 8);
+    for threads in [1, 3] {
+        let config = PredictorConfig {
+            threads,
+            ..Default::default()
+        };
+        let mut predictor = config.build(&net).unwrap();
+        let mut mean = |images: &[f32]| predictor.mean_probabilities(&samples, images).unwrap();
+        let together = mean(&images);
+        let apart: Vec<f32> = images.chunks(16 * 16).flat_map(&mut mean).collect();
+        assert!(together.iter().all(|p| *p > 0.0 && *p < 1.0));
+        assert_eq!(together, apart);
+    }
+}
+
+#[test]
 fn the_large_tiles_of_winograd_round_little_more_than_the_direct_form() {
     for (channels, size) in [(16, 32), (64, 8)] {
         let mut net = NetworkBuilder::new("one", Shape::new(channels, size, size));

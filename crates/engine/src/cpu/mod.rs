@@ -43,6 +43,8 @@ use crate::twin::DropoutMode;
 const GROUPS: usize = 16;
 /// Groups whose gradients are summed by one thread.
 const CLUSTER: usize = 4;
+/// Blocks that one of many sets of weights is used for at a time.
+const SPAN: usize = 8;
 
 /// Loss and hits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -371,7 +373,7 @@ impl Cpu {
             })
     }
 
-    /// Runs the forward pass for each set of parameters. For every block of images and every set in order, `each(set, logits,
+    /// Runs the forward pass for each set of parameters. For every block of images, and for each in the order of the sets, `each(set, logits,
     /// features, out)` sees the logits `[classes][16]`, the features `[features][16]` and the block's own rows of `out`,
     /// which has `width` numbers per image.
     pub fn forward(
@@ -394,48 +396,55 @@ impl Cpu {
         let transformed = Shared(self.transformed.as_ptr());
         let out = Shared(out.as_mut_ptr());
         let stride = self.transformed_len;
+        let blocks = total.div_ceil(LANES);
+        // Many sets of weights do not stay in the second cache: each meets several blocks before the next one comes.
+        let span = match sets.len() {
+            0 | 1 => 1,
+            _ => (blocks / (4 * self.workers.count())).clamp(1, SPAN),
+        };
         self.workers.run(&|thread| {
+            let arena = arenas[thread].as_ptr();
             loop {
-                let first_image = LANES * next.fetch_add(1, Ordering::Relaxed);
-                if first_image >= total {
+                let first = span * next.fetch_add(1, Ordering::Relaxed);
+                if first >= blocks {
                     break;
                 }
-                let count = LANES.min(total - first_image);
-                let arena = arenas[thread].as_ptr();
-                // SAFETY: every thread has an arena of its own; the plan stays inside it and the parameters; blocks have
-                // different rows of `out`.
-                unsafe {
-                    let input = arena.add(plan.input.offset() * LANES);
-                    let from = images.as_ptr().add(first_image * size);
-                    simple::run_gather(isa, from, count, size, input);
-                    let rows = std::slice::from_raw_parts_mut(
-                        out.get().add(first_image * width),
-                        count * width,
-                    );
-                    for (set, parameters) in sets.iter().enumerate() {
-                        let block = Block {
-                            isa,
-                            parameters: parameters.as_ptr(),
-                            gradients: std::ptr::null_mut(),
-                            arena,
-                            scratch: arena.add(plan.arena * LANES),
-                            transformed: transformed.get().wrapping_add(set * stride),
-                            offsets,
-                            mode: mode(set),
-                            first_image,
-                            images: count,
-                            labels: &[],
-                            weight: 0.0,
-                            classes: plan.classes,
-                        };
-                        block.run(&plan.ops[..plan.forward]);
-                        let logits =
-                            std::slice::from_raw_parts(block.at(plan.logits), plan.classes * LANES);
-                        let features = std::slice::from_raw_parts(
-                            block.at(plan.features.0),
-                            plan.features.1 * LANES,
-                        );
-                        each(set, logits, features, rows);
+                for (set, parameters) in sets.iter().enumerate() {
+                    for b in first..blocks.min(first + span) {
+                        let first_image = b * LANES;
+                        let count = LANES.min(total - first_image);
+                        // SAFETY: every thread has an arena of its own; the plan stays inside it and the parameters; blocks
+                        // have different rows of `out`.
+                        unsafe {
+                            let block = Block {
+                                isa,
+                                parameters: parameters.as_ptr(),
+                                gradients: std::ptr::null_mut(),
+                                arena,
+                                scratch: arena.add(plan.arena * LANES),
+                                transformed: transformed.get().wrapping_add(set * stride),
+                                offsets,
+                                mode: mode(set),
+                                first_image,
+                                images: count,
+                                labels: &[],
+                                weight: 0.0,
+                                classes: plan.classes,
+                            };
+                            let from = images.as_ptr().add(first_image * size);
+                            simple::run_gather(isa, from, count, size, block.at(plan.input));
+                            block.run(&plan.ops[..plan.forward]);
+                            let vectors = |slot, count: usize| {
+                                std::slice::from_raw_parts(block.at(slot), count * LANES)
+                            };
+                            let logits = vectors(plan.logits, plan.classes);
+                            let features = vectors(plan.features.0, plan.features.1);
+                            let rows = std::slice::from_raw_parts_mut(
+                                out.get().add(first_image * width),
+                                count * width,
+                            );
+                            each(set, logits, features, rows);
+                        }
                     }
                 }
             }
