@@ -81,11 +81,14 @@ fn name(header: &[u8; BLOCK]) -> String {
 
 /// Octal digits, or a binary number if the first bit is set.
 fn number(field: &[u8]) -> Option<u64> {
-    if field[0] & 0x80 != 0 {
-        let high = &field[..field.len() - 8];
-        let low = field.last_chunk::<8>()?;
-        let fits = high[0] & 0x7f == 0 && high[1..].iter().all(|&byte| byte == 0);
-        return Some(u64::from_be_bytes(*low)).filter(|&n| fits && n < 1 << 62);
+    let (&first, rest) = field.split_first()?;
+    if first & 0x80 != 0 {
+        let value = rest
+            .iter()
+            .try_fold(u64::from(first & 0x7f), |value, &byte| {
+                Some(value.checked_mul(256)? + u64::from(byte))
+            });
+        return value.filter(|&value| value < 1 << 62);
     }
     let digits = text(field);
     u64::from_str_radix(digits.trim(), 8).ok()
@@ -184,6 +187,31 @@ mod tests {
         })
         .unwrap();
         assert_eq!(names, [10, 183, 5]);
+    }
+
+    #[test]
+    fn numbers_are_octal_or_binary_in_fields_of_any_length() {
+        assert_eq!(number(b"0000017\0"), Some(15));
+        assert_eq!(number(&[0x80, 0, 0, 0, 0, 0, 1, 2]), Some(258));
+        assert_eq!(number(&[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]), Some(258));
+        assert_eq!(number(&[0x85]), Some(5));
+        // beyond 2⁶²
+        assert_eq!(number(&[0xc0, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(number(&[0xff; 12]), None);
+        assert_eq!(number(b"12x"), None);
+        assert_eq!(number(b""), None);
+    }
+
+    /// A sum in binary form, eight bytes long, once indexed an empty slice.
+    #[test]
+    fn a_binary_sum_is_refused() {
+        let mut bad = write(&[("one", b"1")]);
+        bad[148] = 0x80;
+        let message = members(&bad).unwrap_err().to_string();
+        assert!(
+            message.starts_with("sum of the header at byte 148: wrong"),
+            "{message}"
+        );
     }
 
     #[test]
