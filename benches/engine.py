@@ -254,7 +254,7 @@ def main():
     if args.memory_child:
         Torch("resnet20", "eager").times(2)
         return
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "engine", "--example", "step"], check=True, cwd=ROOT)
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "maxitive-engine", "--example", "step"], check=True, cwd=ROOT)
     BINARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "step"
 
     t, full = args.threads, not args.quick

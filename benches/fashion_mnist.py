@@ -101,7 +101,7 @@ def main():
     import torch
 
     torch.set_num_threads(args.threads)
-    build = ["cargo", "build", "--release", "--quiet", "-p", "engine", "--example", "train_idx"]
+    build = ["cargo", "build", "--release", "--quiet", "-p", "maxitive-engine", "--example", "train_idx"]
     subprocess.run(build, check=True, cwd=ROOT)
     binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "train_idx"
     raw = {part: gzip.decompress((args.data / f"train-{part}-idx{n}-ubyte.gz").read_bytes())

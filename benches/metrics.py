@@ -158,7 +158,7 @@ def main():
     import numpy as np
     import sklearn
 
-    build = ["cargo", "build", "--release", "--quiet", "-p", "evaluation", "--example", "metrics_bench"]
+    build = ["cargo", "build", "--release", "--quiet", "-p", "maxitive-evaluation", "--example", "metrics_bench"]
     subprocess.run(build, cwd=ROOT, check=True)
     rng = np.random.default_rng(SEED)
     n = arguments.samples

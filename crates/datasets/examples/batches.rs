@@ -1,6 +1,6 @@
 //! How long a batch of 128 takes to assemble, and how long a training step waits for it.
 //!
-//! `cargo run --release -p datasets --example batches [DATA_FOLDER]`: images of Fashion-MNIST's shape as they are, and of CIFAR's
+//! `cargo run --release -p maxitive-datasets --example batches [DATA_FOLDER]`: images of Fashion-MNIST's shape as they are, and of CIFAR's
 //! shape with flips and crops. With a folder, the real sets are used, otherwise the built-in one and noise. The waiting time means
 //! something only where a core is free for the loader's thread.
 #![allow(clippy::print_stdout)]

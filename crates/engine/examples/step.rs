@@ -1,6 +1,6 @@
 //! Times training steps, prediction and many-sample prediction, one JSON line each: what `benches/engine.py` reads.
 //!
-//! `cargo run --release -p engine --example step -- NET BATCH THREADS ISA MODE ROUNDS` with mode `train`, `predict`, `samples` or
+//! `cargo run --release -p maxitive-engine --example step -- NET BATCH THREADS ISA MODE ROUNDS` with mode `train`, `predict`, `samples` or
 //! `direct` (training without Winograd's form); 10,000 images are predicted, 64 samples are drawn.
 #![allow(clippy::print_stdout)]
 

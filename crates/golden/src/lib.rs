@@ -1,0 +1,1 @@
+//! Reads golden files; for tests only.

@@ -1,0 +1,1 @@
+//! The machine: instruction sets, their dispatch, workers, large pages.

@@ -1,0 +1,1 @@
+//! Counter-based randomness: Philox, SplitMix and named streams.
