@@ -18,7 +18,8 @@ impl<R: Read> Hashing<R> {
         }
     }
 
-    /// The sum of what was read and of what is left, in hexadecimal digits; `None` if it was not wanted.
+    /// The sum of what was read and of what is left, in hexadecimal digits; `None` if it was not
+    /// wanted.
     pub(crate) fn finish(mut self) -> io::Result<Option<String>> {
         if self.hasher.is_some() {
             io::copy(&mut self, &mut io::sink())?;

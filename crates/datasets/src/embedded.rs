@@ -1,9 +1,10 @@
-//! A part of Fashion-MNIST that comes with the program: 600 training and 200 test images of every class, the images of a class
-//! chosen at random (`examples/fashion_mnist_mini.rs` made the files), in the order of the original.
+//! A part of Fashion-MNIST that comes with the program: 600 training and 200 test images of every
+//! class, the images of a class chosen at random (`examples/fashion_mnist_mini.rs` made the files),
+//! in the order of the original.
 //!
-//! Fashion-MNIST is Copyright (c) 2017 Zalando SE, under the MIT license; the files are from Debian's package
-//! `dataset-fashion-mnist`. They are gzipped IDX files like the original ones, 3.5 MB together; decoding takes some tens of
-//! milliseconds.
+//! Fashion-MNIST is Copyright (c) 2017 Zalando SE, under the MIT license; the files are from
+//! Debian's package `dataset-fashion-mnist`. They are gzipped IDX files like the original ones, 3.5
+//! MB together; decoding takes some tens of milliseconds.
 
 use flate2::read::GzDecoder;
 
@@ -79,7 +80,8 @@ mod tests {
         assert_eq!(sums, PIXELS);
     }
 
-    /// Sums of all pixels. Every image was looked up in the full set, with its label, when they were taken down.
+    /// Sums of all pixels. Every image was looked up in the full set, with its label, when they
+    /// were taken down.
     const PIXELS: [&str; 2] = [
         "74a9e034022a40b33e45684e078abd8ac81995c28dc354749cfcf2e0c457a268",
         "b7e9d189256ebd0dea740d4bcf735527534b891f38dc307fd36f69577e5b4bd1",

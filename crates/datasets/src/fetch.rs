@@ -1,10 +1,11 @@
 //! Downloads: resumed where they broke off, checked against the manifest, put in place by renaming.
 //!
-//! A file grows under the name `NAME.part` beside its target. When it has as many bytes as the manifest says, its SHA-256 decides: it
-//! is renamed, or removed. A broken connection is taken up again with a `Range` request; a server that does not know these starts over.
-//! A file that is already there is fetched again only if it is not the official one.
-//! The next address is tried when one does not have the file or serves other bytes. Archives are unpacked, each file written under a
-//! temporary name and renamed, and then removed.
+//! A file grows under the name `NAME.part` beside its target. When it has as many bytes as the
+//! manifest says, its SHA-256 decides: it is renamed, or removed. A broken connection is taken up
+//! again with a `Range` request; a server that does not know these starts over. A file that is
+//! already there is fetched again only if it is not the official one. The next address is tried
+//! when one does not have the file or serves other bytes. Archives are unpacked, each file written
+//! under a temporary name and renamed, and then removed.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -89,7 +90,8 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that lays datasets out below `root`, each in its official folder. A proxy is taken from the environment.
+    /// A fetcher that lays datasets out below `root`, each in its official folder. A proxy is taken
+    /// from the environment.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self::with(
             root.into(),
@@ -116,7 +118,8 @@ impl Fetcher {
         }
     }
 
-    /// The same fetcher, but files come from `BASE/DATASET/FILE` instead of the official addresses. Sums are checked all the same.
+    /// The same fetcher, but files come from `BASE/DATASET/FILE` instead of the official addresses.
+    /// Sums are checked all the same.
     #[must_use]
     pub fn with_mirror(mut self, base: impl Into<String>) -> Self {
         self.mirror = Some(base.into());
@@ -138,7 +141,8 @@ impl Fetcher {
     /// Fetches a dataset, or one part of it where the parts are separate files.
     ///
     /// # Errors
-    /// The name is unknown, there is no address for it, no address serves the right bytes, or a file cannot be written.
+    /// The name is unknown, there is no address for it, no address serves the right bytes, or a
+    /// file cannot be written.
     pub fn fetch(
         &self,
         name: &str,
@@ -198,7 +202,7 @@ impl Fetcher {
             sha256: download.sha256.into(),
         };
         let folder = self.root.join(entry.folders[0]);
-        match download.target {
+        match &download.target {
             Target::File(path) => {
                 let path = self.root.join(path);
                 if files_of(entry, download).any(|file| is_present(&folder, file, Some(&path))) {
@@ -388,10 +392,10 @@ impl Fetcher {
         let mut buffer = vec![0; 1 << 16];
         while at < job.bytes {
             // no more than is missing, however much the server would send
-            let room = buffer
+            let wanted = buffer
                 .len()
                 .min(usize::try_from(job.bytes - at).unwrap_or(usize::MAX));
-            let got = match body.read(&mut buffer[..room]) {
+            let got = match body.read(&mut buffer[..wanted]) {
                 Ok(0) => {
                     let problem = format!("the connection ended after {at} of {} bytes", job.bytes);
                     return Err(Trouble::Passing(problem));
@@ -571,7 +575,7 @@ fn files_of(
         .into_iter()
         .filter(move |&each| part.is_none() || part == Some(each))
         .filter_map(|part| entry.part(part))
-        .flat_map(|files| files.files)
+        .flat_map(|files| &files.files)
 }
 
 /// Whether a file, or the one at `path`, is in place and official, as far as that can be known.
@@ -654,12 +658,8 @@ mod tests {
         Server { base, requests }
     }
 
-    fn answer(
-        stream: &mut TcpStream,
-        content: &[u8],
-        way: Way,
-        log: &Mutex<Vec<String>>,
-    ) -> io::Result<()> {
+    /// The path of a request and the first byte it asks for.
+    fn request_of(stream: &mut TcpStream) -> io::Result<(String, Option<usize>)> {
         let mut path = String::new();
         let mut range = None;
         for line in BufReader::new(&mut *stream).lines() {
@@ -674,6 +674,16 @@ mod tests {
                 break;
             }
         }
+        Ok((path, range))
+    }
+
+    fn answer(
+        stream: &mut TcpStream,
+        content: &[u8],
+        way: Way,
+        log: &Mutex<Vec<String>>,
+    ) -> io::Result<()> {
+        let (path, mut range) = request_of(stream)?;
         log.lock().unwrap().push(format!("{path} {range:?}"));
         let mut content = content.to_vec();
         match way {
@@ -916,10 +926,14 @@ mod tests {
     }
 
     /// An entry with one download of these bytes.
-    fn entry(bytes: &[u8], target: Target, files: &'static [manifest::File]) -> &'static Entry {
+    fn entry(bytes: &[u8], target: Target) -> &'static Entry {
+        let files = vec![manifest::File {
+            path: "inner/data.bin",
+            known: vec![],
+        }];
         let sha256: &'static str = sha256(bytes).leak();
         let download = Download {
-            addresses: &["http://127.0.0.1:1/archive"],
+            addresses: vec!["http://127.0.0.1:1/archive"],
             bytes: bytes.len() as u64,
             sha256,
             part: None,
@@ -933,27 +947,23 @@ mod tests {
             citation: "",
             shape: Shape::new(1, 1, 1),
             classes: 1,
-            class_names: &[],
-            mean: &[0.0],
-            std: &[1.0],
+            class_names: vec![],
+            mean: vec![0.0],
+            std: vec![1.0],
             constants_from: "",
-            folders: &["toy"],
-            mistaken: &[],
+            folders: vec!["toy"],
+            mistaken: vec![],
             layout: Layout::Cifar { label_bytes: 1 },
             train: None,
             test: Some(manifest::Files { images: 1, files }),
-            downloads: Box::leak(Box::new([download])),
+            debian_package: None,
+            downloads: vec![download],
         }))
     }
 
-    static FILES: [manifest::File; 1] = [manifest::File {
-        path: "inner/data.bin",
-        known: &[],
-    }];
-
     fn unpacked(archive: Vec<u8>, target: Target) -> (Result<()>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let entry = entry(&archive, target, &FILES);
+        let entry = entry(&archive, target);
         let server = serve(archive, &[Way::Well]);
         let fetcher = fetcher(folder.path()).with_mirror(&server.base);
         let result = fetcher.one(entry, &entry.downloads[0], &mut |_| {});
@@ -993,7 +1003,7 @@ mod tests {
         ("top/inner/data.bin", b"abc"),
         ("other/junk", b"j"),
     ];
-    const RULES: &[(&str, &str)] = &[("top/", "toy/")];
+    const RULES: [(&str, &str); 1] = [("top/", "toy/")];
 
     #[test]
     fn archives_are_unpacked_to_the_official_layout() {
@@ -1001,7 +1011,10 @@ mod tests {
         gz.write_all(&tar::write(&MEMBERS)).unwrap();
         let tar_gz = gz.finish().unwrap();
         let zip = zip::tests::write(&MEMBERS, true, false);
-        for (archive, target) in [(tar_gz, Target::TarGz(RULES)), (zip, Target::Zip(RULES))] {
+        for (archive, target) in [
+            (tar_gz, Target::TarGz(RULES.to_vec())),
+            (zip, Target::Zip(RULES.to_vec())),
+        ] {
             let (result, folder) = unpacked(archive, target);
             result.unwrap();
             assert_eq!(
@@ -1018,7 +1031,7 @@ mod tests {
     #[test]
     fn a_member_cannot_leave_the_folder() {
         let zip = zip::tests::write(&[("top/../../evil", b"x")], false, false);
-        let (result, folder) = unpacked(zip, Target::Zip(RULES));
+        let (result, folder) = unpacked(zip, Target::Zip(RULES.to_vec()));
         let error = result.unwrap_err().to_string();
         assert!(error.contains("leads out of the archive"), "{error}");
         assert_eq!(files_in(folder.path()), ["archive.part"]);

@@ -1,12 +1,13 @@
 //! The drawn letters: capital A to Z written with a round pen, 28x28 gray, light on dark.
 //!
-//! Every image is a pure function of (seed, index). The letter is `index mod 26`. Its outline is a few straight and curved
-//! strokes whose points are moved a little, then the whole is stretched, slanted, turned and shifted at random and drawn
-//! with a pen of random width and brightness. A pixel is `clamp(w/2 + ½ - d, 0, 1)` for a pen of width `w` whose path passes at
-//! distance `d` from its center.
+//! Every image is a pure function of (seed, index). The letter is `index mod 26`. Its outline is a
+//! few straight and curved strokes whose points are moved a little, then the whole is stretched,
+//! slanted, turned and shifted at random and drawn with a pen of random width and brightness. A
+//! pixel is `clamp(w/2 + ½ - d, 0, 1)` for a pen of width `w` whose path passes at distance `d`
+//! from its center.
 //!
-//! Only `+ - * /` and the square root are used, which every machine rounds alike: the set is the same bytes everywhere.
-//! It serves as data that a classifier of clothing has never seen.
+//! Only `+ - * /` and the square root are used, which every machine rounds alike: the set is the
+//! same bytes everywhere. It serves as data that a classifier of clothing has never seen.
 
 use crate::error::Result;
 use crate::image_set::{ImageSet, Shape};
@@ -21,8 +22,8 @@ const PIECES: usize = 8;
 /// Seed and number of the images of the set that the library calls `letters`.
 pub(crate) const DEFAULT: (u64, usize) = (0, 2600);
 
-/// The letters in a box from (0, 0), top left, to (100, 100): `M` lifts the pen and moves it, `L` draws a line, `Q` a curve that
-/// leaves towards its first point and ends in its second.
+/// The letters in a box from (0, 0), top left, to (100, 100): `M` lifts the pen and moves it, `L`
+/// draws a line, `Q` a curve that leaves towards its first point and ends in its second.
 const GLYPHS: [&str; 26] = [
     "M0 100 L50 0 L100 100 M19 64 L81 64",
     "M10 0 L10 100 M10 0 L50 0 Q86 0 86 24 Q86 48 50 48 L10 48 M50 48 Q95 48 95 74 Q95 100 50 100 L10 100",

@@ -43,32 +43,38 @@
 //! | mean and deviation | [`Normalization`] |
 //! | flips and crops | [`Augmentation`] |
 //! | batches, made ahead by a thread of their own | [`Batches`] |
-//! | letters to be puzzled by | [`letters()`] |
+//! | drawn letters, for out-of-domain tests | [`letters()`] |
 //!
 //! # Which data are accepted
 //!
-//! A file of a known dataset must have the SHA-256 of the published one, or of a changed copy that the manifest knows; the
-//! difference is then in [`ImageSet::notes`]. Where the published sum is not known here (EMNIST, Tiny ImageNet), size and
-//! structure are checked, and the notes say so. [`Library::unverified`] lets other contents pass, never other formats.
+//! A file of a known dataset must have the SHA-256 of the published one, or of a changed copy that
+//! the manifest knows; the difference is then in [`ImageSet::notes`]. Where the published sum is
+//! not known here (EMNIST, Tiny ImageNet), size and structure are checked, and the notes say so.
+//! [`Library::unverified`] lets other contents pass, never other formats.
 //!
-//! # Datasets of one's own
+//! # Custom datasets
 //!
-//! Where a name is asked for, a path will do. A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files of one
-//! size per class; or an NPZ file with the arrays `train_images`, `train_labels`, `test_images` and `test_labels` (also
-//! `x_train`, `y_train`, `x_test`, `y_test`), images as bytes `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]`, labels whole numbers from 0;
-//! or a folder with these arrays as NPY files. Class folders alone, or `images` and `labels` alone, are a test part.
+//! Where a name is asked for, a path will do: a folder with `train` and `test` in it, and in each a
+//! folder of PNG or JPEG files of one size per class; or an NPZ file with the arrays
+//! `train_images`, `train_labels`, `test_images` and `test_labels` (also `x_train`, `y_train`,
+//! `x_test`, `y_test`), images as bytes `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]`, labels whole
+//! numbers from 0; or a folder with these arrays as NPY files. Class folders alone, or `images` and
+//! `labels` alone, are a test part.
 //!
 //! # Randomness
 //!
-//! The order of an epoch is a pure function of (seed, epoch), an augmentation one of (seed, epoch, image), the shuffled split one of
-//! its seed, a drawn letter one of (seed, index): Philox4x32-10, a stream per purpose. A run can stop and go on anywhere.
+//! The order of an epoch is a pure function of (seed, epoch), an augmentation one of (seed, epoch,
+//! image), the shuffled split one of its seed, a drawn letter one of (seed, index): Philox4x32-10,
+//! a stream per purpose. A run can stop and go on anywhere.
 
 mod augment;
 mod batches;
 mod check;
+mod custom;
 mod digest;
 mod embedded;
 mod error;
+#[cfg(feature = "download")]
 mod fetch;
 pub mod formats;
 mod image_set;
@@ -77,7 +83,6 @@ mod library;
 pub mod manifest;
 mod normalization;
 mod official;
-mod own;
 mod random;
 mod split;
 mod verify;
@@ -87,6 +92,7 @@ pub use batches::{Batch, Batches, BatchesConfig};
 pub use check::Verified;
 pub use embedded::FASHION_MNIST_LICENSE;
 pub use error::{Error, Malformed, Result};
+#[cfg(feature = "download")]
 pub use fetch::{Event, Fetcher};
 pub use image_set::{ImageSet, Shape};
 pub use letters::letters;

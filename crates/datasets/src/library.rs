@@ -1,21 +1,25 @@
-//! Where datasets are looked for, and the shelf of those already decoded.
+//! Where datasets are looked for, and the cache of those already decoded.
 //!
-//! Roots, in this order: the folder given on the command line, the one named by `MAXITIVE_DATA`, the cache folder of the user,
-//! the system's packages (Debian's `dataset-fashion-mnist`). Under a root a dataset lies in the folder of its official archive; a
-//! root may also be that folder itself.
+//! Roots, in this order: the folder given on the command line, the one named by `MAXITIVE_DATA`,
+//! the cache folder of the user, the system's packages (Debian's `dataset-fashion-mnist`). Under a
+//! root a dataset lies in the folder of its official archive; a root may also be that folder
+//! itself.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::Deserialize;
+
 use crate::check;
 use crate::error::{Error, Result};
 use crate::image_set::ImageSet;
 use crate::manifest::{self, Entry, Files, Layout};
-use crate::{embedded, letters, official, own};
+use crate::{custom, embedded, letters, official};
 
 /// Training or test images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Part {
     /// The images to learn from.
     Train,
@@ -104,11 +108,12 @@ pub enum Location {
 pub struct Library {
     roots: Vec<Root>,
     verify: bool,
-    shelf: Mutex<HashMap<(String, Part), Arc<ImageSet>>>,
+    cache: Mutex<HashMap<(String, Part), Arc<ImageSet>>>,
 }
 
 impl Library {
-    /// A library that searches `data_dir` first, then the folders described at the top of this module.
+    /// A library that searches `data_dir` first, then the folders described at the top of this
+    /// module.
     pub fn new(data_dir: Option<PathBuf>) -> Self {
         let root = |origin| move |path| Root { path, origin };
         let environment = std::env::var_os(ENVIRONMENT)
@@ -128,12 +133,13 @@ impl Library {
         Self {
             roots,
             verify: true,
-            shelf: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
-    /// The same library, but sums and counts that differ from the manifest are let pass: for data that were
-    /// changed on purpose. Whatever breaks the format is refused all the same, and [`ImageSet::notes`] says what was done.
+    /// The same library, but sums and counts that differ from the manifest are let pass: for data
+    /// that were changed on purpose. Whatever breaks the format is refused all the same, and
+    /// [`ImageSet::notes`] says what was done.
     #[must_use]
     pub fn unverified(self) -> Self {
         Self {
@@ -147,26 +153,26 @@ impl Library {
         &self.roots
     }
 
-    /// A part of a dataset, decoded on first use and shared afterwards; others who ask meanwhile wait for it. The name is
-    /// one of the [`manifest`], or the path of a dataset of one's own (a folder of pictures, an NPZ file), absolute, relative to
-    /// the working folder or to one of the roots.
+    /// A part of a dataset, decoded on first use and shared afterwards; others who ask meanwhile
+    /// wait for it. The name is one of the [`manifest`], or the path of a custom dataset (a folder
+    /// of pictures, an NPZ file), absolute, relative to the working folder or to one of the roots.
     ///
     /// # Errors
-    /// The name is unknown, the files are nowhere to be found (the message says how to get them), or a file is not what
-    /// it should be.
+    /// The name is unknown, the files are nowhere to be found (the message says how to get them),
+    /// or a file is not what it should be.
     pub fn load(&self, name: &str, part: Part) -> Result<Arc<ImageSet>> {
         // held while decoding: whoever wants the same set would decode it a second time
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (name.to_owned(), part);
-        if let Some(set) = shelf.get(&key) {
+        if let Some(set) = cache.get(&key) {
             return Ok(Arc::clone(set));
         }
         let set = match manifest::find(name) {
             Some(entry) => self.read(entry, part)?,
-            None => own::read(&self.own(name)?, part)?,
+            None => custom::read(&self.custom_path(name)?, part)?,
         };
         let set = Arc::new(set);
-        shelf.insert(key, Arc::clone(&set));
+        cache.insert(key, Arc::clone(&set));
         Ok(set)
     }
 
@@ -186,8 +192,8 @@ impl Library {
         official::read(entry, files, &folder, self.verify)
     }
 
-    /// The path of a dataset of one's own.
-    fn own(&self, name: &str) -> Result<PathBuf> {
+    /// The path of a custom dataset.
+    fn custom_path(&self, name: &str) -> Result<PathBuf> {
         let roots = self.roots.iter().map(|root| &root.path);
         let candidates = std::iter::once(PathBuf::from(name))
             .chain(roots.flat_map(|root| [root.join(name), root.join(format!("{name}.npz"))]));
@@ -251,7 +257,7 @@ impl Library {
                     advice += &format!("\n    {} lacks {missing}", folder.display());
                 }
             }
-            for (folder, what) in entry.mistaken {
+            for (folder, what) in &entry.mistaken {
                 if path.join(folder).exists() {
                     advice += &format!("\n    {folder} is {what}");
                 }
@@ -263,8 +269,8 @@ impl Library {
             let megabytes = bytes.div_ceil(1_000_000);
             advice += &format!("\n  maxitive data fetch {}  ({megabytes} MB)", entry.name);
         }
-        if entry.name == "fashion-mnist" {
-            advice += "\n  apt-get install dataset-fashion-mnist  (Debian, Ubuntu)";
+        if let Some(package) = entry.debian_package {
+            advice += &format!("\n  apt-get install {package}  (Debian, Ubuntu)");
         }
         let names: Vec<&str> = files.files.iter().map(|file| file.path).collect();
         advice += &format!(
@@ -289,7 +295,8 @@ fn part_of(entry: &'static Entry, part: Part) -> Result<&'static Files> {
     })
 }
 
-/// The folders under a root in which a dataset may lie; the root itself if it has the dataset's name.
+/// The folders under a root in which a dataset may lie; the root itself if it has the dataset's
+/// name.
 pub(crate) fn folders<'a>(root: &'a Path, entry: &'a Entry) -> impl Iterator<Item = PathBuf> + 'a {
     let below = entry.folders.iter().map(|folder| root.join(folder));
     let itself = entry.folders.iter().any(|folder| root.ends_with(folder));
@@ -384,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_may_be_the_folder_itself_and_own_data_lie_under_it() {
+    fn a_root_may_be_the_folder_itself_and_custom_data_lie_under_it() {
         let folder = tempfile::tempdir().unwrap();
         let mnist = folder.path().join("mnist");
         std::fs::create_dir(&mnist).unwrap();
@@ -402,7 +409,7 @@ mod tests {
             assert_eq!(location.as_ref(), Some(&found));
         }
         assert_eq!(library(&mnist).locate("kmnist", Part::Test).unwrap(), None);
-        // a folder of one's own is found by its name
+        // a custom folder is found by its name
         std::fs::create_dir_all(folder.path().join("mine/test/a")).unwrap();
         let error = library(folder.path()).load("mine", Part::Test).unwrap_err();
         assert!(matches!(error, Error::NoSuchPart { .. }), "{error}");
@@ -411,7 +418,7 @@ mod tests {
     #[test]
     fn every_entry_can_be_located() {
         let library = Library::with_roots(Vec::new());
-        for entry in ENTRIES {
+        for entry in ENTRIES.iter() {
             for part in [Part::Train, Part::Test] {
                 if entry.part(part).is_some() {
                     let location = library.locate(entry.name, part).unwrap();

@@ -66,8 +66,8 @@ impl Normalization {
     pub fn of(name: &str) -> Option<Self> {
         let entry = manifest::find(name)?;
         Some(Self {
-            mean: entry.mean.to_vec(),
-            std: entry.std.to_vec(),
+            mean: entry.mean.clone(),
+            std: entry.std.clone(),
         })
     }
 

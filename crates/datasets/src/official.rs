@@ -21,7 +21,8 @@ struct Decoded {
     verified: Vec<Verified>,
 }
 
-/// Reads the files of a part from a folder. Without `verify`, sums are not compared and there may be more or fewer images.
+/// Reads the files of a part from a folder. Without `verify`, sums are not compared and there may
+/// be more or fewer images.
 pub(crate) fn read(
     entry: &'static Entry,
     files: &'static Files,
@@ -81,7 +82,8 @@ pub(crate) fn verify_file(folder: &Path, file: &'static File) -> Result<Verified
     }
 }
 
-/// The pictures of a folder in the order of the numbers in their names, as the annotations have them.
+/// The pictures of a folder in the order of the numbers in their names, as the annotations have
+/// them.
 fn verify_folder(folder: &Path, file: &File) -> Result<Verified> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
@@ -129,7 +131,7 @@ fn read_idx(
     first_label: u8,
     transposed: bool,
 ) -> Result<Decoded> {
-    let [images_file, labels_file] = files.files else {
+    let [images_file, labels_file] = &files.files[..] else {
         unreachable!("an IDX set has two files a part");
     };
     let array = |file: &'static File| {
@@ -192,7 +194,7 @@ fn read_cifar(
         class_names: None,
         verified: Vec::new(),
     };
-    for file in files.files {
+    for file in &files.files {
         let mut opened = Opened::new(folder, file, verify)?;
         let (pixels, labels) = cifar::read(&mut opened.content, label_bytes)
             .map_err(Error::malformed(&opened.path))?;
@@ -214,7 +216,7 @@ fn read_cifar(
 }
 
 fn read_svhn(entry: &Entry, files: &'static Files, folder: &Path, verify: bool) -> Result<Decoded> {
-    let [file] = files.files else {
+    let [file] = &files.files[..] else {
         unreachable!("a part of SVHN is one file");
     };
     let mut opened = Opened::new(folder, file, verify)?;
@@ -280,7 +282,7 @@ fn read_tiny_imagenet(
     folder: &Path,
     verify: bool,
 ) -> Result<Decoded> {
-    let [ids_file, annotations_file, pictures] = files.files else {
+    let [ids_file, annotations_file, pictures] = &files.files[..] else {
         unreachable!("the validation part of Tiny ImageNet is two lists and a folder");
     };
     let text = |file: &'static File| {
@@ -624,7 +626,8 @@ mod tests {
         }
     }
 
-    /// The decoder may round otherwise than the one that the expected values come from; see [`crate::formats::picture`].
+    /// The decoder may round otherwise than the one that the expected values come from; see
+    /// [`crate::formats::picture`].
     const JPEG_ROUNDING: u8 = 3;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Random words as a pure function of (seed, purpose, epoch, index): Philox4x32 with 10 rounds.
 //!
-//! Key = the two halves of the seed, counter = (index, low and high half of the epoch, purpose). Nothing is
-//! carried from draw to draw, so that a run resumed in the middle sees the same numbers.
+//! Key = the two halves of the seed, counter = (index, low and high half of the epoch, purpose).
+//! Nothing is carried from draw to draw, so that a run resumed in the middle sees the same numbers.
 
 /// What the numbers are for; each purpose has its own stream.
 #[derive(Debug, Clone, Copy)]

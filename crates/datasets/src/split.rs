@@ -17,7 +17,8 @@ pub enum SplitOrder {
 
 /// Indices of `n` images, to train on and to validate with, each in increasing order.
 ///
-/// Validation gets `n · validation_share` images, rounded to the nearest whole number; training the rest.
+/// Validation gets `n · validation_share` images, rounded to the nearest whole number; training the
+/// rest.
 ///
 /// ```
 /// use datasets::{SplitOrder, split};

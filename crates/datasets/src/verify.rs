@@ -22,8 +22,9 @@ pub struct Check {
     pub outcome: Result<Verified>,
 }
 
-/// Checks every dataset of the manifest that lies below `folder`, or is `folder` itself. A part of which no file is there is passed
-/// over; of one that is incomplete, the missing files are refused. Where a sum is not known, the part is decoded.
+/// Checks every dataset of the manifest that lies below `folder`, or is `folder` itself. A part of
+/// which no file is there is passed over; of one that is incomplete, the missing files are refused.
+/// Where a sum is not known, the part is decoded.
 ///
 /// Cost: everything is read once, and where a sum is not known twice.
 ///
@@ -33,7 +34,7 @@ pub struct Check {
 /// ```
 pub fn verify(folder: &Path) -> Vec<Check> {
     let mut checks = Vec::new();
-    for entry in ENTRIES {
+    for entry in ENTRIES.iter() {
         for place in folders(folder, entry) {
             for part in [Part::Train, Part::Test] {
                 let Some(files) = entry.part(part) else {

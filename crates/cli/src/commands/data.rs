@@ -141,7 +141,7 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{:#}", json!({ "datasets": entries }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    for entry in manifest::ENTRIES {
+    for entry in manifest::ENTRIES.iter() {
         let counts: Vec<String> = PARTS
             .iter()
             .filter_map(|&part| {
@@ -255,8 +255,8 @@ fn describe(entry: &'static Entry, library: &Library) -> anyhow::Result<Value> {
         "citation": entry.citation,
         "shape": [entry.shape.channels, entry.shape.height, entry.shape.width],
         "classes": entry.classes,
-        "mean": decimals(entry.mean),
-        "std": decimals(entry.std),
+        "mean": decimals(&entry.mean),
+        "std": decimals(&entry.std),
         "constants_from": entry.constants_from,
         "parts": parts,
         "download_bytes": download_bytes(entry),

@@ -1,5 +1,5 @@
-//! CIFAR binary: records of one label byte (CIFAR-10) or two (CIFAR-100: coarse, then fine) and 3072 pixels, red, green, blue,
-//! each row by row.
+//! CIFAR binary: records of one label byte (CIFAR-10) or two (CIFAR-100: coarse, then fine) and
+//! 3072 pixels, red, green, blue, each row by row.
 
 use std::io::Read;
 

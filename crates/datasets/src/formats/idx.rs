@@ -1,7 +1,8 @@
-//! IDX: two zero bytes, a type byte (8 for unsigned bytes), the number of dimensions, each dimension as a big-endian 32-bit
-//! number, then the data row by row.
+//! IDX: two zero bytes, a type byte (8 for unsigned bytes), the number of dimensions, each
+//! dimension as a big-endian 32-bit number, then the data row by row.
 //!
-//! The format of MNIST, Fashion-MNIST, KMNIST, EMNIST and notMNIST. Only unsigned bytes are read; these sets have nothing else.
+//! The format of MNIST, Fashion-MNIST, KMNIST, EMNIST and notMNIST. Only unsigned bytes are read;
+//! these sets have nothing else.
 
 use std::io::Read;
 
@@ -27,7 +28,8 @@ pub struct Idx {
 /// ```
 ///
 /// # Errors
-/// The magic number is wrong, the type is not unsigned byte, or the data are shorter or longer than announced.
+/// The magic number is wrong, the type is not unsigned byte, or the data are shorter or longer than
+/// announced.
 pub fn read(reader: impl Read) -> Result<Idx, Malformed> {
     let mut source = Source::new(reader);
     let magic: [u8; 4] = source.array("magic number")?;

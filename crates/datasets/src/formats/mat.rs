@@ -1,8 +1,9 @@
-//! MATLAB's MAT files of version 5: a header of 128 bytes, then elements of a type, a length and data padded to 8 bytes; an
-//! element may be a zlib stream that holds another.
+//! MATLAB's MAT files of version 5: a header of 128 bytes, then elements of a type, a length and
+//! data padded to 8 bytes; an element may be a zlib stream that holds another.
 //!
-//! Read are full real arrays of numbers in either byte order; other variables (text, cells, structures, sparse and complex
-//! arrays) are passed over. The first index runs fastest, as MATLAB has it. The format of SVHN.
+//! Read are full real arrays of numbers in either byte order; other variables (text, cells,
+//! structures, sparse and complex arrays) are passed over. The first index runs fastest, as MATLAB
+//! has it. The format of SVHN.
 
 use std::io::Read;
 
@@ -55,8 +56,8 @@ impl Numbers {
 /// Reads all numeric variables of a file.
 ///
 /// # Errors
-/// The header is not one of version 5, or an element is cut off or contradicts itself. Offsets within a compressed element
-/// count from its uncompressed beginning.
+/// The header is not one of version 5, or an element is cut off or contradicts itself. Offsets
+/// within a compressed element count from its uncompressed beginning.
 pub fn read(reader: impl Read) -> Result<Vec<Variable>> {
     let mut source = Source::new(reader);
     let header: [u8; 128] = source.array("header")?;

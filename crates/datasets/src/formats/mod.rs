@@ -1,7 +1,8 @@
 //! Readers of file formats: bytes in, arrays out. They know nothing of datasets.
 //!
-//! A reader never trusts a number in a file: a declared size is compared with what is there before memory is taken for
-//! it, and whatever does not fit is a [`Malformed`] with the field and its place.
+//! A reader never trusts a number in a file: a declared size is compared with what is there before
+//! memory is taken for it, and whatever does not fit is a [`Malformed`] with the field and its
+//! place.
 
 pub mod cifar;
 pub mod idx;

@@ -83,7 +83,8 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// What may be held at once while reading a file of a few kilobytes: a picture of the largest size with its working copies.
+/// What may be held at once while reading a file of a few kilobytes: a picture of the largest size
+/// with its working copies.
 const MOST: u64 = 400 << 20;
 
 #[test]

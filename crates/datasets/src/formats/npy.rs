@@ -1,9 +1,11 @@
-//! NPY and NPZ, the array files of NumPy: magic `\x93NUMPY`, version, a header that is a Python dictionary (`descr`,
-//! `fortran_order`, `shape`), then the numbers. An NPZ file is a ZIP archive of them.
+//! NPY and NPZ, the array files of NumPy: magic `\x93NUMPY`, version, a header that is a Python
+//! dictionary (`descr`, `fortran_order`, `shape`), then the numbers. An NPZ file is a ZIP archive
+//! of them.
 //!
-//! Read are booleans, integers of 1 to 8 bytes and floats of 2 to 8, of either byte order, in either memory order; what comes out
-//! is in row-major order. Objects, strings, complex numbers and records are refused. The established crate for this brings a
-//! parser generator and big integers along; the format is a page long, so the reader is our own.
+//! Read are booleans, integers of 1 to 8 bytes and floats of 2 to 8, of either byte order, in
+//! either memory order; what comes out is in row-major order. Objects, strings, complex numbers and
+//! records are refused. The established crate for this brings a parser generator and big integers
+//! along; the format is a page long, so the reader is our own.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Seek, Write};
@@ -102,7 +104,8 @@ impl Array {
         }
     }
 
-    /// Every number as an integer, or `None` if one of them is not whole. Floats are allowed: labels often come that way.
+    /// Every number as an integer, or `None` if one of them is not whole. Floats are allowed:
+    /// labels often come that way.
     pub fn to_integers(&self) -> Option<Vec<i64>> {
         let whole = |v: f64| (v.fract() == 0.0 && v.abs() < 9e15).then_some(v as i64);
         match &self.values {
@@ -117,8 +120,8 @@ impl Array {
 /// Reads one array.
 ///
 /// # Errors
-/// The magic number, the version, the header or the type is not one of those described above, or the data are shorter or longer
-/// than the header says.
+/// The magic number, the version, the header or the type is not one of those described above, or
+/// the data are shorter or longer than the header says.
 pub fn read(reader: impl Read) -> std::result::Result<Array, Malformed> {
     let mut source = Source::new(reader);
     let magic: [u8; 6] = source.array("magic number")?;

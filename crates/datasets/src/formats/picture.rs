@@ -1,8 +1,9 @@
 //! Pictures: PNG and JPEG files to bytes, and the resampling of the Python Imaging Library.
 //!
-//! A PNG of any kind becomes 8 bits a channel, gray or color; transparency is dropped, as `convert("RGB")` does. A JPEG decoder has some
-//! freedom in rounding. Against libjpeg-turbo 3.2, on the 10,000 validation images of Tiny ImageNet, the one used here (zune-jpeg)
-//! differs by 0.27 gray levels on average and 5 at most; after resizing to 32x32, by 0.25 and 3.
+//! A PNG of any kind becomes 8 bits a channel, gray or color; transparency is dropped, as
+//! `convert("RGB")` does. A JPEG decoder has some freedom in rounding. Against libjpeg-turbo 3.2,
+//! on the 10,000 validation images of Tiny ImageNet, the one used here (zune-jpeg) differs by 0.27
+//! gray levels on average and 5 at most; after resizing to 32x32, by 0.25 and 3.
 
 use std::io::Cursor;
 
@@ -61,7 +62,8 @@ impl Picture {
         &self.pixels
     }
 
-    /// The bytes plane by plane, `[channels, height, width]`, a gray picture repeated where color is asked for.
+    /// The bytes plane by plane, `[channels, height, width]`, a gray picture repeated where color
+    /// is asked for.
     ///
     /// # Panics
     /// If gray is asked of a colored picture.
@@ -72,8 +74,9 @@ impl Picture {
         (0..channels).flat_map(plane).copied().collect()
     }
 
-    /// Resized so that the shorter side is `side`, then cropped to its middle square: torchvision's `Resize(side)` and
-    /// `CenterCrop(side)` on a picture of the Python Imaging Library, bilinear, antialiased.
+    /// Resized so that the shorter side is `side`, then cropped to its middle square: torchvision's
+    /// `Resize(side)` and `CenterCrop(side)` on a picture of the Python Imaging Library, bilinear,
+    /// antialiased.
     ///
     /// # Panics
     /// If the side is 0.
@@ -157,7 +160,8 @@ impl Picture {
     }
 }
 
-/// For each output pixel, the first input pixel that counts and the weights from there on, times 2²².
+/// For each output pixel, the first input pixel that counts and the weights from there on, times
+/// 2²².
 fn weights(input: usize, output: usize) -> Vec<(usize, Vec<i32>)> {
     let scale = input as f64 / output as f64;
     let reach = scale.max(1.0);

@@ -1,5 +1,6 @@
-//! Tar archives, as far as the publishers of datasets write them: headers of 512 bytes with the name and the size in octal digits, data
-//! padded to 512 bytes, two empty headers at the end; long names as GNU tar writes them.
+//! Tar archives, as far as the publishers of datasets write them: headers of 512 bytes with the
+//! name and the size in octal digits, data padded to 512 bytes, two empty headers at the end; long
+//! names as GNU tar writes them.
 
 use std::io::Read;
 

@@ -1,8 +1,9 @@
-//! ZIP archives, as far as NumPy and the publishers of datasets write them: stored or deflated members, ZIP64 sizes, no
-//! encryption, one volume.
+//! ZIP archives, as far as NumPy and the publishers of datasets write them: stored or deflated
+//! members, ZIP64 sizes, no encryption, one volume.
 //!
-//! The table of contents at the end of the file is what counts. A member is read as a whole and its CRC-32 is checked.
-//! Deflate expands at most 1032-fold, so a size that promises more is refused before memory is taken.
+//! The table of contents at the end of the file is what counts. A member is read as a whole and its
+//! CRC-32 is checked. Deflate expands at most 1032-fold, so a size that promises more is refused
+//! before memory is taken.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -82,7 +83,8 @@ impl<R: Read + Seek> Archive<R> {
         Some(member.size)
     }
 
-    /// The content of a member, or `None` if there is no such member. Memory: packed and unpacked size.
+    /// The content of a member, or `None` if there is no such member. Memory: packed and unpacked
+    /// size.
     ///
     /// # Errors
     /// The member is encrypted, packed by another method, cut off, or its sum is wrong.

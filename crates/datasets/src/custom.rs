@@ -1,14 +1,16 @@
-//! Datasets of one's own: a folder of pictures, or arrays of NumPy.
+//! Custom datasets: a folder of pictures, or arrays of NumPy.
 //!
-//! - A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files per class. The classes are numbered in the
-//!   order of their sorted names. All pictures must have the same size; gray ones become colored if there is a colored one.
+//! - A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files per class.
+//!   The classes are numbered in the order of their sorted names. All pictures must have the same
+//!   size; gray ones become colored if there is a colored one.
 //! - A folder that has the class folders itself is a test part.
-//! - An NPZ file with `train_images`, `train_labels`, `test_images`, `test_labels` (or `x_train`, `y_train`, `x_test`, `y_test`); with
-//!   `images` and `labels` alone (or `x` and `y`) it is a test part.
+//! - An NPZ file with `train_images`, `train_labels`, `test_images`, `test_labels` (or `x_train`,
+//!   `y_train`, `x_test`, `y_test`); with `images` and `labels` alone (or `x` and `y`) it is a test
+//!   part.
 //! - A folder with these names as NPY files.
 //!
-//! Images are bytes `[n, height, width]`, `[n, channels, height, width]` or `[n, height, width, channels]`, with 1 or 3 channels;
-//! labels are whole numbers from 0, `[n]` or `[n, 1]`.
+//! Images are bytes `[n, height, width]`, `[n, channels, height, width]` or `[n, height, width,
+//! channels]`, with 1 or 3 channels; labels are whole numbers from 0, `[n]` or `[n, 1]`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -80,34 +82,69 @@ fn no_such_part(path: &Path, part: Part, reason: &str) -> Error {
 }
 
 fn pictures(path: &Path, part: Part) -> Result<ImageSet> {
-    let folders = |path: &Path| -> Result<Vec<PathBuf>> {
-        Ok(entries(path)?
-            .into_iter()
-            .filter(|path| path.is_dir())
-            .collect())
-    };
-    let parts = [path.join("train"), path.join("test")];
-    let divided = parts.iter().any(|part| part.is_dir());
-    let (root, class_folders) = if divided {
-        let root = path.join(part.name());
-        if !root.is_dir() {
-            let reason = format!("there is no folder {}", root.display());
-            return Err(no_such_part(path, part, &reason));
-        }
-        let mut all = Vec::new();
-        for part in parts.iter().filter(|part| part.is_dir()) {
-            all.extend(folders(part)?);
-        }
-        (root, all)
-    } else if part == Part::Test {
-        (path.to_owned(), folders(path)?)
-    } else {
-        let reason = "put the classes into the folders train and test";
+    let (root, classes) = class_folders(path, part)?;
+    let (pictures, labels) = decode_pictures(&root, &classes)?;
+    let Some(sample) = pictures.first() else {
+        let reason = "no class folder has a PNG or JPEG file";
         return Err(no_such_part(path, part, reason));
     };
-    // a class is numbered alike in both parts
-    let classes: BTreeSet<String> = class_folders.iter().map(|path| file_name(path)).collect();
-    let classes: Vec<String> = classes.into_iter().collect();
+    let channels = pictures.iter().map(|p| p.shape().channels).max();
+    let channels = channels.unwrap_or(1);
+    let shape = Shape {
+        channels,
+        ..sample.shape()
+    };
+    let pixels = pictures.iter().flat_map(|p| p.planes(channels)).collect();
+    ImageSet::new(
+        file_name(path),
+        shape,
+        classes.len(),
+        Some(classes),
+        pixels,
+        labels,
+    )
+}
+
+/// The folder that holds the class folders of a part, and the sorted names of all classes; a class
+/// is numbered alike in both parts.
+fn class_folders(path: &Path, part: Part) -> Result<(PathBuf, Vec<String>)> {
+    let parts = ["train", "test"].map(|name| path.join(name));
+    let parts: Vec<&Path> = parts
+        .iter()
+        .map(PathBuf::as_path)
+        .filter(|part| part.is_dir())
+        .collect();
+    let root = if parts.is_empty() {
+        if part == Part::Train {
+            let reason = "put the classes into the folders train and test";
+            return Err(no_such_part(path, part, reason));
+        }
+        path.to_owned()
+    } else {
+        path.join(part.name())
+    };
+    if !root.is_dir() {
+        let reason = format!("there is no folder {}", root.display());
+        return Err(no_such_part(path, part, &reason));
+    }
+    let mut classes = BTreeSet::new();
+    for holder in if parts.is_empty() {
+        vec![&*root]
+    } else {
+        parts
+    } {
+        let folders = entries(holder)?.into_iter().filter(|path| path.is_dir());
+        classes.extend(folders.map(|path| file_name(&path)));
+    }
+    Ok((root, classes.into_iter().collect()))
+}
+
+/// The pictures of all classes that are there, of one size, and their labels.
+fn decode_pictures(root: &Path, classes: &[String]) -> Result<(Vec<Picture>, Vec<u32>)> {
+    let size = |picture: &Picture| {
+        let Shape { height, width, .. } = picture.shape();
+        format!("{height}x{width}")
+    };
     let mut pictures: Vec<Picture> = Vec::new();
     let mut labels = Vec::new();
     let mut first: Option<PathBuf> = None;
@@ -116,16 +153,10 @@ fn pictures(path: &Path, part: Part) -> Result<ImageSet> {
         if !folder.is_dir() {
             continue;
         }
-        for file in entries(&folder)?
-            .into_iter()
-            .filter(|path| is_picture(path))
-        {
+        let files = entries(&folder)?.into_iter();
+        for file in files.filter(|path| is_picture(path)) {
             let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
             let picture = Picture::decode(&bytes).map_err(Error::malformed(&file))?;
-            let size = |picture: &Picture| {
-                let Shape { height, width, .. } = picture.shape();
-                format!("{height}x{width}")
-            };
             if let (Some(known), Some(first)) = (pictures.first(), &first)
                 && size(known) != size(&picture)
             {
@@ -141,28 +172,7 @@ fn pictures(path: &Path, part: Part) -> Result<ImageSet> {
             labels.push(label as u32);
         }
     }
-    let Some(sample) = pictures.first() else {
-        let reason = "no class folder has a PNG or JPEG file";
-        return Err(no_such_part(path, part, reason));
-    };
-    let channels = pictures
-        .iter()
-        .map(|p| p.shape().channels)
-        .max()
-        .unwrap_or(1);
-    let shape = Shape {
-        channels,
-        ..sample.shape()
-    };
-    let pixels = pictures.iter().flat_map(|p| p.planes(channels)).collect();
-    ImageSet::new(
-        file_name(path),
-        shape,
-        classes.len(),
-        Some(classes),
-        pixels,
-        labels,
-    )
+    Ok((pictures, labels))
 }
 
 fn is_picture(path: &Path) -> bool {
@@ -196,7 +206,7 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
             "there is no array \"train_images\"",
         ));
     }
-    let (Some(images), Some(own_labels)) = (images(prefix), labels(prefix)) else {
+    let (Some(images), Some(labels_name)) = (images(prefix), labels(prefix)) else {
         let found = names.join(", ");
         let reason = format!(
             "it needs the arrays \"{0}_images\" and \"{0}_labels\", and has {found}",
@@ -206,26 +216,26 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
     };
     let (array, file) = load(&images)?;
     let (shape, pixels) = pixels(array, &file)?;
-    let (own, file) =
-        load(&own_labels).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
+    let (numbers, file) =
+        load(&labels_name).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
     let count = pixels.len() / shape.size().max(1);
-    if own.len() != count {
+    if numbers.len() != count {
         return Err(Error::Size {
             path: file,
             what: "number of labels",
-            found: own.len().to_string(),
+            found: numbers.len().to_string(),
             expected: format!("{count}, one for each image"),
         });
     }
     // the other part may have a class that this one lacks
-    let mut largest = own.iter().copied().max().unwrap_or(0);
+    let mut largest = numbers.iter().copied().max().unwrap_or(0);
     for name in ["train", "test"].iter().filter_map(|part| labels(part)) {
-        if name != own_labels {
+        if name != labels_name {
             let (array, file) = load(&name)?;
             largest = largest.max(whole(array, &file)?.into_iter().max().unwrap_or(0));
         }
     }
-    let labels = own.iter().enumerate().map(|(index, &label)| {
+    let labels = numbers.iter().enumerate().map(|(index, &label)| {
         u32::try_from(label).map_err(|_| Error::Label {
             name: file.display().to_string(),
             index,
