@@ -450,6 +450,8 @@ impl Assessment {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 commit: None,
             },
+            device: String::new(),
+            precision: String::new(),
             hardware: Hardware {
                 device: String::new(),
                 cores: 0,

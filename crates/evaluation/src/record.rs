@@ -1,7 +1,7 @@
 //! The run record: one versioned JSON file per training run that everything downstream reads.
 //!
-//! Reading refuses other versions and unknown fields; writing refuses NaN, which JSON would turn into `null`. `docs/run-record.md`
-//! describes the fields.
+//! Reading refuses unknown fields and versions, and fills in what older versions did not say; writing
+//! refuses NaN, which JSON would turn into `null`. `docs/run-record.md` describes the fields.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,9 @@ use serde_json::Value;
 use crate::results::{DetectionCurves, InDomain, OutOfDomain, Reliability};
 
 /// Name and version of the schema, the first field of every record.
-pub const SCHEMA: &str = "maxitive-run/1";
+pub const SCHEMA: &str = "maxitive-run/2";
+/// The version before devices were named: all runs were made on the CPU in `f32`.
+const SCHEMA_1: &str = "maxitive-run/1";
 
 /// A training run and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,10 @@ pub struct RunRecord {
     pub config: Value,
     /// What made the record.
     pub code: Code,
+    /// Device that trained and predicted: `cpu`.
+    pub device: String,
+    /// Numbers it computed with: `f32`.
+    pub precision: String,
     /// What it ran on.
     pub hardware: Hardware,
     /// When and how long.
@@ -202,7 +208,10 @@ pub enum RecordError {
         reason: String,
     },
     /// The record has another version.
-    #[error("{path}: the schema is \"{found}\", this program reads \"{SCHEMA}\"", path = path.display())]
+    #[error(
+        "{path}: the schema is \"{found}\", this program reads \"{SCHEMA_1}\" and \"{SCHEMA}\"",
+        path = path.display()
+    )]
     Schema {
         /// File of the record.
         path: PathBuf,
@@ -222,11 +231,11 @@ pub enum RecordError {
 }
 
 impl RunRecord {
-    /// Reads a record.
+    /// Reads a record of this version, or of an older one as if it had been written today.
     ///
     /// # Errors
-    /// The file cannot be read, is no record, is one of another version, or has a field that is unknown, missing or
-    /// of the wrong kind.
+    /// The file cannot be read, is no record, is one of an unknown version, or has a field that is
+    /// unknown, missing or of the wrong kind.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, RecordError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|source| RecordError::File {
@@ -238,10 +247,15 @@ impl RunRecord {
             path: path.to_owned(),
             reason,
         };
-        let value: Value = serde_json::from_str(&text).map_err(|e| no_record(e.to_string()))?;
-        match &value["schema"] {
-            Value::String(found) if found == SCHEMA => {}
-            Value::String(found) => {
+        let mut value: Value = serde_json::from_str(&text).map_err(|e| no_record(e.to_string()))?;
+        match value.get("schema") {
+            Some(Value::String(found)) if found == SCHEMA => {}
+            Some(Value::String(found)) if found == SCHEMA_1 => {
+                for (key, filled) in [("schema", SCHEMA), ("device", "cpu"), ("precision", "f32")] {
+                    value[key] = filled.into();
+                }
+            }
+            Some(Value::String(found)) => {
                 return Err(RecordError::Schema {
                     path: path.to_owned(),
                     found: found.clone(),
@@ -272,6 +286,8 @@ impl RunRecord {
     ///     seed: 0,
     ///     config: serde_json::json!({"lr": 0.1}),
     ///     code: Code { version: "0.1.0".to_owned(), commit: None },
+    ///     device: "cpu".to_owned(),
+    ///     precision: "f32".to_owned(),
     ///     hardware: Hardware { device: "cpu".to_owned(), cores: 2, threads: 2, isa: "avx2".to_owned() },
     ///     timings: Timings {
     ///         started_unix: 0,
@@ -508,6 +524,8 @@ mod tests {
                 rule,
                 seed,
                 code: Code { version, commit },
+                device: device.clone(),
+                precision: isa.clone(),
                 hardware: Hardware { device, cores, threads, isa },
                 timings: Timings { started_unix, train_s, validation_s, evaluation_s, steps, resumed, peak_memory_bytes },
                 notes: vec!["svhn: cut out again".to_owned()],
@@ -551,6 +569,19 @@ mod tests {
         assert_eq!(text, include_str!("../tests/record.json"));
     }
 
+    #[test]
+    fn records_of_the_first_version_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+        fs::write(&path, include_str!("../tests/record-v1.json")).unwrap();
+        let old = RunRecord::read(&path).unwrap();
+        assert_eq!(
+            (old.device.as_str(), old.precision.as_str()),
+            ("cpu", "f32")
+        );
+        assert_eq!(old, example());
+    }
+
     fn refuse_to_read(text: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record.json");
@@ -564,13 +595,15 @@ mod tests {
     fn other_versions_and_fields_are_refused_by_name() {
         let text = include_str!("../tests/record.json");
         assert_eq!(
-            refuse_to_read(&text.replace("maxitive-run/1", "maxitive-run/2")),
-            "the schema is \"maxitive-run/2\", this program reads \"maxitive-run/1\""
+            refuse_to_read(&text.replace("maxitive-run/2", "maxitive-run/3")),
+            "the schema is \"maxitive-run/3\", this program reads \"maxitive-run/1\" and \
+             \"maxitive-run/2\""
         );
         assert_eq!(
             refuse_to_read(&text.replace("\"parameters\"", "\"weights\"")),
             "weights: unknown field `weights`, expected one of `schema`, `name`, `experiment`, `dataset`, `network`, \
-             `parameters`, `rule`, `seed`, `config`, `code`, `hardware`, `timings`, `notes`, `curves`, `evaluations`"
+             `parameters`, `rule`, `seed`, `config`, `code`, `device`, `precision`, `hardware`, `timings`, `notes`, \
+             `curves`, `evaluations`"
         );
         assert_eq!(
             refuse_to_read(&text.replace("\"accuracy\": ", "\"accuracies\": ")),

@@ -341,6 +341,8 @@ impl Run {
             config: serde_json::to_value(&config)
                 .expect("a checked config has only tables, numbers and words"),
             code: hardware::code(),
+            device: "cpu".to_owned(),
+            precision: "f32".to_owned(),
             hardware: hardware::hardware(options.threads, isa),
             timings: Timings {
                 started_unix: progress.started_unix,

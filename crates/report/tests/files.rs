@@ -72,14 +72,14 @@ fn what_is_no_record_is_named() {
     assert!(matches!(error, Error::Unreadable { .. }));
     assert!(error.source().is_some());
 
-    let newer = json(0).replace("maxitive-run/1", "maxitive-run/2");
+    let newer = json(0).replace("maxitive-run/2", "maxitive-run/3");
     let path = put(root, "newer/record.json", newer);
     let error = read(&[root.join("newer")]).unwrap_err();
     assert!(matches!(error, Error::Record(RecordError::Schema { .. })));
     let text = error.to_string();
     assert!(text.starts_with(&path.display().to_string()), "{text}");
     assert!(
-        text.contains("maxitive-run/2") && text.contains("maxitive-run/1"),
+        text.contains("maxitive-run/3") && text.contains("maxitive-run/2"),
         "{text}"
     );
 

@@ -281,3 +281,9 @@ fn what_is_said_of_the_data_is_on_the_page() {
     let note = "kmnist: checked by size alone";
     assert_eq!(html.matches(&format!(">{note}<")).count(), 1);
 }
+
+#[test]
+fn the_page_names_device_and_precision() {
+    let page = report::html(&synthetic::fashion_mnist(1, 2), &report::Options::default());
+    assert!(page.contains("<td class=\"left\">cpu, f32</td>"));
+}

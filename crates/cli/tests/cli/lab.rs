@@ -83,7 +83,11 @@ fn a_run_prints_a_table_and_leaves_a_record() {
     }
     let record: Value =
         serde_json::from_slice(&std::fs::read(place.path("run/record.json")).unwrap()).unwrap();
-    assert_eq!(record["schema"], "maxitive-run/1");
+    assert_eq!(record["schema"], "maxitive-run/2");
+    assert_eq!(
+        (&record["device"], &record["precision"]),
+        (&"cpu".into(), &"f32".into())
+    );
     assert_eq!(record["config"]["optimizer"]["ess"], 108.0);
     // again: it is there, it is finished
     let outcome = run(&place, &["train", "tiny.toml", "--out", "run"]);

@@ -93,7 +93,8 @@ fn mistakes_are_named_and_nothing_is_written() {
         ),
         (
             &["other.json"],
-            "other.json: the schema is \"maxitive-run/9\", this program reads \"maxitive-run/1\"",
+            "other.json: the schema is \"maxitive-run/9\", this program reads \"maxitive-run/1\" and \
+             \"maxitive-run/2\"",
         ),
         (
             &["broken.json"],

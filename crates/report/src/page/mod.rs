@@ -699,6 +699,7 @@ impl<'g, 'a> View<'g, 'a> {
         let mut heads = vec![
             "Runs of",
             "Rule",
+            "Device",
             "Runs",
             "Steps",
             "Training s",
@@ -732,10 +733,13 @@ impl<'g, 'a> View<'g, 'a> {
             let first = family.rows.first().map(|&i| swatch(self.styles[i]));
             let rules: BTreeSet<&str> = family.runs.iter().map(|run| run.rule.as_str()).collect();
             let rules: Vec<&str> = rules.into_iter().collect();
+            let devices: BTreeSet<String> = family.runs.iter().map(|run| device(run)).collect();
+            let devices: Vec<String> = devices.into_iter().collect();
             let resumed: u32 = family.runs.iter().map(|run| run.timings.resumed).sum();
             let _ = write!(
                 page,
-                "<tr{0}><th scope=\"row\"><span class=\"name\">{1}{2}</span></th><td class=\"left\">{3}</td><td data-v=\"{4}\">{4}{5}</td>",
+                "<tr{0}><th scope=\"row\"><span class=\"name\">{1}{2}</span></th><td class=\"left\">{3}</td>\
+                 <td class=\"left\">{4}</td><td data-v=\"{5}\">{5}{6}</td>",
                 family
                     .rows
                     .first()
@@ -744,6 +748,7 @@ impl<'g, 'a> View<'g, 'a> {
                 first.unwrap_or_default(),
                 escape(&family.label),
                 escape(&rules.join(", ")),
+                escape(&devices.join("; ")),
                 family.runs.len(),
                 if resumed > 0 {
                     format!(
@@ -1003,7 +1008,7 @@ impl Notes {
 /// The head of a column whose small values come first; columns of words are flush left.
 fn sortable_head(page: &mut String, head: &str) {
     let class = match head {
-        "Rule" | "Predictive method" | "Details" => " class=\"left\"",
+        "Rule" | "Device" | "Predictive method" | "Details" => " class=\"left\"",
         _ => "",
     };
     let _ = write!(
@@ -1223,6 +1228,13 @@ fn footer(page: &mut String) {
          chosen.</p></footer>",
         env!("CARGO_PKG_VERSION")
     );
+}
+
+/// `cpu, f32`.
+fn device(run: &RunRecord) -> String {
+    let parts = [run.device.as_str(), run.precision.as_str()];
+    let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    known.join(", ")
 }
 
 /// Six significant digits, for a tooltip.

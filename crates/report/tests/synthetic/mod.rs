@@ -173,6 +173,8 @@ pub fn record(
             version: "0.1.0".to_owned(),
             commit: Some("0123abcd4567".to_owned()),
         },
+        device: "cpu".to_owned(),
+        precision: "f32".to_owned(),
         hardware: Hardware {
             device: "Synthetic processor 9000 @ 3.00GHz".to_owned(),
             cores: 2,
@@ -428,6 +430,8 @@ pub fn minimal() -> RunRecord {
             version: "0.1.0".to_owned(),
             commit: None,
         },
+        device: String::new(),
+        precision: String::new(),
         hardware: Hardware {
             device: String::new(),
             cores: 0,
