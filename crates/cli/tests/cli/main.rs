@@ -5,6 +5,7 @@
 mod commands;
 mod common;
 mod data;
+mod digest;
 mod evaluate;
 mod infer;
 mod lab;
