@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ] {
         let mut batches = BatchesConfig {
             indices: (0..set.len() as u32).collect(),
-            normalization: Normalization::measured(&set),
+            normalization: Normalization::measured(set.images()),
             batch: 128,
             shuffle: true,
             seed: 0,
@@ -87,6 +87,6 @@ fn epoch(batches: &mut Batches, epoch: u64, step: Duration) -> (usize, Duration)
 /// Noise in the shape of CIFAR-10.
 fn noise() -> datasets::Result<ImageSet> {
     let shape = Shape::new(3, 32, 32);
-    let pixels = (0..20_000 * shape.size()).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8);
+    let pixels = (0..20_000 * shape.len()).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8);
     ImageSet::new("noise", shape, 1, None, pixels.collect(), vec![0; 20_000])
 }

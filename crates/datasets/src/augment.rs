@@ -6,8 +6,9 @@
 //!
 //! The draw for an image is a pure function of (seed, epoch, index of the image in its set).
 
+use images::{MAX_SHIFT, Visit};
+
 use crate::error::{Error, Result};
-use crate::image_set::Shape;
 use crate::random::{Purpose, scale, words};
 
 /// What is done to a training image.
@@ -41,141 +42,39 @@ impl Augmentation {
     }
 
     /// # Errors
-    /// The padding is larger than 256.
+    /// The padding is larger than 127.
     pub(crate) fn check(self) -> Result<Self> {
-        if self.pad > 256 {
+        if self.pad > MAX_SHIFT {
             return Err(Error::OutOfRange {
                 field: "padding",
                 value: self.pad as f64,
-                range: "0..=256".into(),
+                range: format!("0..={MAX_SHIFT}"),
             });
         }
         Ok(self)
     }
 
-    /// The draw for one image.
-    pub(crate) fn draw(self, seed: u64, epoch: u64, image: u32) -> Placement {
+    /// The visit to one image.
+    pub(crate) fn draw(self, seed: u64, epoch: u64, image: u32) -> Visit {
         if self == Self::none() {
-            return Placement::default();
+            return Visit::new(image, 0, 0, false);
         }
         let [coin, row, column, _] = words(seed, Purpose::Augmentation, epoch, image);
         let places = 2 * self.pad as u32 + 1;
-        let pad = self.pad as isize;
-        Placement {
-            flip: self.flip && coin >> 31 == 1,
-            down: scale(row, places) as isize - pad,
-            right: scale(column, places) as isize - pad,
-        }
-    }
-}
-
-/// Where an image is read from: output `(y, x)` is pixel `(y + down, x + right)` of the perhaps mirrored image,
-/// black outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Placement {
-    pub(crate) flip: bool,
-    pub(crate) down: isize,
-    pub(crate) right: isize,
-}
-
-impl Placement {
-    /// Writes the placed image, `[channels, height, width]`, every byte replaced by its entry in the channel's table.
-    pub(crate) fn write(self, shape: Shape, pixels: &[u8], tables: &[[f32; 256]], out: &mut [f32]) {
-        let Shape { height, width, .. } = shape;
-        let planes = pixels.chunks_exact(shape.area());
-        let outputs = out.chunks_exact_mut(shape.area());
-        for ((source, target), table) in planes.zip(outputs).zip(tables) {
-            if self == Self::default() {
-                map(table, source.iter(), target);
-                continue;
-            }
-            let black = table[0];
-            // columns of the output that lie inside the image
-            let from = (-self.right).clamp(0, width as isize) as usize;
-            let to = (width as isize - self.right).clamp(0, width as isize) as usize;
-            for (y, row) in target.chunks_exact_mut(width).enumerate() {
-                let line = y as isize + self.down;
-                if line < 0 || line >= height as isize || from >= to {
-                    row.fill(black);
-                    continue;
-                }
-                let line = &source[line as usize * width..][..width];
-                row[..from].fill(black);
-                row[to..].fill(black);
-                let start = (from as isize + self.right) as usize;
-                let end = start + (to - from);
-                if self.flip {
-                    let mirrored = &line[width - end..width - start];
-                    map(table, mirrored.iter().rev(), &mut row[from..to]);
-                } else {
-                    map(table, line[start..end].iter(), &mut row[from..to]);
-                }
-            }
-        }
-    }
-}
-
-fn map<'a>(table: &[f32; 256], source: impl Iterator<Item = &'a u8>, target: &mut [f32]) {
-    for (value, &pixel) in target.iter_mut().zip(source) {
-        *value = table[pixel as usize];
+        // the padding is at most 127, so that the shifts fit
+        let shift = |word| (scale(word, places) as i32 - self.pad as i32) as i8;
+        Visit::new(
+            image,
+            shift(row),
+            shift(column),
+            self.flip && coin >> 31 == 1,
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::normalization::Normalization;
-    use proptest::prelude::*;
-
-    /// The obvious way: mirror, look up, black outside.
-    fn twin(
-        place: Placement,
-        shape: Shape,
-        pixels: &[u8],
-        normalization: &Normalization,
-    ) -> Vec<f32> {
-        let mut out = Vec::new();
-        for channel in 0..shape.channels {
-            for y in 0..shape.height as isize {
-                for x in 0..shape.width as isize {
-                    let (row, mut column) = (y + place.down, x + place.right);
-                    let inside = (0..shape.height as isize).contains(&row)
-                        && (0..shape.width as isize).contains(&column);
-                    if place.flip {
-                        column = shape.width as isize - 1 - column;
-                    }
-                    let pixel = if inside {
-                        pixels
-                            [channel * shape.area() + row as usize * shape.width + column as usize]
-                    } else {
-                        0
-                    };
-                    out.push(normalization.apply(channel, pixel));
-                }
-            }
-        }
-        out
-    }
-
-    proptest! {
-        #[test]
-        fn the_fast_form_agrees_with_the_obvious_one(
-            (channels, height, width) in (1_usize..4, 1_usize..9, 1_usize..9),
-            flip: bool,
-            (down, right) in (-10_isize..=10, -10_isize..=10),
-            bytes in prop::collection::vec(any::<u8>(), 3 * 8 * 8),
-        ) {
-            let shape = Shape::new(channels, height, width);
-            let pixels = &bytes[..shape.size()];
-            let normalization =
-                Normalization::new(vec![0.3; channels], (1..=channels).map(|c| c as f32 / 5.0).collect())
-                    .unwrap();
-            let place = Placement { flip, down, right };
-            let mut out = vec![f32::NAN; shape.size()];
-            place.write(shape, pixels, &normalization.tables(channels), &mut out);
-            prop_assert_eq!(out, twin(place, shape, pixels, &normalization));
-        }
-    }
 
     #[test]
     fn every_place_and_both_sides_are_drawn_equally_often() {
@@ -212,6 +111,9 @@ mod tests {
         assert_ne!(of(1, 1), of(1, 2));
         assert_ne!(of(1, 1), of(1 << 40, 1));
         assert_ne!(of(1, 1), of(1, 1 | 1 << 40));
-        assert_eq!(Augmentation::none().draw(1, 1, 7), Placement::default());
+        assert_eq!(
+            Augmentation::none().draw(1, 1, 7),
+            Visit::new(7, 0, 0, false)
+        );
     }
 }

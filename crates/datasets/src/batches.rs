@@ -15,10 +15,11 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use images::{Normalization, Table};
+
 use crate::augment::Augmentation;
 use crate::error::{Error, Result};
 use crate::image_set::ImageSet;
-use crate::normalization::Normalization;
 use crate::random::{Purpose, Stream};
 
 /// What [`Batches`] is made from.
@@ -204,7 +205,7 @@ impl Batches {
             let images = batch.get().min(maker.order.len());
             Buffer {
                 place: position,
-                images: Vec::with_capacity(images * maker.config.set.shape().size()),
+                images: Vec::with_capacity(images * maker.config.set.shape().len()),
                 labels: Vec::with_capacity(images),
                 indices: Vec::with_capacity(images),
             }
@@ -330,7 +331,7 @@ impl Drop for Batches {
 struct Maker {
     config: Arc<BatchesConfig>,
     batch: NonZeroUsize,
-    tables: Vec<[f32; 256]>,
+    tables: Vec<Table>,
     /// The order of `epoch`, once there is one.
     order: Vec<u32>,
     epoch: Option<u64>,
@@ -339,7 +340,7 @@ struct Maker {
 impl Maker {
     fn new(config: Arc<BatchesConfig>, batch: NonZeroUsize) -> Self {
         Self {
-            tables: config.normalization.tables(config.set.shape().channels),
+            tables: config.normalization.tables(),
             order: config.indices.clone(),
             config,
             batch,
@@ -388,7 +389,7 @@ impl Maker {
             self.epoch = Some(epoch);
         }
         let set = &config.set;
-        let (shape, size) = (set.shape(), set.shape().size());
+        let size = set.shape().len();
         let begin = step * self.batch.get();
         let end = (begin + self.batch.get()).min(self.order.len());
         let indices = &self.order[begin..end];
@@ -401,8 +402,7 @@ impl Maker {
         buffer.images.resize(indices.len() * size, 0.0);
         for (&index, out) in indices.iter().zip(buffer.images.chunks_exact_mut(size)) {
             config.augmentation.draw(config.seed, epoch, index).write(
-                shape,
-                set.image(index as usize),
+                set.images(),
                 &self.tables,
                 out,
             );
@@ -418,7 +418,7 @@ mod tests {
 
     fn config(images: usize, batch: usize) -> BatchesConfig {
         let shape = Shape::new(2, 3, 4);
-        let pixels = (0..images * shape.size())
+        let pixels = (0..images * shape.len())
             .map(|i| (i * 7 + i / 24) as u8)
             .collect();
         let labels = (0..images as u32).map(|i| i % 5).collect();
@@ -577,8 +577,8 @@ mod tests {
             "toy: normalization has 1 entries, expected 2"
         );
         assert_eq!(
-            message(|c| c.augmentation.pad = 257),
-            "padding 257 is not in 0..=256"
+            message(|c| c.augmentation.pad = 128),
+            "padding 128 is not in 0..=127"
         );
     }
 }

@@ -218,7 +218,7 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
     let (shape, pixels) = pixels(array, &file)?;
     let (numbers, file) =
         load(&labels_name).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
-    let count = pixels.len() / shape.size().max(1);
+    let count = pixels.len() / shape.len().max(1);
     if numbers.len() != count {
         return Err(Error::Size {
             path: file,
@@ -277,7 +277,7 @@ fn pixels(array: Array, path: &Path) -> Result<(Shape, Vec<u8>)> {
         [n, height, width, 3] => {
             let shape = Shape::new(3, height, width);
             let mut planes = Vec::with_capacity(bytes.len());
-            for image in bytes.chunks_exact(shape.size().max(1)).take(n) {
+            for image in bytes.chunks_exact(shape.len().max(1)).take(n) {
                 for channel in 0..3 {
                     planes.extend(image.iter().skip(channel).step_by(3));
                 }

@@ -138,6 +138,14 @@ pub enum Error {
         /// The labels there may be.
         allowed: String,
     },
+    /// Pixels and labels that do not belong together.
+    #[error("{name}: {source}")]
+    Images {
+        /// The dataset.
+        name: String,
+        /// What does not fit.
+        source: images::Error,
+    },
     /// Arrays that do not belong together.
     #[error("{name}: {what} has {got} entries, expected {want}")]
     Length {

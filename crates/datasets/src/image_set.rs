@@ -1,45 +1,11 @@
 //! A decoded set of labeled images: pixels `[images, channels, height, width]` of one byte each.
 
+use std::sync::Arc;
+
+pub use images::Shape;
+use images::{Images, Normalization};
+
 use crate::error::{Error, Result};
-use crate::normalization::Normalization;
-
-/// Size of one image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Shape {
-    /// 1 for gray, 3 for red, green, blue.
-    pub channels: usize,
-    /// Rows.
-    pub height: usize,
-    /// Columns.
-    pub width: usize,
-}
-
-impl Shape {
-    /// A shape from its three sizes.
-    pub const fn new(channels: usize, height: usize, width: usize) -> Self {
-        Self {
-            channels,
-            height,
-            width,
-        }
-    }
-
-    /// Pixels of one channel.
-    pub const fn area(self) -> usize {
-        self.height * self.width
-    }
-
-    /// Bytes of one image.
-    pub const fn size(self) -> usize {
-        self.channels * self.area()
-    }
-}
-
-impl std::fmt::Display for Shape {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}x{}x{}", self.channels, self.height, self.width)
-    }
-}
 
 /// Labeled images, decoded once and never changed; hold it in an `Arc` and share it between runs.
 ///
@@ -56,11 +22,8 @@ impl std::fmt::Display for Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSet {
     name: String,
-    shape: Shape,
-    classes: usize,
+    images: Arc<Images>,
     class_names: Option<Vec<String>>,
-    pixels: Vec<u8>,
-    labels: Vec<u32>,
     notes: Vec<String>,
 }
 
@@ -78,53 +41,24 @@ impl ImageSet {
         labels: Vec<u32>,
     ) -> Result<Self> {
         let name = name.into();
-        if shape.size() == 0 {
-            return Err(Error::OutOfRange {
-                field: "pixels of an image",
-                value: 0.0,
-                range: "1..".into(),
-            });
-        }
-        if labels.len() > u32::MAX as usize {
-            return Err(Error::OutOfRange {
-                field: "images of a set",
-                value: labels.len() as f64,
-                range: format!("0..={}", u32::MAX),
-            });
-        }
-        let length = |what, got, want| {
-            if got == want {
-                Ok(())
-            } else {
-                let name = name.clone();
-                Err(Error::Length {
-                    name,
-                    what,
-                    got,
-                    want,
-                })
-            }
+        let images = match Images::new(shape, classes, pixels, labels) {
+            Ok(images) => Arc::new(images),
+            Err(source) => return Err(Error::Images { name, source }),
         };
-        length("pixels", pixels.len(), labels.len() * shape.size())?;
-        if let Some(names) = &class_names {
-            length("class names", names.len(), classes)?;
-        }
-        let wrong = labels.iter().position(|&label| label as usize >= classes);
-        if let Some(index) = wrong {
-            return Err(Error::Label {
+        if let Some(names) = &class_names
+            && names.len() != classes
+        {
+            return Err(Error::Length {
                 name,
-                index,
-                label: labels[index].into(),
-                allowed: format!("0..{classes}"),
+                what: "class names",
+                got: names.len(),
+                want: classes,
             });
         }
         Ok(Self {
             name,
-            shape,
-            classes,
+            images,
             class_names,
-            pixels,
-            labels,
             notes: Vec::new(),
         })
     }
@@ -150,14 +84,19 @@ impl ImageSet {
         &self.name
     }
 
+    /// Pixels and labels, to be shared with whoever computes with them.
+    pub fn images(&self) -> &Arc<Images> {
+        &self.images
+    }
+
     /// Size of one image.
     pub fn shape(&self) -> Shape {
-        self.shape
+        self.images.shape()
     }
 
     /// Number of classes; labels are below it.
     pub fn classes(&self) -> usize {
-        self.classes
+        self.images.classes()
     }
 
     /// Names of the classes, where they are known.
@@ -167,17 +106,17 @@ impl ImageSet {
 
     /// Number of images.
     pub fn len(&self) -> usize {
-        self.labels.len()
+        self.images.len()
     }
 
     /// Whether there is no image.
     pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
+        self.images.is_empty()
     }
 
     /// All pixels, `[images, channels, height, width]`.
     pub fn pixels(&self) -> &[u8] {
-        &self.pixels
+        self.images.pixels()
     }
 
     /// Pixels of one image, `[channels, height, width]`.
@@ -185,13 +124,12 @@ impl ImageSet {
     /// # Panics
     /// If there is no image `index`.
     pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.shape.size();
-        &self.pixels[index * size..(index + 1) * size]
+        self.images.image(index)
     }
 
     /// Class of every image.
     pub fn labels(&self) -> &[u32] {
-        &self.labels
+        self.images.labels()
     }
 
     /// All pixels as the network wants them: `(x/255 - mean) / std` per channel, four bytes each.
@@ -199,14 +137,7 @@ impl ImageSet {
     /// # Panics
     /// If the normalization has another number of channels.
     pub fn normalized(&self, normalization: &Normalization) -> Vec<f32> {
-        let tables = normalization.tables(self.shape.channels);
-        let area = self.shape.area();
-        let mut out = Vec::with_capacity(self.pixels.len());
-        for (plane, pixels) in self.pixels.chunks_exact(area).enumerate() {
-            let table = &tables[plane % self.shape.channels];
-            out.extend(pixels.iter().map(|&pixel| table[pixel as usize]));
-        }
-        out
+        self.images.normalized(normalization)
     }
 
     /// The same for some of the images, in this order.
@@ -214,31 +145,13 @@ impl ImageSet {
     /// # Panics
     /// If there is no such image, or the normalization has another number of channels.
     pub fn normalized_at(&self, indices: &[u32], normalization: &Normalization) -> Vec<f32> {
-        let tables = normalization.tables(self.shape.channels);
-        let mut out = Vec::with_capacity(indices.len() * self.shape.size());
-        for &index in indices {
-            let planes = self.image(index as usize).chunks_exact(self.shape.area());
-            for (plane, table) in planes.zip(&tables) {
-                out.extend(plane.iter().map(|&pixel| table[pixel as usize]));
-            }
-        }
-        out
+        self.images.normalized_at(indices, normalization)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn some_images_are_normalized_as_all_are() {
-        let shape = Shape::new(2, 1, 2);
-        let set = ImageSet::new("toy", shape, 2, None, (0..12).collect(), vec![0, 1, 0]).unwrap();
-        let normalization = Normalization::new(vec![0.1, 0.2], vec![0.3, 0.4]).unwrap();
-        let all = set.normalized(&normalization);
-        let some = set.normalized_at(&[2, 0], &normalization);
-        assert_eq!(some, [&all[8..], &all[..4]].concat());
-    }
 
     #[test]
     fn what_does_not_fit_is_refused() {
@@ -261,15 +174,5 @@ mod tests {
             "toy: class names has 1 entries, expected 2"
         );
         assert!(ImageSet::new("toy", Shape::new(1, 0, 2), 1, None, vec![], vec![0]).is_err());
-    }
-
-    #[test]
-    fn each_channel_has_its_own_constants() {
-        let shape = Shape::new(2, 1, 2);
-        let pixels = vec![0, 255, 51, 102, 255, 0, 102, 51];
-        let set = ImageSet::new("toy", shape, 1, None, pixels, vec![0, 0]).unwrap();
-        let normalization = Normalization::new(vec![0.5, 0.0], vec![0.5, 0.2]).unwrap();
-        let expected = [-1.0, 1.0, 1.0, 2.0, 1.0, -1.0, 2.0, 1.0];
-        assert_eq!(set.normalized(&normalization), expected);
     }
 }

@@ -69,7 +69,7 @@ const GLYPHS: [&str; 26] = [
 /// There are more than 2³² images.
 pub fn letters(seed: u64, images: usize) -> Result<ImageSet> {
     let shape = Shape::new(1, SIDE, SIDE);
-    let mut pixels = Vec::with_capacity(images * shape.size());
+    let mut pixels = Vec::with_capacity(images * shape.len());
     let mut distances = [0.0; SIDE * SIDE];
     for index in 0..images {
         let mut draw = Draw(Stream::new(seed, Purpose::Letters, index as u64));
@@ -202,7 +202,7 @@ fn mark(squares: &mut [f64; SIDE * SIDE], a: Point, b: Point, reach: f64) {
 mod tests {
     use super::*;
     use crate::digest::sha256;
-    use crate::normalization::Normalization;
+    use images::Normalization;
 
     #[test]
     fn the_set_is_the_same_bytes_everywhere() {
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(sha256(set.pixels()), sum);
         // the constants of the manifest, to the four digits they have
         let (found, listed) = (
-            Normalization::measured(&set),
-            Normalization::of("letters").unwrap(),
+            Normalization::measured(set.images()),
+            crate::manifest::normalization("letters").unwrap(),
         );
         assert!(
             (found.mean()[0] - listed.mean()[0]).abs() < 5e-5,

@@ -1,7 +1,7 @@
 //! Image datasets in their official formats: found, fetched, checked, decoded, split, augmented.
 //!
 //! ```
-//! use datasets::{Augmentation, BatchesConfig, Library, Normalization, Part, SplitOrder, split};
+//! use datasets::{Augmentation, BatchesConfig, Library, Part, SplitOrder, manifest, split};
 //!
 //! // built in: nothing to fetch
 //! let library = Library::new(None);
@@ -15,7 +15,7 @@
 //!     batch: 128,
 //!     shuffle: true,
 //!     seed: 0,
-//!     normalization: Normalization::of("fashion-mnist-mini").expect("in the manifest"),
+//!     normalization: manifest::normalization("fashion-mnist-mini").expect("in the manifest"),
 //!     augmentation: Augmentation::none(),
 //! }
 //! .build()?;
@@ -81,7 +81,6 @@ mod image_set;
 mod letters;
 mod library;
 pub mod manifest;
-mod normalization;
 mod official;
 mod random;
 mod split;
@@ -94,9 +93,9 @@ pub use embedded::FASHION_MNIST_LICENSE;
 pub use error::{Error, Malformed, Result};
 #[cfg(feature = "download")]
 pub use fetch::{Event, Fetcher};
-pub use image_set::{ImageSet, Shape};
+pub use image_set::ImageSet;
+pub use images::{Images, Normalization, Shape, Visit};
 pub use letters::letters;
 pub use library::{ENVIRONMENT, Library, Location, Origin, Part, Root, cache_folder};
-pub use normalization::Normalization;
 pub use split::{SplitOrder, split};
 pub use verify::{Check, verify};

@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::image_set::Shape;
+use images::{Normalization, Shape};
+
 use crate::library::Part;
 
 /// One dataset.
@@ -225,6 +226,19 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
+/// The constants that go with a dataset: the paper's where it has some, measured ones otherwise.
+///
+/// ```
+/// let of_paper = datasets::manifest::normalization("fashion-mnist").expect("in the manifest");
+/// assert_eq!(of_paper.mean(), [0.2860]);
+/// assert_eq!(of_paper.std(), [0.3530]);
+/// ```
+pub fn normalization(name: &str) -> Option<Normalization> {
+    let entry = find(name)?;
+    // a test builds all of them
+    Normalization::new(entry.mean.to_vec(), entry.std.to_vec()).ok()
+}
+
 /// The names of all datasets.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     ENTRIES.iter().map(|entry| entry.name)
@@ -245,6 +259,7 @@ mod tests {
             assert_eq!(names().filter(|other| other == name).count(), 1, "{name}");
             assert_eq!(entry.mean.len(), entry.shape.channels, "{name}");
             assert_eq!(entry.std.len(), entry.shape.channels, "{name}");
+            assert!(normalization(name).is_some(), "{name}");
             assert!(
                 [0, entry.classes].contains(&entry.class_names.len()),
                 "{name}"

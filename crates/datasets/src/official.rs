@@ -171,8 +171,8 @@ fn read_idx(
 /// Exchanges rows and columns of every image.
 fn transpose(pixels: &mut [u8], shape: Shape) {
     let Shape { height, width, .. } = shape;
-    let mut plane = vec![0; shape.area()];
-    for image in pixels.chunks_exact_mut(shape.area()) {
+    let mut plane = vec![0; shape.plane()];
+    for image in pixels.chunks_exact_mut(shape.plane()) {
         for (i, &pixel) in image.iter().enumerate() {
             // the file runs down the columns
             plane[i % height * width + i / height] = pixel;
@@ -354,7 +354,7 @@ fn pictures_in(folder: &Path, names: &[&str], shape: Shape, verify: bool) -> Res
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let share = names.len().div_ceil(cores).max(1);
     let decode = |names: &[&str]| -> Result<(Vec<u8>, String)> {
-        let mut pixels = Vec::with_capacity(names.len() * shape.size());
+        let mut pixels = Vec::with_capacity(names.len() * shape.len());
         let mut sums = String::new();
         for name in names {
             let path = folder.join(name);

@@ -446,7 +446,7 @@ impl Material {
 
 /// The constants that go with a known dataset; for one of the user's own, those of its images.
 pub(crate) fn normalization_of(name: &str, set: &ImageSet) -> Normalization {
-    Normalization::of(name).unwrap_or_else(|| Normalization::measured(set))
+    datasets::manifest::normalization(name).unwrap_or_else(|| Normalization::measured(set.images()))
 }
 
 /// `Ok` if there are images, and the network takes them.
@@ -455,18 +455,12 @@ fn check_images(field: &str, network: &Network, name: &str, set: &ImageSet) -> R
         return Err(Error::setting(field, format!("{name} has no images")));
     }
     let (takes, has) = (network.input_shape(), set.shape());
-    if (takes.channels, takes.height, takes.width) == (has.channels, has.height, has.width) {
+    if takes == has {
         return Ok(());
     }
     let problem = format!(
-        "{name} has images of {}x{}x{}, {} takes {}x{}x{}",
-        has.channels,
-        has.height,
-        has.width,
-        network.name(),
-        takes.channels,
-        takes.height,
-        takes.width,
+        "{name} has images of {has}, {} takes {takes}",
+        network.name()
     );
     Err(Error::setting(field, problem))
 }

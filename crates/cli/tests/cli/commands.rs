@@ -153,7 +153,7 @@ fn networks_are_printed_as_tables() {
         last.starts_with("total") && last.contains("44,426"),
         "{last}"
     );
-    assert!(outcome.stdout.contains("[6, 24, 24]"));
+    assert!(outcome.stdout.contains("6x24x24"));
 
     let outcome = place.run(&["net", "lennet"]);
     assert_eq!(outcome.code, Some(2));

@@ -29,7 +29,7 @@ pub const SHAPE: Shape = Shape::new(3, 32, 32);
 pub fn read(reader: impl Read, label_bytes: usize) -> Result<(Vec<u8>, Vec<u8>), Malformed> {
     assert!(label_bytes > 0, "a record has a label");
     let mut source = Source::new(reader);
-    let mut record = vec![0; label_bytes + SHAPE.size()];
+    let mut record = vec![0; label_bytes + SHAPE.len()];
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     while source.whole("record", &mut record)? {
         labels.push(record[label_bytes - 1]);

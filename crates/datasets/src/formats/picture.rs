@@ -32,7 +32,7 @@ impl Picture {
     /// If the number of pixels does not fit, or there are neither 1 nor 3 channels.
     pub fn new(shape: Shape, pixels: Vec<u8>) -> Self {
         assert!([1, 3].contains(&shape.channels), "gray or color");
-        assert_eq!(pixels.len(), shape.size(), "pixels of a picture");
+        assert_eq!(pixels.len(), shape.len(), "pixels of a picture");
         Self { shape, pixels }
     }
 
@@ -244,7 +244,7 @@ fn checked(
     pixels: Vec<u8>,
 ) -> Result<Picture, Malformed> {
     let shape = Shape::new(channels, height, width);
-    if shape.size() == 0 || pixels.len() != shape.size() {
+    if shape.is_empty() || pixels.len() != shape.len() {
         let problem = format!("{} bytes for a picture of {shape}", pixels.len());
         return Err(Malformed::new("picture", 0, problem));
     }

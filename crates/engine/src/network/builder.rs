@@ -77,7 +77,7 @@ impl Conv2d {
 /// let x = net.input();
 /// let x = net.linear("fc", x, 10);
 /// let message = net.build(x).unwrap_err().to_string();
-/// assert_eq!(message, "layer \"fc\": needs a flat input, got [3, 8, 8] (flatten it first)");
+/// assert_eq!(message, "layer \"fc\": needs a flat input, got 3x8x8 (flatten it first)");
 /// # Ok::<(), engine::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -507,7 +507,7 @@ mod tests {
                 let y = n.max_pool("pool", x, 2, 2);
                 n.add("sum", x, y)
             }),
-            "layer \"sum\": cannot add [3, 8, 8] and [3, 4, 4]"
+            "layer \"sum\": cannot add 3x8x8 and 3x4x4"
         );
         assert_eq!(
             message(|n| {
@@ -538,7 +538,7 @@ mod tests {
                 let x = n.input();
                 n.relu("relu", x)
             }),
-            "layer \"relu\": the logits [3, 8, 8] are not flat"
+            "layer \"relu\": the logits 3x8x8 are not flat"
         );
     }
 

@@ -7,58 +7,11 @@ mod builder;
 mod summary;
 
 pub use builder::{Conv2d, NetworkBuilder};
+pub use images::Shape;
 pub use summary::{Summary, SummaryRow};
 
 use crate::error::{Error, Result};
 use crate::random::{named_stream, uniform};
-
-/// Shape of one value, per image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// Channels, or features of a flat value.
-    pub channels: usize,
-    /// Rows.
-    pub height: usize,
-    /// Columns.
-    pub width: usize,
-}
-
-impl Shape {
-    /// `[channels, height, width]`.
-    pub const fn new(channels: usize, height: usize, width: usize) -> Self {
-        Self {
-            channels,
-            height,
-            width,
-        }
-    }
-
-    /// Entries per image.
-    pub const fn len(self) -> usize {
-        self.channels * self.height * self.width
-    }
-
-    /// Whether there are no entries.
-    pub const fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
-    /// Pixels per channel.
-    pub const fn plane(self) -> usize {
-        self.height * self.width
-    }
-
-    /// Whether this is a flat vector of features.
-    pub const fn is_flat(self) -> bool {
-        self.height == 1 && self.width == 1
-    }
-}
-
-impl std::fmt::Display for Shape {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "[{}, {}, {}]", self.channels, self.height, self.width)
-    }
-}
 
 /// A value in the network: the input or the output of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

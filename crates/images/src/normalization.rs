@@ -1,17 +1,19 @@
 //! Normalization `(x/255 - mean) / std` per channel, computed in `f32` in this order, as torchvision does.
 
-use crate::error::{Error, Result};
-use crate::image_set::ImageSet;
-use crate::manifest;
+use crate::error::{Error, Result, check_length};
+use crate::set::Images;
+
+/// What each of the 256 bytes becomes in one channel.
+pub type Table = [f32; 256];
 
 /// Mean and standard deviation of every channel, on the scale where a pixel lies in `[0, 1]`.
 ///
 /// ```
-/// use datasets::Normalization;
+/// use images::Normalization;
 ///
-/// let of_paper = Normalization::of("fashion-mnist").expect("in the manifest");
-/// assert_eq!(of_paper.mean(), [0.2860]);
-/// assert_eq!(of_paper.std(), [0.3530]);
+/// let normalization = Normalization::new(vec![0.2860], vec![0.3530])?;
+/// assert_eq!(normalization.apply(0, 255), (1.0 - 0.2860) / 0.3530);
+/// # Ok::<(), images::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Normalization {
@@ -20,23 +22,23 @@ pub struct Normalization {
 }
 
 impl Normalization {
-    /// Constants of one's own, one per channel.
+    /// Custom constants, one per channel.
     ///
     /// # Errors
     /// The lengths differ or are zero, a mean is not finite, or a deviation is not positive and finite.
     pub fn new(mean: Vec<f32>, std: Vec<f32>) -> Result<Self> {
-        if mean.is_empty() || mean.len() != std.len() {
-            return Err(Error::Length {
-                name: "normalization".into(),
-                what: "std",
-                got: std.len(),
-                want: mean.len().max(1),
+        if mean.is_empty() {
+            return Err(Error::OutOfRange {
+                field: "channels of a normalization",
+                value: 0.0,
+                range: "1..",
             });
         }
-        let wrong = |field, value: f32, range: &str| Error::OutOfRange {
+        check_length("std of a normalization", std.len(), mean.len())?;
+        let wrong = |field, value: f32, range| Error::OutOfRange {
             field,
             value: value.into(),
-            range: range.into(),
+            range,
         };
         if let Some(&value) = mean.iter().find(|value| !value.is_finite()) {
             return Err(wrong("normalization mean", value, "(-inf, inf)"));
@@ -62,30 +64,21 @@ impl Normalization {
         }
     }
 
-    /// The constants that go with a dataset of the manifest: the paper's where it has some, measured ones otherwise.
-    pub fn of(name: &str) -> Option<Self> {
-        let entry = manifest::find(name)?;
-        Some(Self {
-            mean: entry.mean.clone(),
-            std: entry.std.clone(),
-        })
-    }
-
     /// The constants that give a set mean 0 and deviation 1 in every channel; a channel without variation keeps its scale.
     ///
-    /// Cost: one pass over the pixels. For a set of one's own; measure the training part and use it for all.
+    /// Cost: one pass over the pixels. For a custom set; measure the training part and use it for all.
     ///
     /// ```
-    /// use datasets::{ImageSet, Normalization, Shape};
+    /// use images::{Images, Normalization, Shape};
     ///
-    /// let set = ImageSet::new("dots", Shape::new(1, 1, 2), 1, None, vec![0, 255], vec![0])?;
-    /// assert_eq!(Normalization::measured(&set), Normalization::new(vec![0.5], vec![0.5])?);
-    /// # Ok::<(), datasets::Error>(())
+    /// let images = Images::new(Shape::new(1, 1, 2), 1, vec![0, 255], vec![0])?;
+    /// assert_eq!(Normalization::measured(&images), Normalization::new(vec![0.5], vec![0.5])?);
+    /// # Ok::<(), images::Error>(())
     /// ```
-    pub fn measured(set: &ImageSet) -> Self {
-        let (channels, area) = (set.shape().channels, set.shape().area());
+    pub fn measured(images: &Images) -> Self {
+        let (channels, area) = (images.shape().channels, images.shape().plane());
         let mut counts = vec![[0_u64; 256]; channels];
-        for (plane, pixels) in set.pixels().chunks_exact(area).enumerate() {
+        for (plane, pixels) in images.pixels().chunks_exact(area).enumerate() {
             let counts = &mut counts[plane % channels];
             pixels.iter().for_each(|&pixel| counts[pixel as usize] += 1);
         }
@@ -137,15 +130,20 @@ impl Normalization {
     }
 
     /// For every channel, what each of the 256 bytes becomes.
-    pub(crate) fn tables(&self, channels: usize) -> Vec<[f32; 256]> {
+    pub fn tables(&self) -> Vec<Table> {
+        (0..self.channels())
+            .map(|channel| std::array::from_fn(|pixel| self.apply(channel, pixel as u8)))
+            .collect()
+    }
+
+    /// # Panics
+    /// If the images have another number of channels.
+    pub(crate) fn check(&self, channels: usize) {
         assert_eq!(
             self.channels(),
             channels,
             "channels of the normalization and of the images"
         );
-        (0..channels)
-            .map(|channel| std::array::from_fn(|pixel| self.apply(channel, pixel as u8)))
-            .collect()
     }
 }
 
@@ -157,8 +155,8 @@ mod tests {
     fn constants_are_measured() {
         let shape = crate::Shape::new(2, 1, 2);
         let pixels = vec![0, 255, 7, 7, 255, 255, 7, 7];
-        let set = ImageSet::new("toy", shape, 2, None, pixels, vec![0, 1]).unwrap();
-        let measured = Normalization::measured(&set);
+        let images = Images::new(shape, 2, pixels, vec![0, 1]).unwrap();
+        let measured = Normalization::measured(&images);
         assert_eq!(measured.mean(), [0.75, 7.0 / 255.0]);
         assert_eq!(measured.std(), [(0.75_f32 * 0.25).sqrt(), 1.0]);
     }
@@ -166,7 +164,7 @@ mod tests {
     #[test]
     fn the_order_of_operations_is_torchvisions() {
         // torch: ((torch.tensor(200, dtype=torch.float32) / 255) - .2860) / .3530
-        let normalization = Normalization::of("fashion-mnist").unwrap();
+        let normalization = Normalization::new(vec![0.2860], vec![0.3530]).unwrap();
         let unit = 200.0_f32 / 255.0_f32;
         assert_eq!(
             normalization.apply(0, 200),
