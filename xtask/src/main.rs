@@ -1,4 +1,5 @@
 //! Tasks of the workspace. `cargo xtask check` is exactly what CI runs, cheapest first.
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stderr)]
 
 use std::process::Command;

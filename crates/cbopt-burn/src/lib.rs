@@ -21,6 +21,7 @@
 //! The formulas, ranges and defaults are those of the crate `cbopt`, which also checks the ranges; here they are written with
 //! tensor operations, so that the state lives where the parameters live. IVON samples its weights, so it comes with
 //! [`IvonOptimizer::sample`], which gives the perturbed copy of a module for the forward pass.
+#![forbid(unsafe_code)]
 
 mod adaptive;
 mod ivon;

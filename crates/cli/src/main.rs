@@ -2,6 +2,7 @@
 //!
 //! Standard output carries results that can be piped; advice and errors go to standard error. The exit
 //! code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
+#![forbid(unsafe_code)]
 
 mod arrays;
 mod assessment;

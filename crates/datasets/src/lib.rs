@@ -66,6 +66,7 @@
 //! The order of an epoch is a pure function of (seed, epoch), an augmentation one of (seed, epoch,
 //! image), the shuffled split one of its seed, a drawn letter one of (seed, index): Philox4x32-10,
 //! a stream per purpose. A run can stop and go on anywhere.
+#![forbid(unsafe_code)]
 
 mod augment;
 mod batches;

@@ -19,6 +19,7 @@
 //! assert_eq!(detection.auroc, Some(5.0 / 6.0));
 //! # Ok::<(), evaluation::Error>(())
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod error;
 pub mod metrics;

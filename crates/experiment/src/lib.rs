@@ -11,6 +11,7 @@
 //! - [`preset`]: the experiments of the paper by name.
 //!
 //! The crate prints nothing: what happens is told to an [`Observer`], and a run stops when its [`Stop`] is raised.
+#![forbid(unsafe_code)]
 
 pub mod config;
 pub mod error;

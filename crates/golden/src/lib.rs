@@ -1,1 +1,2 @@
 //! Reads golden files; for tests only.
+#![forbid(unsafe_code)]

@@ -11,6 +11,7 @@
 //! assert_eq!(out, [0.0, 0.2]);
 //! # Ok::<(), images::Error>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod error;
 mod normalization;

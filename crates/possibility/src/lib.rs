@@ -34,6 +34,7 @@
 //! | the tightest Gaussians around a posterior | [`tight`] |
 //! | logistic regression | [`logistic`] |
 //! | your own one-dimensional function, searched with a guarantee | [`curve`], [`search`], [`arithmetic`] |
+#![forbid(unsafe_code)]
 
 pub mod arithmetic;
 pub mod bound;

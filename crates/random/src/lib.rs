@@ -1,1 +1,2 @@
 //! Counter-based randomness: Philox, SplitMix and named streams.
+#![forbid(unsafe_code)]

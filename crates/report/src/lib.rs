@@ -7,6 +7,7 @@
 //! - [`files`]: records found in folders.
 //!
 //! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain sets, not with the seeds.
+#![forbid(unsafe_code)]
 
 mod curves;
 mod disagreements;
