@@ -37,7 +37,7 @@ fn rule(name: &str) -> Result<Rule, Box<dyn Error>> {
 
 /// Values in `[-scale, scale]`, different everywhere; in the memory that the state has, too.
 fn values(count: usize, scale: f32) -> Vec<f32> {
-    let mut values = cbopt::filled(count, 0.0);
+    let mut values = machine::filled(count, 0.0);
     for (i, value) in (0..count as u32).zip(&mut values) {
         *value = (i.wrapping_mul(0x9E37_79B9) >> 8) as f32 * (scale / 8_388_608.0) - scale;
     }

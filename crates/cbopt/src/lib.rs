@@ -28,6 +28,7 @@
 //! over memory, vectorized for the machine it runs on and shared between the threads of an [`Executor`]. The bits of the
 //! result do not depend on the instruction set or on the number of threads, and a state that was saved with
 //! [`State::to_bytes`] continues to the same bits.
+#![forbid(unsafe_code)]
 
 pub mod baseline;
 mod cbo;
@@ -52,8 +53,8 @@ pub use baseline::sgd::{Sgd, SgdConfig};
 pub use error::{Error, Result};
 pub use executor::{Executor, NonFinite, StepReport};
 pub use group::{Group, Groups, GroupsState};
-pub use kernel::{Isa, IsaKind, Workers, filled, prefer_large_pages};
 pub use lower_adapt::{LowerAdaptCbo, LowerAdaptCboConfig};
+pub use machine::{Isa, Workers};
 pub use rule::Rule;
 pub use schedule::{Schedule, ScheduleConfig};
 pub use stabilizer::EpsPolicy;

@@ -7,9 +7,10 @@
 //! The draw for an image is a pure function of (seed, epoch, index of the image in its set).
 
 use images::{MAX_SHIFT, Visit};
+use random::scale;
 
 use crate::error::{Error, Result};
-use crate::random::{Purpose, scale, words};
+use crate::random::Purpose;
 
 /// What is done to a training image.
 ///
@@ -59,7 +60,7 @@ impl Augmentation {
         if self == Self::none() {
             return Visit::new(image, 0, 0, false);
         }
-        let [coin, row, column, _] = words(seed, Purpose::Augmentation, epoch, image);
+        let [coin, row, column, _] = Purpose::Augmentation.words(seed, epoch, image);
         let places = 2 * self.pad as u32 + 1;
         // the padding is at most 127, so that the shifts fit
         let shift = |word| (scale(word, places) as i32 - self.pad as i32) as i8;

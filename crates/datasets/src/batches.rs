@@ -20,7 +20,7 @@ use images::{Normalization, Table};
 use crate::augment::Augmentation;
 use crate::error::{Error, Result};
 use crate::image_set::ImageSet;
-use crate::random::{Purpose, Stream};
+use crate::random::Purpose;
 
 /// What [`Batches`] is made from.
 #[derive(Debug, Clone)]
@@ -385,7 +385,9 @@ impl Maker {
         buffer.place = place;
         if config.shuffle && self.epoch != Some(epoch) {
             self.order.copy_from_slice(&config.indices);
-            Stream::new(config.seed, Purpose::Order, epoch).shuffle(&mut self.order);
+            Purpose::Order
+                .stream(config.seed, epoch)
+                .shuffle(&mut self.order);
             self.epoch = Some(epoch);
         }
         let set = &config.set;

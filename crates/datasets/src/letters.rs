@@ -11,7 +11,8 @@
 
 use crate::error::Result;
 use crate::image_set::{ImageSet, Shape};
-use crate::random::{Purpose, Stream};
+use crate::random::Purpose;
+use random::Words;
 
 /// Side of an image.
 const SIDE: usize = 28;
@@ -72,7 +73,7 @@ pub fn letters(seed: u64, images: usize) -> Result<ImageSet> {
     let mut pixels = Vec::with_capacity(images * shape.len());
     let mut distances = [0.0; SIDE * SIDE];
     for index in 0..images {
-        let mut draw = Draw(Stream::new(seed, Purpose::Letters, index as u64));
+        let mut draw = Draw(Purpose::Letters.stream(seed, index as u64));
         let half_width = draw.between(0.75, 1.75);
         let brightness = draw.between(190.0, 255.0);
         let place = Place::random(&mut draw);
@@ -93,7 +94,7 @@ pub fn letters(seed: u64, images: usize) -> Result<ImageSet> {
 }
 
 /// Random numbers of one image.
-struct Draw(Stream);
+struct Draw(Words);
 
 impl Draw {
     fn between(&mut self, low: f64, high: f64) -> f64 {

@@ -1,7 +1,9 @@
-//! Random words as a pure function of (seed, purpose, epoch, index): Philox4x32 with 10 rounds.
+//! Random words as a pure function of (seed, purpose, epoch, index), by Philox.
 //!
 //! Key = the two halves of the seed, counter = (index, low and high half of the epoch, purpose).
 //! Nothing is carried from draw to draw, so that a run resumed in the middle sees the same numbers.
+
+use random::{Words, halves, philox};
 
 /// What the numbers are for; each purpose has its own stream.
 #[derive(Debug, Clone, Copy)]
@@ -16,97 +18,18 @@ pub(crate) enum Purpose {
     Letters = 4,
 }
 
-const MULTIPLIER: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-
-/// One block of Philox4x32-10.
-#[inline]
-pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    for _ in 0..10 {
-        let first = u64::from(MULTIPLIER[0]) * u64::from(counter[0]);
-        let second = u64::from(MULTIPLIER[1]) * u64::from(counter[2]);
-        counter = [
-            (second >> 32) as u32 ^ counter[1] ^ key[0],
-            second as u32,
-            (first >> 32) as u32 ^ counter[3] ^ key[1],
-            first as u32,
-        ];
-        key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
-    }
-    counter
-}
-
-/// The four words that belong to `index`.
-#[inline]
-pub(crate) fn words(seed: u64, purpose: Purpose, epoch: u64, index: u32) -> [u32; 4] {
-    philox(
-        [index, epoch as u32, (epoch >> 32) as u32, purpose as u32],
-        [seed as u32, (seed >> 32) as u32],
-    )
-}
-
-/// `⌊word · below / 2³²⌋`: uniform on `0..below` up to a bias of `below / 2³²`.
-#[inline]
-pub(crate) fn scale(word: u32, below: u32) -> u32 {
-    ((u64::from(word) * u64::from(below)) >> 32) as u32
-}
-
-/// The words of one (seed, purpose, epoch), one after the other.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    seed: u64,
-    purpose: Purpose,
-    epoch: u64,
-    block: u32,
-    words: [u32; 4],
-    used: usize,
-}
-
-impl Stream {
-    pub(crate) fn new(seed: u64, purpose: Purpose, epoch: u64) -> Self {
-        Self {
-            seed,
-            purpose,
-            epoch,
-            block: 0,
-            words: words(seed, purpose, epoch, 0),
-            used: 0,
-        }
+impl Purpose {
+    /// The four words that belong to `index`.
+    #[inline]
+    pub(crate) fn words(self, seed: u64, epoch: u64, index: u32) -> [u32; 4] {
+        let [low, high] = halves(epoch);
+        philox([index, low, high, self as u32], halves(seed))
     }
 
-    pub(crate) fn word(&mut self) -> u32 {
-        if self.used == 4 {
-            self.block = self.block.wrapping_add(1);
-            self.words = words(self.seed, self.purpose, self.epoch, self.block);
-            self.used = 0;
-        }
-        self.used += 1;
-        self.words[self.used - 1]
-    }
-
-    /// Exactly uniform on `0..below`, by rejection.
-    ///
-    /// # Panics
-    /// If `below` is zero.
-    pub(crate) fn below(&mut self, below: u32) -> u32 {
-        assert!(below > 0, "there is no number below zero");
-        // the products whose low half is under 2³² mod below are one too many
-        let excess = below.wrapping_neg() % below;
-        loop {
-            let product = u64::from(self.word()) * u64::from(below);
-            if product as u32 >= excess {
-                return (product >> 32) as u32;
-            }
-        }
-    }
-
-    /// Shuffles in place, every order equally likely (Fisher-Yates from the last entry down).
-    pub(crate) fn shuffle(&mut self, items: &mut [u32]) {
-        for last in (1..items.len()).rev() {
-            // sets hold fewer than 2³² images, as labels and indices are u32
-            let other = self.below(last as u32 + 1) as usize;
-            items.swap(last, other);
-        }
+    /// The words of all indices, one after the other.
+    pub(crate) fn stream(self, seed: u64, epoch: u64) -> Words {
+        let [low, high] = halves(epoch);
+        Words::new(halves(seed), [low, high, self as u32])
     }
 }
 
@@ -114,52 +37,34 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// Test vectors published with the generator (Random123, `kat_vectors`).
+    /// Part of the format: a resumed run must see the same order, flips and crops.
     #[test]
-    fn philox_gives_the_published_words() {
+    fn derivations_are_pinned() {
+        const SEED: u64 = 0x0123_4567_89AB_CDEF;
         assert_eq!(
-            philox([0; 4], [0; 2]),
-            [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
+            Purpose::Augmentation.words(SEED, 0x1_0000_0002, 5),
+            [0x6633_6C3F, 0xCC63_EA34, 0x6E73_FBAA, 0xD388_8B24]
         );
+        let mut letters = Purpose::Letters.stream(SEED, 2);
         assert_eq!(
-            philox([u32::MAX; 4], [u32::MAX; 2]),
-            [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
+            [(); 5].map(|()| letters.word()),
+            [
+                0xFD62_7F6F,
+                0xB218_3871,
+                0x1846_81FD,
+                0xCDC5_C03F,
+                0x1DC5_A5C7
+            ]
         );
-        assert_eq!(
-            philox(
-                [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
-                [0xa409_3822, 0x299f_31d0]
-            ),
-            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
-        );
-    }
-
-    #[test]
-    fn bounded_numbers_are_uniform() {
-        let mut stream = Stream::new(7, Purpose::Order, 3);
-        let mut counts = [0_i32; 6];
-        for _ in 0..60_000 {
-            counts[stream.below(6) as usize] += 1;
+        for (purpose, order, next) in [
+            (Purpose::Order, [2, 4, 9, 1, 0, 7, 3, 5, 6, 8], 252),
+            (Purpose::Split, [6, 3, 8, 1, 2, 4, 9, 0, 5, 7], 832),
+        ] {
+            let mut items = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+            let mut stream = purpose.stream(17, 2);
+            stream.shuffle(&mut items);
+            assert_eq!(items, order);
+            assert_eq!(stream.below(1000), next);
         }
-        // five standard deviations of a binomial count
-        assert!(
-            counts.iter().all(|&n| (n - 10_000).abs() < 457),
-            "{counts:?}"
-        );
-    }
-
-    #[test]
-    fn every_order_of_three_is_equally_likely() {
-        let mut counts = std::collections::BTreeMap::new();
-        for epoch in 0..6_000 {
-            let mut items = [0, 1, 2];
-            Stream::new(1, Purpose::Order, epoch).shuffle(&mut items);
-            *counts.entry(items).or_insert(0_i32) += 1;
-        }
-        assert_eq!(counts.len(), 6);
-        assert!(
-            counts.values().all(|&n| (n - 1_000).abs() < 145),
-            "{counts:?}"
-        );
     }
 }

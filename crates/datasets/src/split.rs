@@ -1,7 +1,7 @@
 //! Split of a training set into the part that is trained on and the part that chooses the weights.
 
 use crate::error::{Error, Result};
-use crate::random::{Purpose, Stream};
+use crate::random::Purpose;
 
 /// Which images are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn split(n: usize, validation_share: f64, order: SplitOrder) -> Result<(Vec<
     let held_back = (n as f64 * validation_share).round() as usize;
     let mut train: Vec<u32> = (0..count).collect();
     if let SplitOrder::Shuffled { seed } = order {
-        Stream::new(seed, Purpose::Split, 0).shuffle(&mut train);
+        Purpose::Split.stream(seed, 0).shuffle(&mut train);
     }
     let mut validation = train.split_off(n - held_back);
     train.sort_unstable();

@@ -13,18 +13,18 @@
 //! Results do not depend on the number of threads, to the last bit.
 
 mod cpu;
+mod dropout;
 pub mod error;
 pub mod network;
 pub mod plan;
 mod predictor;
-mod random;
 mod trainer;
 pub mod twin;
 pub mod zoo;
 
-pub use cbopt::Isa;
 pub use cpu::peak_gflops;
 pub use error::{Error, Result};
+pub use machine::Isa;
 pub use network::{Conv2d, Network, NetworkBuilder, Shape, Value};
 pub use predictor::{Predictor, PredictorConfig};
 pub use trainer::{BatchLoss, MAX_BATCH, MAX_THREADS, TrainStep, Trainer, TrainerConfig};

@@ -1,12 +1,12 @@
 //! Prediction: logits, probabilities and features, for one set of weights or the mean over many.
 
-use cbopt::Isa;
+use machine::Isa;
+use random::mix;
 
 use crate::cpu::{Cpu, LANES};
 use crate::error::{Error, Result};
 use crate::network::{Network, Value, check_length};
 use crate::plan::{Plan, PlanOptions};
-use crate::random::mix;
 use crate::trainer::{MAX_THREADS, check_range, default_threads};
 use crate::twin::DropoutMode;
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use cbopt::{Executor, Isa, Noise, NonFinite, Rule, State, StepReport, Update};
+use cbopt::{Executor, Noise, NonFinite, Rule, State, StepReport, Update};
+use machine::Isa;
+use random::mix;
 
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::network::{Network, check_length};
 use crate::plan::{Plan, PlanOptions};
-use crate::random::mix;
 use crate::twin::check_labels;
 
 /// Largest batch.

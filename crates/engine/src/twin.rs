@@ -4,9 +4,9 @@
 //! row-major, `[batch, channels, height, width]`. At kinks the subgradients are PyTorch's: ReLU 0 at 0, half to each side of
 //! a TLU tie, the first maximum in row-major order for max-pooling. NaN is passed on, never swallowed by a maximum.
 
+use crate::dropout::{dropout_bits, dropout_key, dropout_threshold};
 use crate::error::{Error, Result};
 use crate::network::{LayerKind, Network, Padding, Shape, check_length};
-use crate::random::{dropout_bits, dropout_key, dropout_threshold};
 
 /// ε in `√(mean x² + ε)`.
 pub const FRN_EPSILON: f64 = 1e-6;

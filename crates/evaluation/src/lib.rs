@@ -24,7 +24,6 @@
 pub mod error;
 pub mod metrics;
 pub mod number;
-mod random;
 pub mod record;
 pub mod results;
 

@@ -11,6 +11,7 @@ use datasets::{ImageSet, Library, Normalization, Part};
 use engine::PredictorConfig;
 use evaluation::CalibrationConfig;
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
+use random::Seeds;
 use serde_json::{Map, Value, json};
 
 use crate::config::{OodNormalization, RowConfig, RunConfig, Score};
@@ -21,7 +22,6 @@ use crate::predictive::{
     Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
 };
 use crate::run::{Material, normalization_of};
-use crate::seeds::Seeds;
 use crate::snapshot::{Progress, Weights};
 
 /// Training images whose pixels are held at a time when Laplace's factors are gathered.

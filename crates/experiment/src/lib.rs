@@ -22,7 +22,6 @@ pub mod observer;
 pub mod predictive;
 pub mod preset;
 pub mod run;
-mod seeds;
 mod snapshot;
 pub mod sweep;
 pub mod weights;

@@ -25,6 +25,7 @@ use datasets::{
 };
 use engine::{Isa, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
 use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
+use random::Seeds;
 
 use crate::config::{OptimizerConfig, RunConfig, SplitKind};
 use crate::error::{Error, Result};
@@ -33,7 +34,6 @@ use crate::files;
 use crate::hardware;
 use crate::observer::{Event, Observer, Stop};
 use crate::predictive::swag::Swag;
-use crate::seeds::Seeds;
 use crate::snapshot::{Progress, Snapshot, Weights};
 use crate::weights;
 

@@ -7,7 +7,7 @@ use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::LANES;
 use crate::network::{Padding, Shape};
-use cbopt::Isa;
+use machine::Isa;
 
 /// A convolution of one block of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

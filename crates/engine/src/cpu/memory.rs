@@ -28,7 +28,7 @@ impl Memory {
         // SAFETY: the allocation has `len` numbers, which nobody else knows of; zeros are numbers.
         unsafe {
             let numbers = std::slice::from_raw_parts_mut(start.cast(), len);
-            cbopt::prefer_large_pages(numbers);
+            machine::prefer_large_pages(numbers);
             start.write_bytes(0, len);
         }
         Self { start, len }

@@ -26,7 +26,7 @@ mod winograd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cbopt::{Isa, Workers};
+use machine::{Isa, Workers};
 pub use peak::peak_gflops;
 
 use self::conv::Geometry;
@@ -35,8 +35,8 @@ use self::simple::Windows;
 use self::taps::{Pooled, Start, Taps};
 pub(crate) use self::vector::LANES;
 use self::winograd::Tiling;
+use crate::dropout::{dropout_key, dropout_threshold};
 use crate::plan::{ConvPlan, Op, Plan, PoolPlan, Slot};
-use crate::random::{dropout_key, dropout_threshold};
 use crate::twin::DropoutMode;
 
 /// Most groups of blocks, each with gradients of its own.

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use super::vector::{Vector, kernel};
-use cbopt::Isa;
-use cbopt::Workers;
+use machine::{Isa, Workers};
 
 /// Independent sums, enough to hide the latency of a multiply-add.
 const SUMS: usize = 12;

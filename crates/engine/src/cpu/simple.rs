@@ -1,8 +1,8 @@
 //! Everything that is not a product: FRN+TLU, ReLU, pooling, sums, dropout, softmax.
 
 use super::vector::{LANES, Vector, kernel};
+use crate::dropout::dropout_bits;
 use crate::network::Shape;
-use crate::random::dropout_bits;
 
 /// ε in `√(mean x² + ε)`.
 const FRN_EPSILON: f32 = 1e-6;

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use cbopt::Isa;
+use machine::Isa;
+use random::Stream;
 
 use super::{Cpu, LANES};
 use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
 use crate::plan::{Op, Plan, PlanOptions};
-use crate::random::uniform;
 use crate::twin::{self, DropoutMode};
 use crate::zoo;
 
@@ -45,13 +45,13 @@ fn data(network: &Network, batch: usize, seed: u64) -> Data {
     let mut parameters = network.initial_parameters(seed);
     // γ, β and τ away from 1, 0, 0, where terms would vanish
     for (i, p) in parameters.iter_mut().enumerate() {
-        *p += (0.3 * uniform(seed ^ 5, i as u64) - 0.15) as f32;
+        *p += (0.3 * Stream::new(seed ^ 5).uniform(i as u64) - 0.15) as f32;
     }
     let size = network.input_shape().len();
     Data {
         parameters,
         images: (0..batch * size)
-            .map(|i| (2.0 * uniform(seed ^ 9, i as u64) - 1.0) as f32)
+            .map(|i| (2.0 * Stream::new(seed ^ 9).uniform(i as u64) - 1.0) as f32)
             .collect(),
         labels: (0..batch)
             .map(|i| ((i * 7 + 1) % network.classes()) as u32)
@@ -206,7 +206,8 @@ fn agrees(
         let others = neighbors.get_or_insert_with(|| {
             [1, 2, 3].map(|number| {
                 let moved = |values: &[f64], stream: u64| -> Vec<f64> {
-                    let noise = |i: usize| ROUNDING * (2.0 * uniform(stream, i as u64) - 1.0);
+                    let noise =
+                        |i: usize| ROUNDING * (2.0 * Stream::new(stream).uniform(i as u64) - 1.0);
                     let values = values.iter().enumerate();
                     values.map(|(i, v)| v * (1.0 + noise(i))).collect()
                 };

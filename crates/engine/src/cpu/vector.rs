@@ -462,42 +462,25 @@ mod arm {
 /// Makes a function that runs a generic kernel with the instruction set it is given.
 macro_rules! kernel {
     ($(#[$doc:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?)) => {
-        $(#[$doc])*
-        #[allow(clippy::too_many_arguments)]
-        pub(crate) unsafe fn $name(isa: cbopt::Isa, $($arg: $type),*) {
-            use cbopt::IsaKind;
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn avx512($($arg: $type),*) {
-                // SAFETY: the feature is enabled; pointers are the caller's promise.
-                unsafe { $body::<$crate::cpu::vector::Avx512>($($arg),*) }
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn avx2($($arg: $type),*) {
-                // SAFETY: the feature is enabled; pointers are the caller's promise.
-                unsafe { $body::<$crate::cpu::vector::Avx2>($($arg),*) }
-            }
-            #[cfg(target_arch = "aarch64")]
-            #[target_feature(enable = "neon")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn neon($($arg: $type),*) {
-                // SAFETY: the feature is enabled; pointers are the caller's promise.
-                unsafe { $body::<$crate::cpu::vector::Neon>($($arg),*) }
-            }
-            // SAFETY: an `Isa` proves that the machine has it; pointers are the caller's promise.
-            unsafe {
-                match isa.kind() {
-                    IsaKind::Portable => $body::<$crate::cpu::vector::Portable>($($arg),*),
-                    #[cfg(target_arch = "x86_64")]
-                    IsaKind::Avx512 => avx512($($arg),*),
-                    #[cfg(target_arch = "x86_64")]
-                    IsaKind::Avx2 => avx2($($arg),*),
-                    #[cfg(target_arch = "aarch64")]
-                    IsaKind::Neon => neon($($arg),*),
-                }
+        machine::dispatch! {
+            $(#[$doc])*
+            pub(crate) unsafe fn $name(isa: Isa, $($arg: $type),*) {
+                portable: {
+                    // SAFETY: pointers are the caller's promise.
+                    unsafe { $body::<$crate::cpu::vector::Portable>($($arg),*) }
+                },
+                avx2: {
+                    // SAFETY: pointers are the caller's promise.
+                    unsafe { $body::<$crate::cpu::vector::Avx2>($($arg),*) }
+                },
+                avx512: {
+                    // SAFETY: pointers are the caller's promise.
+                    unsafe { $body::<$crate::cpu::vector::Avx512>($($arg),*) }
+                },
+                neon: {
+                    // SAFETY: pointers are the caller's promise.
+                    unsafe { $body::<$crate::cpu::vector::Neon>($($arg),*) }
+                },
             }
         }
     };
@@ -507,7 +490,7 @@ pub(crate) use kernel;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cbopt::Isa;
+    use machine::Isa;
 
     #[inline(always)]
     unsafe fn sixteen_sums<V: Vector>(from: *const f32, to: *mut f32) {

@@ -13,7 +13,7 @@ use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::{LANES, Vector, kernel};
 use crate::network::Shape;
-use cbopt::Isa;
+use machine::Isa;
 
 /// Numbers between two planes of the scratch memory, so that the planes do not meet in one set of the cache.
 const GAP: usize = 5 * LANES;

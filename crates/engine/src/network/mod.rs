@@ -11,7 +11,7 @@ pub use images::Shape;
 pub use summary::{Summary, SummaryRow};
 
 use crate::error::{Error, Result};
-use crate::random::{named_stream, uniform};
+use random::Stream;
 
 /// A value in the network: the input or the output of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,13 +281,13 @@ impl Network {
     pub fn initial_parameters(&self, seed: u64) -> Vec<f32> {
         let mut flat = vec![0.0; self.parameter_count()];
         for parameter in &self.parameters {
-            let stream = named_stream(seed, &parameter.name);
+            let stream = Stream::named(seed, &parameter.name);
             let values = &mut flat[parameter.range()];
             match parameter.init {
                 Init::Constant(value) => values.fill(value as f32),
                 Init::Uniform { bound } => {
                     for (i, value) in values.iter_mut().enumerate() {
-                        *value = (bound * (2.0 * uniform(stream, i as u64) - 1.0)) as f32;
+                        *value = (bound * (2.0 * stream.uniform(i as u64) - 1.0)) as f32;
                     }
                 }
             }

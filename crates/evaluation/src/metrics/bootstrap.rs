@@ -17,8 +17,8 @@ use super::calibration::{CalibrationConfig, Scheme, equal_mass, equal_width};
 use super::detection::numbers;
 use super::{Outcomes, Ranking};
 use crate::error::{Error, Result};
-use crate::random::Stream;
 use crate::results::{InDomainIntervals, Interval, OutOfDomainIntervals};
+use random::Stream;
 
 /// How to draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -196,8 +196,9 @@ impl Ranking {
     /// Draws both sides; scores that were not drawn are no thresholds.
     fn resample(&self, room: &mut Resample, seed: u64, number: u64) {
         let [ins, outs] = &mut room.counts;
-        draw(Stream::new(seed, "bootstrap in-domain", number), ins);
-        draw(Stream::new(seed, "bootstrap out-of-domain", number), outs);
+        let stream = |name| Stream::named(seed, name).part(number);
+        draw(stream("bootstrap in-domain"), ins);
+        draw(stream("bootstrap out-of-domain"), outs);
         room.groups.clear();
         let (mut ins, mut outs) = (&ins[..], &outs[..]);
         for &[i, o] in &self.groups {
@@ -265,7 +266,8 @@ impl Outcomes {
         let images = self.images();
         let room = || (vec![0; images.len()], vec![0.0; calibration.bins]);
         let all = config.run(room, |(counts, gaps), number| {
-            draw(Stream::new(config.seed, "bootstrap images", number), counts);
+            let stream = Stream::named(config.seed, "bootstrap images");
+            draw(stream.part(number), counts);
             values(&images, counts, calibration, gaps)
         });
         let interval = |metric: usize| config.interval(all.iter().map(|values| values[metric]));
@@ -434,7 +436,7 @@ mod tests {
             let scheme = if mass { Scheme::EqualMass } else { Scheme::EqualWidth };
             let config = CalibrationConfig { bins, scheme };
             let mut counts = vec![0; images.len()];
-            draw(Stream::new(seed, "any", 0), &mut counts);
+            draw(Stream::named(seed, "any").part(0), &mut counts);
             let found = values(&outcomes(&images).images(), &counts, &config, &mut vec![1.0; bins]);
             let (expected, _) = outcomes(&pick(&images, &counts)).in_domain(&config).unwrap();
             let expected = [

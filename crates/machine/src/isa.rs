@@ -3,11 +3,13 @@
 /// An instruction set that this machine has.
 ///
 /// Values come only from [`Isa::detect`], [`Isa::available`], [`Isa::by_name`] and [`Isa::portable`], so holding one
-/// proves that the machine has it. All instruction sets give the same bits: the update loops use only
-/// correctly rounded operations, one at a time (no fused multiply-add, no reciprocal estimate).
+/// proves that the machine has it.
+///
+/// Whether all sets give the same bits is up to the user: they do where each operation is rounded on its own, as in
+/// the update rules of `cbopt`; they do not where a set with fused multiply-add uses it, as the kernels of `engine` do.
 ///
 /// ```
-/// use cbopt::Isa;
+/// use machine::Isa;
 /// assert!(Isa::available().contains(&Isa::detect()));
 /// assert_eq!(Isa::by_name("portable"), Some(Isa::portable()));
 /// ```
@@ -44,6 +46,7 @@ impl Isa {
     }
 
     /// Which one it is.
+    #[inline]
     pub const fn kind(self) -> IsaKind {
         self.0
     }

@@ -5,17 +5,9 @@
 //! no operation is contracted or reordered, a coordinate gets the same bits in every instruction set, in the
 //! vector part and in the tail, and in any thread.
 //!
-//! `unsafe` is allowed here and nowhere else in the crate: the calls of functions with an enabled instruction set
-//! (below), the hand-over of a borrowed job to waiting threads (`workers`) and the advice about pages (`pages`).
-#![allow(unsafe_code)]
+//! This takes no `unsafe`: `machine::dispatch!` compiles and chooses.
 
-mod isa;
-mod pages;
-mod workers;
-
-pub use isa::{Isa, IsaKind};
-pub use pages::{filled, prefer_large_pages};
-pub use workers::Workers;
+pub(crate) use machine::{Isa, Work, Workers, filled};
 
 /// Coordinates handled between two looks at anything but the loop itself; also the size of the noise buffer.
 pub(crate) const BLOCK: usize = 4096;
@@ -393,98 +385,33 @@ fn count<K: Kernel>(kernel: &K, theta: &[f32], curvature: &[f32], envelope: &[f3
     tally
 }
 
-/// Compiles a loop over slices once per instruction set and makes a function that chooses.
-macro_rules! for_every_isa {
-    ($name:ident = $body:ident -> $output:ty; $($slice:ident: $type:ty),+) => {
-        #[allow(clippy::too_many_arguments)]
-        fn $name<K: Kernel>(isa: Isa, kernel: &K, $($slice: $type),+) -> $output {
-            #[inline(never)]
-            #[allow(clippy::too_many_arguments)]
-            fn portable<K: Kernel>(kernel: &K, $($slice: $type),+) -> $output {
-                $body(kernel, $($slice),+)
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            #[allow(clippy::too_many_arguments)]
-            fn avx2<K: Kernel>(kernel: &K, $($slice: $type),+) -> $output {
-                $body(kernel, $($slice),+)
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")]
-            #[allow(clippy::too_many_arguments)]
-            fn avx512<K: Kernel>(kernel: &K, $($slice: $type),+) -> $output {
-                $body(kernel, $($slice),+)
-            }
-            #[cfg(target_arch = "aarch64")]
-            #[target_feature(enable = "neon")]
-            #[allow(clippy::too_many_arguments)]
-            fn neon<K: Kernel>(kernel: &K, $($slice: $type),+) -> $output {
-                $body(kernel, $($slice),+)
-            }
-            match isa.kind() {
-                IsaKind::Portable => portable(kernel, $($slice),+),
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
-                IsaKind::Avx2 => unsafe { avx2(kernel, $($slice),+) },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
-                IsaKind::Avx512 => unsafe { avx512(kernel, $($slice),+) },
-                #[cfg(target_arch = "aarch64")]
-                // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
-                IsaKind::Neon => unsafe { neon(kernel, $($slice),+) },
-            }
-        }
-    };
+machine::dispatch! {
+    fn lanes<K: Kernel>(
+        isa: Isa,
+        kernel: &K,
+        theta: &mut [f32],
+        gradient: &[f32],
+        second: &[f32],
+        momentum: &mut [f32],
+        curvature: &mut [f32],
+        envelope: &mut [f32],
+    ) -> Tally {
+        lanes_body(kernel, theta, gradient, second, momentum, curvature, envelope)
+    }
 }
 
-for_every_isa!(lanes = lanes_body -> Tally; theta: &mut [f32], gradient: &[f32], second: &[f32],
-    momentum: &mut [f32], curvature: &mut [f32], envelope: &mut [f32]);
-for_every_isa!(quiet = quiet_body -> (usize, bool); check: bool, theta: &mut [f32], gradient: &[f32],
-    momentum: &mut [f32], curvature: &mut [f32], envelope: &mut [f32]);
-
-/// Work that is compiled once per instruction set. `run` must be `#[inline(always)]`.
-pub(crate) trait Work {
-    /// What the work gives back.
-    type Output;
-    /// Does the work.
-    fn run(self) -> Self::Output;
-}
-
-macro_rules! work_with {
-    ($name:ident, $attribute:meta) => {
-        #[$attribute]
-        fn $name<W: Work>(work: W) -> W::Output {
-            work.run()
-        }
-    };
-}
-
-work_with!(work_portable, inline(never));
-#[cfg(target_arch = "x86_64")]
-work_with!(work_avx2, target_feature(enable = "avx2,fma"));
-#[cfg(target_arch = "x86_64")]
-work_with!(
-    work_avx512,
-    target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
-);
-#[cfg(target_arch = "aarch64")]
-work_with!(work_neon, target_feature(enable = "neon"));
-
-impl Isa {
-    /// Does `work` with this instruction set.
-    pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
-        match self.kind() {
-            IsaKind::Portable => work_portable(work),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
-            IsaKind::Avx2 => unsafe { work_avx2(work) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
-            IsaKind::Avx512 => unsafe { work_avx512(work) },
-            #[cfg(target_arch = "aarch64")]
-            // SAFETY: an `Isa` of this kind exists only after its features were detected on this machine.
-            IsaKind::Neon => unsafe { work_neon(work) },
-        }
+machine::dispatch! {
+    fn quiet<K: Kernel>(
+        isa: Isa,
+        kernel: &K,
+        check: bool,
+        theta: &mut [f32],
+        gradient: &[f32],
+        momentum: &mut [f32],
+        curvature: &mut [f32],
+        envelope: &mut [f32],
+    ) -> (usize, bool) {
+        quiet_body(kernel, check, theta, gradient, momentum, curvature, envelope)
     }
 }
 

@@ -1,6 +1,13 @@
 //! One root seed per run and one named stream per use, so that a new draw in one place moves nothing elsewhere.
 
+use crate::mix;
+
 /// The seeds of a run.
+///
+/// ```
+/// let seeds = random::Seeds::new(17);
+/// assert_ne!(seeds.stream("shuffle"), seeds.stream("augment"));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Seeds {
     root: u64,
@@ -20,13 +27,6 @@ impl Seeds {
         }
         mix(mix(self.root) ^ hash)
     }
-}
-
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

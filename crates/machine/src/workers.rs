@@ -1,7 +1,8 @@
 //! Threads that wait for one job at a time: they spin for a moment, then yield, then sleep.
 //!
-//! A job is a closure that takes pieces of work until none is left. The caller begins at once; a thread that wakes up in time
-//! helps, and one that wakes up late finds the job closed and is not waited for. Nothing is allocated between start and end.
+//! A job is a closure that takes pieces of work until none is left. The caller begins at once; a thread that wakes up in
+//! time helps, and one that wakes up late finds the job closed and is not waited for. Nothing is allocated between start
+//! and end.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
-/// Looks at the board before yielding: some ten microseconds.
-const SPINS: usize = 2000;
-/// Looks at the board, with a yield after each, before sleeping.
-const YIELDS: usize = 100;
+/// How often a thread polls for a job before it begins to yield: some ten microseconds.
+const SPINS: usize = if cfg!(miri) { 2 } else { 2000 };
+/// How often it polls then, with a yield after each, before it sleeps.
+const YIELDS: usize = if cfg!(miri) { 2 } else { 100 };
 
 /// A borrowed closure without its lifetime; see [`Workers::run`] for why that is sound.
 #[derive(Clone, Copy)]
@@ -24,13 +25,14 @@ struct Job {
 struct Shared {
     /// Number of the job that can be joined, 0 if none.
     open: AtomicUsize,
-    /// Threads that have joined, or are looking whether they can.
+    /// Threads that have joined, or are checking whether they can.
     active: AtomicUsize,
     /// Written only while no job is open and no thread inside one.
     job: UnsafeCell<Option<Job>>,
+    /// Threads that sleep; raised under `sleep_lock`.
     sleeping: AtomicUsize,
-    bed: Mutex<()>,
-    alarm: Condvar,
+    sleep_lock: Mutex<()>,
+    wake_up: Condvar,
     panicked: AtomicBool,
     stop: AtomicBool,
 }
@@ -44,7 +46,7 @@ unsafe impl Send for Shared {}
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
-/// let workers = cbopt::Workers::start(2);
+/// let workers = machine::Workers::start(2);
 /// let (next, sum) = (AtomicUsize::new(1), AtomicUsize::new(0));
 /// workers.run(&|_thread| {
 ///     loop {
@@ -80,8 +82,8 @@ impl Workers {
             active: AtomicUsize::new(0),
             job: UnsafeCell::new(None),
             sleeping: AtomicUsize::new(0),
-            bed: Mutex::new(()),
-            alarm: Condvar::new(),
+            sleep_lock: Mutex::new(()),
+            wake_up: Condvar::new(),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         });
@@ -106,23 +108,20 @@ impl Workers {
         self.handles.len() + 1
     }
 
-    /// Whether a thread is looking for work right now, so that a small job is worth sharing.
+    /// Whether a thread is polling for work right now, so that a small job is worth sharing.
     pub fn is_awake(&self) -> bool {
         self.shared.sleeping.load(SeqCst) < self.handles.len()
     }
 
-    /// Wakes sleeping threads, which then look for work for a moment. Costs a system call if there are any.
+    /// Wakes sleeping threads, which then poll for work for a moment. Costs a system call if there are any.
     pub fn wake(&self) {
-        let shared = &*self.shared;
-        if shared.sleeping.load(SeqCst) > 0 {
-            // Taking the lock once makes sure that a thread about to sleep has gone to sleep and hears the alarm.
-            drop(shared.bed.lock().unwrap_or_else(PoisonError::into_inner));
-            shared.alarm.notify_all();
+        if self.shared.sleeping.load(SeqCst) > 0 {
+            self.shared.notify();
         }
     }
 
-    /// Calls `job(0)` here and at most once `job(index)`, `index` in `1..count`, in each thread; returns when all calls have
-    /// returned. If the threads have a job already, given by another thread or by this one, the caller works alone.
+    /// Calls `job(0)` here and at most once `job(index)`, `index` in `1..count`, in each thread; returns when all calls
+    /// have returned. If the threads have a job already, given by another thread or by this one, the caller works alone.
     ///
     /// # Panics
     /// If a call panics, after all of them have ended.
@@ -144,8 +143,8 @@ impl Workers {
         };
         let shared = &*self.shared;
         *number += 1;
-        // SAFETY: no job is open and no thread is inside one: whoever had the turn before waited for that. A thread that is
-        // just looking (active, but not joined) does not read the cell.
+        // SAFETY: no job is open and no thread is inside one: whoever had the turn before waited for that. A thread that
+        // is just checking (active, but not joined) does not read the cell.
         unsafe {
             *shared.job.get() = Some(Job {
                 call: call::<F>,
@@ -156,9 +155,9 @@ impl Workers {
         self.wake();
         let own = catch_unwind(AssertUnwindSafe(|| job(0)));
         shared.open.store(0, SeqCst);
-        let mut looks = 0;
+        let mut polls = 0;
         while shared.active.load(SeqCst) > 0 {
-            pause(&mut looks);
+            pause(&mut polls);
         }
         let panicked = shared.panicked.swap(false, SeqCst);
         if let Err(payload) = own {
@@ -168,10 +167,23 @@ impl Workers {
     }
 }
 
-/// Waits a little, longer after many looks.
-fn pause(looks: &mut usize) {
-    *looks += 1;
-    if *looks < SPINS {
+impl Shared {
+    /// Wakes every sleeping thread. A thread about to sleep holds the lock until it sleeps, so that taking the lock once
+    /// makes sure that it is notified, too.
+    fn notify(&self) {
+        drop(
+            self.sleep_lock
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        self.wake_up.notify_all();
+    }
+}
+
+/// Waits a little, longer after many polls.
+fn pause(polls: &mut usize) {
+    *polls += 1;
+    if *polls < SPINS {
         std::hint::spin_loop();
     } else {
         std::thread::yield_now();
@@ -181,13 +193,7 @@ fn pause(looks: &mut usize) {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
-        drop(
-            self.shared
-                .bed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-        self.shared.alarm.notify_all();
+        self.shared.notify();
         for handle in self.handles.drain(..) {
             // A thread catches the panics of its jobs, so joining cannot fail.
             let _ = handle.join();
@@ -195,43 +201,47 @@ impl Drop for Workers {
     }
 }
 
+/// What a thread of the pool does until it is told to stop.
 fn work(shared: &Shared, index: usize) {
     let mut done = 0;
-    let mut looks = 0;
+    let mut polls = 0;
     loop {
         if shared.stop.load(SeqCst) {
             return;
         }
         let open = shared.open.load(SeqCst);
         if open == 0 || open == done {
-            if looks < SPINS + YIELDS {
-                pause(&mut looks);
+            if polls < SPINS + YIELDS {
+                pause(&mut polls);
                 continue;
             }
-            let bed = shared.bed.lock().unwrap_or_else(PoisonError::into_inner);
+            let guard = shared
+                .sleep_lock
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             shared.sleeping.fetch_add(1, SeqCst);
             let open = shared.open.load(SeqCst);
             if (open == 0 || open == done) && !shared.stop.load(SeqCst) {
                 drop(
                     shared
-                        .alarm
-                        .wait(bed)
+                        .wake_up
+                        .wait(guard)
                         .unwrap_or_else(PoisonError::into_inner),
                 );
             }
             shared.sleeping.fetch_sub(1, SeqCst);
-            looks = 0;
+            polls = 0;
             continue;
         }
-        looks = 0;
+        polls = 0;
         shared.active.fetch_add(1, SeqCst);
-        // The job may have been closed, or even replaced, since the first look.
+        // The job may have been closed, or even replaced, since the poll.
         let open = shared.open.load(SeqCst);
         if open != 0 && open != done {
             done = open;
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: this thread is active and the job is open, so that `Workers::run` does not return, and nobody
-                // writes the cell, before `active` is counted down below.
+                // SAFETY: this thread is active and the job is open, so that `Workers::run` does not return, and
+                // nobody writes the cell, before `active` is counted down below.
                 unsafe {
                     if let Some(job) = *shared.job.get() {
                         (job.call)(job.data, index);
@@ -250,11 +260,14 @@ fn work(shared: &Shared, index: usize) {
 mod tests {
     use super::*;
 
+    /// Jobs given; few where every access to memory is checked.
+    const ROUNDS: usize = if cfg!(miri) { 6 } else { 300 };
+
     #[test]
     fn all_work_is_done_once_and_helpers_help() {
         let workers = Workers::start(4);
         let mut helped = 0;
-        for round in 0..300 {
+        for round in 0..ROUNDS {
             if round % 50 == 0 {
                 // long enough for the threads to fall asleep
                 std::thread::sleep(std::time::Duration::from_millis(5));
@@ -306,7 +319,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    for _ in 0..100 {
+                    for _ in 0..ROUNDS / 3 {
                         workers.run(&|_| {
                             workers.run(&|_| {
                                 inner.fetch_add(1, SeqCst);
@@ -316,7 +329,7 @@ mod tests {
                 });
             }
         });
-        assert!(inner.load(SeqCst) >= 200);
+        assert!(inner.load(SeqCst) >= 2 * (ROUNDS / 3));
     }
 
     #[test]
