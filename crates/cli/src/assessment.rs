@@ -7,10 +7,12 @@ use evaluation::record::{
     Checkpoint, Code, Evaluation, Hardware, OutOfDomainEvaluation, RunRecord, SCHEMA, Timings,
 };
 use evaluation::results::{
-    DetectionCurves, InDomain, InDomainIntervals, Interval, OutOfDomain, OutOfDomainIntervals,
-    Reliability,
+    Classification, ConfidenceInterval, Detection, DetectionCurves, Reliability,
 };
-use evaluation::{BootstrapConfig, CalibrationConfig, Error, Outcomes, Ranking};
+use evaluation::{
+    BootstrapConfig, CalibrationConfig, Error, InDomain, Metric, OutOfDomain, Outcomes, Ranking,
+    Score,
+};
 use serde_json::{Value, json};
 
 use crate::arrays::{Floats, Loaded};
@@ -45,7 +47,7 @@ pub struct Settings {
     /// Files hold logits.
     pub logits: bool,
     /// What tells the sets apart.
-    pub score: Score,
+    pub score: ScoreSource,
     /// Bins of the calibration error.
     pub calibration: CalibrationConfig,
     /// How to draw intervals, if they are asked for.
@@ -56,33 +58,22 @@ pub struct Settings {
 
 /// What tells in-domain from out-of-domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Score {
-    /// Of the probabilities.
-    MaximumProbability,
-    /// Of the probabilities.
-    NegativeEntropy,
-    /// Ready-made, higher for in-domain.
-    Given,
-    /// Ready-made, lower for in-domain.
-    GivenNegated,
+pub enum ScoreSource {
+    /// Made from the probabilities.
+    Probabilities(Score),
+    /// Ready-made.
+    Given {
+        /// Lower for in-domain.
+        negated: bool,
+    },
 }
 
-impl Score {
+impl ScoreSource {
     fn name(self) -> &'static str {
         match self {
-            Self::MaximumProbability => "maximum probability",
-            Self::NegativeEntropy => "negative entropy",
-            Self::Given => "given",
-            Self::GivenNegated => "given, negated",
-        }
-    }
-
-    /// Range of the histograms: that of the score, where it has one.
-    fn range(self, classes: usize) -> Option<(f64, f64)> {
-        match self {
-            Self::MaximumProbability => Some((0.0, 1.0)),
-            Self::NegativeEntropy => Some((-(classes as f64).ln(), 0.0)),
-            Self::Given | Self::GivenNegated => None,
+            Self::Probabilities(score) => score.name(),
+            Self::Given { negated: false } => "given",
+            Self::Given { negated: true } => "given, negated",
         }
     }
 }
@@ -90,17 +81,17 @@ impl Score {
 /// In-domain metrics and where they came from.
 #[derive(Debug)]
 struct InDomainPart {
-    metrics: InDomain,
+    found: Classification,
     reliability: Reliability,
-    intervals: Option<InDomainIntervals>,
+    intervals: Option<InDomain<Option<ConfidenceInterval>>>,
 }
 
 /// Metrics of one out-of-domain set.
 #[derive(Debug)]
 struct OutOfDomainPart {
     name: String,
-    metrics: OutOfDomain,
-    intervals: Option<OutOfDomainIntervals>,
+    found: Detection,
+    intervals: Option<OutOfDomain<Option<ConfidenceInterval>>>,
     curves: DetectionCurves,
 }
 
@@ -164,10 +155,7 @@ impl Probabilities {
         if with_floats!(&self.values, values => values.is_empty()) {
             return Ok(Vec::new());
         }
-        let scores = with_floats!(&self.values, values => match score {
-            Score::NegativeEntropy => evaluation::negative_entropy(values, classes),
-            _ => evaluation::maximum_probability(values, classes),
-        });
+        let scores = with_floats!(&self.values, values => score.of(values, classes));
         scores.map_err(|error| self.complain(&error))
     }
 }
@@ -227,66 +215,54 @@ impl Assessment {
         if inputs.others.is_empty() {
             return Ok(assessment);
         }
-        let ins = match (&inputs.scores, &probabilities, settings.score) {
-            (Some(file), _, score) => assessment.given_scores(file, "scores", score)?,
-            (None, _, Score::MaximumProbability) if confidence.is_some() => {
-                confidence.unwrap_or_default()
+        let ins = match (&inputs.scores, &probabilities, settings.score, confidence) {
+            (Some(file), _, ScoreSource::Given { negated }, _) => {
+                assessment.given_scores(file, "scores", negated)?
             }
-            (None, Some(probabilities), score) => probabilities.scores(score)?,
-            (None, None, _) => {
+            (_, _, ScoreSource::Probabilities(Score::MaximumProbability), Some(known)) => known,
+            (_, Some(probabilities), ScoreSource::Probabilities(score), _) => {
+                probabilities.scores(score)?
+            }
+            _ => {
                 return Err(UserError::new(
                     "out-of-domain metrics need --probs or --scores",
                 ));
             }
         };
-        for Named { name, file } in &inputs.others {
-            let outs = match &probabilities {
-                _ if inputs.scores.is_some() => {
-                    assessment.given_scores(file, "ood_scores", settings.score)?
-                }
-                Some(ours) => {
-                    let loaded = Loaded::read(file, "ood")?;
-                    let loaded = assessment.keep(loaded);
-                    let theirs = Probabilities::new(loaded, settings.logits)?;
-                    if theirs.classes != ours.classes {
-                        return Err(UserError::new(format!(
-                            "{} has {} classes, but {} has {}",
-                            theirs.name, theirs.classes, ours.name, ours.classes
-                        )));
-                    }
-                    theirs.scores(settings.score)?
-                }
-                None => return Err(UserError::new("--ood needs --probs")),
-            };
-            let ranking = Ranking::new(&ins, &outs).map_err(|error| match error {
-                Error::Score {
-                    side: "in-domain",
-                    row,
-                } => {
-                    let file = inputs.scores.as_deref().unwrap_or_default();
-                    about(file, &format_args!("row {row} is not a number"))
-                }
-                Error::Score { row, .. } => about(file, &format_args!("row {row} is not a number")),
-                other => mistake(&other),
-            })?;
-            let intervals = settings
-                .bootstrap
-                .map(|config| ranking.bootstrap(&config).map_err(|error| mistake(&error)))
-                .transpose()?;
-            let curves = if settings.curves {
-                let classes = probabilities.as_ref().map_or(0, |p| p.classes);
-                ranking.curves(histogram(&ins, &outs, settings.score.range(classes)))
-            } else {
-                DetectionCurves::default()
-            };
-            assessment.out_of_domain.push(OutOfDomainPart {
-                name: name.clone(),
-                metrics: ranking.metrics(settings.score.name()),
-                intervals,
-                curves,
-            });
+        for other in &inputs.others {
+            let outs = assessment.other_scores(other, probabilities.as_ref(), settings)?;
+            let classes = probabilities.as_ref().map_or(0, |known| known.classes);
+            let part = detect(other, &ins, &outs, classes, inputs, settings)?;
+            assessment.out_of_domain.push(part);
         }
         Ok(assessment)
+    }
+
+    /// Scores of another set.
+    fn other_scores(
+        &mut self,
+        other: &Named,
+        probabilities: Option<&Probabilities>,
+        settings: &Settings,
+    ) -> Result<Vec<f64>, UserError> {
+        let score = match settings.score {
+            ScoreSource::Probabilities(score) => score,
+            ScoreSource::Given { negated } => {
+                return self.given_scores(&other.file, "ood_scores", negated);
+            }
+        };
+        let Some(ours) = probabilities else {
+            return Err(UserError::new("--ood needs --probs"));
+        };
+        let loaded = Loaded::read(&other.file, "ood")?;
+        let theirs = Probabilities::new(self.keep(loaded), settings.logits)?;
+        if theirs.classes != ours.classes {
+            return Err(UserError::new(format!(
+                "{} has {} classes, but {} has {}",
+                theirs.name, theirs.classes, ours.name, ours.classes
+            )));
+        }
+        theirs.scores(score)
     }
 
     /// Remarks for the person at the keyboard.
@@ -339,14 +315,14 @@ impl Assessment {
         &mut self,
         file: &str,
         usual: &str,
-        score: Score,
+        negated: bool,
     ) -> Result<Vec<f64>, UserError> {
         let loaded = Loaded::read(file, usual)?;
         let mut scores = match self.keep(loaded).column("scores")? {
             Floats::Single(values) => values.into_iter().map(f64::from).collect(),
             Floats::Double(values) => values,
         };
-        if score == Score::GivenNegated {
+        if negated {
             scores.iter_mut().for_each(|score| *score = -*score);
         }
         Ok(scores)
@@ -360,7 +336,7 @@ impl Assessment {
         let in_domain = match &self.in_domain {
             None => Value::Null,
             Some(part) => {
-                let mut value = serde_json::to_value(&part.metrics)?;
+                let mut value = serde_json::to_value(&part.found)?;
                 value["bins"] = json!({
                     "number": part.reliability.bins.len(),
                     "scheme": part.reliability.scheme,
@@ -373,7 +349,7 @@ impl Assessment {
         };
         let mut sets = Vec::with_capacity(self.out_of_domain.len());
         for part in &self.out_of_domain {
-            let mut value = serde_json::to_value(&part.metrics)?;
+            let mut value = serde_json::to_value(&part.found)?;
             value["name"] = json!(part.name);
             if let Some(intervals) = &part.intervals {
                 value["intervals"] = serde_json::to_value(intervals)?;
@@ -404,7 +380,7 @@ impl Assessment {
         let sets = self.out_of_domain.iter().map(|set| OutOfDomainEvaluation {
             dataset: set.name.clone(),
             normalization: "the program that made the predictions".to_owned(),
-            metrics: set.metrics.clone(),
+            metrics: set.found.clone(),
             curves: set.curves.clone(),
         });
         let evaluation = Evaluation {
@@ -414,7 +390,7 @@ impl Assessment {
             checkpoint: Checkpoint::Final,
             epoch: 0,
             seconds: 0.0,
-            in_domain: part.metrics.clone(),
+            in_domain: part.found.clone(),
             reliability: part.reliability.clone(),
             out_of_domain: sets.collect(),
             details: serde_json::Map::new(),
@@ -484,7 +460,7 @@ impl Assessment {
         let mut first = None;
         let mut list = |title: &str, lines: &[Line<'_>]| {
             let ends = lines.iter().filter_map(|(name, _, interval, _)| {
-                let Interval { low, high, .. } = (*interval)?;
+                let ConfidenceInterval { low, high, .. } = (*interval)?;
                 first = first.or(*interval);
                 Some(format!("{name} {low:.3} to {high:.3}"))
             });
@@ -499,7 +475,7 @@ impl Assessment {
         for part in &self.out_of_domain {
             list(&part.name, &part.lines());
         }
-        let Interval {
+        let ConfidenceInterval {
             level,
             replicates,
             seed,
@@ -521,6 +497,49 @@ impl Assessment {
         parts.extend(self.out_of_domain.iter().map(OutOfDomainPart::text));
         parts.join("\n")
     }
+}
+
+/// Metrics of another set; probabilities have so many classes.
+fn detect(
+    other: &Named,
+    ins: &[f64],
+    outs: &[f64],
+    classes: usize,
+    inputs: &Inputs,
+    settings: &Settings,
+) -> Result<OutOfDomainPart, UserError> {
+    let ranking = Ranking::new(ins, outs).map_err(|error| match error {
+        Error::Score { side, row } => {
+            let own = inputs.scores.as_deref().unwrap_or_default();
+            let file = if side == "in-domain" {
+                own
+            } else {
+                &other.file
+            };
+            about(file, &format_args!("row {row} is not a number"))
+        }
+        other => mistake(&other),
+    })?;
+    let intervals = settings
+        .bootstrap
+        .map(|config| ranking.bootstrap(&config).map_err(|error| mistake(&error)))
+        .transpose()?;
+    // histograms span the range of the score, where it has one
+    let range = match settings.score {
+        ScoreSource::Probabilities(score) => Some(score.range(classes)),
+        ScoreSource::Given { .. } => None,
+    };
+    let curves = if settings.curves {
+        ranking.curves(histogram(ins, outs, range))
+    } else {
+        DetectionCurves::default()
+    };
+    Ok(OutOfDomainPart {
+        name: other.name.clone(),
+        found: ranking.detection(settings.score.name()),
+        intervals,
+        curves,
+    })
 }
 
 fn outcomes(probabilities: &Probabilities, labels: Loaded) -> Result<Outcomes, UserError> {
@@ -545,7 +564,7 @@ fn in_domain(outcomes: &Outcomes, settings: &Settings) -> Result<InDomainPart, U
         bootstrap,
         ..
     } = settings;
-    let (metrics, reliability) = outcomes
+    let (found, reliability) = outcomes
         .in_domain(calibration)
         .map_err(|error| mistake(&error))?;
     let intervals = bootstrap
@@ -555,20 +574,20 @@ fn in_domain(outcomes: &Outcomes, settings: &Settings) -> Result<InDomainPart, U
         })
         .transpose()?;
     Ok(InDomainPart {
-        metrics,
+        found,
         reliability,
         intervals,
     })
 }
 
-/// A metric as it is printed: name, value, interval, meaning.
-type Line<'a> = (&'a str, Option<f64>, Option<Interval>, String);
+/// A metric as it is printed: id, value, interval, meaning.
+type Line<'a> = (&'a str, Option<f64>, Option<ConfidenceInterval>, String);
 
 /// Lines under a title, in columns.
 fn table(mut text: String, lines: &[Line<'_>]) -> String {
     let value = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), significant);
-    let ends = |interval: Option<Interval>| {
-        interval.map_or_else(String::new, |Interval { low, high, .. }| {
+    let ends = |interval: Option<ConfidenceInterval>| {
+        interval.map_or_else(String::new, |ConfidenceInterval { low, high, .. }| {
             crate::report::interval(low, high)
         })
     };
@@ -583,7 +602,7 @@ fn table(mut text: String, lines: &[Line<'_>]) -> String {
         let lengths = cells.iter().map(|row| row[k].chars().count());
         lengths.max().unwrap_or(0)
     };
-    if let Some(Interval { level, .. }) = lines.iter().find_map(|line| line.2) {
+    if let Some(ConfidenceInterval { level, .. }) = lines.iter().find_map(|line| line.2) {
         let level = significant(100.0 * level);
         text.push_str(&format!("; in brackets {level} % bootstrap intervals"));
     }
@@ -600,104 +619,69 @@ fn table(mut text: String, lines: &[Line<'_>]) -> String {
     text
 }
 
+/// Metrics in the order of their table; `facts` are what stands for the words in braces.
+fn lines(
+    metrics: &'static [Metric],
+    values: &[&Option<f64>],
+    intervals: &[&Option<ConfidenceInterval>],
+    facts: &[(&str, String)],
+) -> Vec<Line<'static>> {
+    let line = |((metric, value), interval): ((&'static Metric, &&Option<f64>), &&Option<_>)| {
+        let brief = facts
+            .iter()
+            .fold(metric.brief.to_owned(), |text, (word, fact)| {
+                text.replace(word, fact)
+            });
+        (metric.id, **value, **interval, brief)
+    };
+    let pairs = metrics.iter().zip(values).zip(intervals);
+    pairs.map(line).collect()
+}
+
 impl InDomainPart {
-    fn lines(&self) -> [Line<'static>; 6] {
-        let (m, i) = (&self.metrics, self.intervals.unwrap_or_default());
+    fn lines(&self) -> Vec<Line<'static>> {
         let Reliability { scheme, bins } = &self.reliability;
-        let bins = bins.len();
-        let calibration = format!("calibration error over {bins} {scheme} bins; lower is better");
-        let brier = "squared distance from the label, 0 to 2; lower is better";
-        let auroc = "right predictions are surer than wrong ones; 0.5 is chance";
-        [
-            (
-                "accuracy",
-                Some(m.accuracy),
-                i.accuracy,
-                "right predictions; higher is better".into(),
-            ),
-            (
-                "top5",
-                m.top5,
-                i.top5,
-                "label among the five most probable; higher is better".into(),
-            ),
-            (
-                "nll",
-                Some(m.nll),
-                i.nll,
-                "mean of -log p(label); lower is better".into(),
-            ),
-            ("ece", Some(m.ece), i.ece, calibration),
-            ("brier", Some(m.brier), i.brier, brier.into()),
-            ("auroc", m.auroc, i.auroc, auroc.into()),
-        ]
+        let (values, intervals) = (&self.found.values, self.intervals.unwrap_or_default());
+        let facts = [("{bins}", format!("{} {scheme}", bins.len()))];
+        lines(InDomain::METRICS, &values.each(), &intervals.each(), &facts)
     }
 
     fn text(&self) -> String {
-        let (samples, classes) = (self.metrics.samples, self.metrics.classes);
+        let (samples, classes) = (self.found.samples, self.found.classes);
         let title = format!("In-domain: {samples} images, {classes} classes");
         table(title, &self.lines())
     }
 }
 
 impl OutOfDomainPart {
-    fn lines(&self) -> [Line<'static>; 6] {
-        let (m, i) = (&self.metrics, self.intervals.unwrap_or_default());
-        let total = (m.in_samples + m.out_samples) as f64;
-        let precision = |positive: &str, count: usize| {
-            let chance = significant(count as f64 / total);
-            format!("average precision, {positive} positive; {chance} is chance")
-        };
-        let fpr = "others accepted where 95 % of in-domain are; lower is better";
-        let averaged = "the same averaged up to there: the paper's FPR@95";
-        let error = "error of the best threshold, both sides alike; lower is better";
-        [
-            (
-                "auroc",
-                m.auroc,
-                i.auroc,
-                "in-domain scores higher; 0.5 is chance".into(),
-            ),
-            (
-                "aupr_in",
-                m.aupr_in,
-                i.aupr_in,
-                precision("in-domain", m.in_samples),
-            ),
-            (
-                "aupr_out",
-                m.aupr_out,
-                i.aupr_out,
-                precision("out-of-domain", m.out_samples),
-            ),
-            (
-                "fpr_at_95_tpr",
-                m.fpr_at_95_tpr,
-                i.fpr_at_95_tpr,
-                fpr.into(),
-            ),
-            (
-                "mean_fpr_below_95_tpr",
-                m.mean_fpr_below_95_tpr,
-                i.mean_fpr_below_95_tpr,
-                averaged.into(),
-            ),
-            (
-                "detection_error",
-                m.detection_error,
-                i.detection_error,
-                error.into(),
-            ),
-        ]
+    fn lines(&self) -> Vec<Line<'static>> {
+        let Detection {
+            values,
+            in_samples,
+            out_samples,
+            ..
+        } = &self.found;
+        let intervals = self.intervals.unwrap_or_default();
+        let share = |count: usize| significant(count as f64 / (in_samples + out_samples) as f64);
+        let facts = [
+            ("{in_share}", share(*in_samples)),
+            ("{out_share}", share(*out_samples)),
+        ];
+        lines(
+            OutOfDomain::METRICS,
+            &values.each(),
+            &intervals.each(),
+            &facts,
+        )
     }
 
     fn text(&self) -> String {
-        let OutOfDomain {
+        let Detection {
             in_samples,
             out_samples,
             score,
             ..
-        } = &self.metrics;
+        } = &self.found;
         let name = &self.name;
         let title =
             format!("Out-of-domain, {name}: {in_samples} images in, {out_samples} out, by {score}");

@@ -214,10 +214,13 @@ fn ending(event: &Event<'_>) -> String {
 /// Accuracy and loss of a run in a few words: the first row at the best weights.
 fn result(record: &RunRecord) -> String {
     match record.evaluations.first() {
-        Some(evaluation) => format!(
-            "accuracy {:.3}, NLL {:.3}",
-            evaluation.in_domain.accuracy, evaluation.in_domain.nll
-        ),
+        Some(evaluation) => {
+            let values = &evaluation.in_domain.values;
+            let number =
+                |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
+            let (accuracy, nll) = (number(values.accuracy), number(values.nll));
+            format!("accuracy {accuracy}, NLL {nll}")
+        }
         None => "trained".into(),
     }
 }

@@ -1,35 +1,39 @@
 //! Metrics of predictions, in-domain and out-of-domain, and the record of a run.
 //!
 //! - [`metrics`]: pure functions over slices of probabilities, labels and scores.
+//! - [`metric`]: what each of them is called and means, one table for all.
 //! - [`results`]: what an evaluation gives, with the conventions it was made by.
 //! - [`record`]: the run record, one versioned JSON file that everything downstream reads.
 //!
 //! ```
-//! use evaluation::CalibrationConfig;
+//! use evaluation::{CalibrationConfig, Score};
 //!
 //! // probabilities [3, 2] on the test set and [2, 2] on images of another kind
 //! let test = [0.9, 0.1, 0.2, 0.8, 0.6, 0.4];
 //! let other = [0.7f32, 0.3, 0.5, 0.5];
-//! let (metrics, _) = evaluation::in_domain(&test, 2, &[0u8, 1, 1], &CalibrationConfig::default())?;
-//! assert_eq!(metrics.accuracy, 2.0 / 3.0);
+//! let calibration = CalibrationConfig::default();
+//! let (found, _) = evaluation::in_domain(&test, 2, &[0u8, 1, 1], &calibration)?;
+//! assert_eq!(found.values.accuracy, Some(2.0 / 3.0));
 //!
-//! let ins = evaluation::maximum_probability(&test, 2)?;
-//! let outs = evaluation::maximum_probability(&other, 2)?;
-//! let detection = evaluation::out_of_domain("maximum probability", &ins, &outs)?;
-//! assert_eq!(detection.auroc, Some(5.0 / 6.0));
+//! let score = Score::MaximumProbability;
+//! let (ins, outs) = (score.of(&test, 2)?, score.of(&other, 2)?);
+//! let detection = evaluation::out_of_domain(score.name(), &ins, &outs)?;
+//! assert_eq!(detection.values.auroc, Some(5.0 / 6.0));
 //! # Ok::<(), evaluation::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod metric;
 pub mod metrics;
 pub mod number;
 pub mod record;
 pub mod results;
 
 pub use error::{Error, Result};
+pub use metric::{Better, InDomain, Metric, OutOfDomain};
 pub use metrics::{
-    BootstrapConfig, CalibrationConfig, Outcomes, Ranking, SUM_TOLERANCE, Scheme, detection_curves,
-    in_domain, maximum_probability, negative_entropy, out_of_domain, softmax,
+    BootstrapConfig, CalibrationConfig, Outcomes, Ranking, SUM_TOLERANCE, Scheme, Score,
+    detection_curves, in_domain, maximum_probability, negative_entropy, out_of_domain, softmax,
 };
 pub use record::{RecordError, RunRecord, write_atomically};

@@ -10,7 +10,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::results::{DetectionCurves, InDomain, OutOfDomain, Reliability};
+use crate::results::{Classification, Detection, DetectionCurves, Reliability};
 
 /// Name and version of the schema, the first field of every record.
 pub const SCHEMA: &str = "maxitive-run/2";
@@ -159,7 +159,7 @@ pub struct Evaluation {
     #[serde(with = "crate::number")]
     pub seconds: f64,
     /// On the test set.
-    pub in_domain: InDomain,
+    pub in_domain: Classification,
     /// Calibration on the test set.
     pub reliability: Reliability,
     /// On other datasets.
@@ -177,12 +177,39 @@ pub struct Evaluation {
 pub struct OutOfDomainEvaluation {
     /// Dataset: `kmnist`.
     pub dataset: String,
-    /// Whose constants normalized the images: `own` as in the paper's experiments, or `training`.
+    /// Whose constants normalized the images: a [`OodNormalization`], or words of the caller's.
     pub normalization: String,
     /// The numbers.
-    pub metrics: OutOfDomain,
+    pub metrics: Detection,
     /// Curves for drawing.
     pub curves: DetectionCurves,
+}
+
+/// Whose constants normalize out-of-domain images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OodNormalization {
+    /// Those of the out-of-domain set, as in the paper's experiments.
+    #[default]
+    Own,
+    /// Those of the training set: what a deployed model would do.
+    Training,
+}
+
+impl OodNormalization {
+    /// The name in configs and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Training => "training",
+        }
+    }
+
+    /// What has this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        let all = [Self::Own, Self::Training];
+        all.into_iter().find(|known| known.name() == name)
+    }
 }
 
 /// Why a record could not be read or written.
@@ -412,6 +439,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::metric::{InDomain, OutOfDomain};
     use crate::results::{ReliabilityBin, ScoreHistogram};
 
     fn number() -> impl Strategy<Value = f64> {
@@ -438,8 +466,9 @@ mod tests {
         fn in_domain()(
             (accuracy, nll, ece, brier) in (number(), number(), number(), number()),
             top5 in maybe(), auroc in maybe(), samples in any::<usize>(), classes in any::<usize>(),
-        ) -> InDomain {
-            InDomain { accuracy, top5, nll, ece, brier, auroc, samples, classes }
+        ) -> Classification {
+            let [accuracy, nll, ece, brier] = [accuracy, nll, ece, brier].map(Some);
+            Classification { values: InDomain { accuracy, top5, nll, ece, brier, auroc }, samples, classes }
         }
     }
 
@@ -453,13 +482,8 @@ mod tests {
             OutOfDomainEvaluation {
                 dataset,
                 normalization,
-                metrics: OutOfDomain {
-                    auroc: values[0],
-                    aupr_in: values[1],
-                    aupr_out: values[2],
-                    fpr_at_95_tpr: values[3],
-                    mean_fpr_below_95_tpr: values[4],
-                    detection_error: values[5],
+                metrics: Detection {
+                    values: OutOfDomain::from_fn(|place| values[place]),
                     score,
                     in_samples,
                     out_samples,
@@ -582,6 +606,16 @@ mod tests {
         assert_eq!(old, example());
     }
 
+    #[test]
+    fn a_metric_that_a_record_does_not_have_is_undefined() {
+        let text = include_str!("../tests/record.json").replace("\"brier\": 0.375, ", "");
+        let read: RunRecord = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.evaluations[0].in_domain.values.brier, None);
+        let mut expected = example();
+        expected.evaluations[0].in_domain.values.brier = None;
+        assert_eq!(read, expected);
+    }
+
     fn refuse_to_read(text: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record.json");
@@ -609,6 +643,14 @@ mod tests {
             refuse_to_read(&text.replace("\"accuracy\": ", "\"accuracies\": ")),
             "evaluations[0].in_domain: unknown field `accuracies`, expected one of `accuracy`, `top5`, `nll`, `ece`, \
              `brier`, `auroc`, `samples`, `classes`"
+        );
+        assert_eq!(
+            refuse_to_read(&text.replace("\"brier\": 0.375", "\"brier\": true")),
+            "evaluations[0].in_domain: brier: invalid type: boolean `true`, expected a number, \"inf\" or \"-inf\""
+        );
+        assert_eq!(
+            refuse_to_read(&text.replace("\"in_samples\": 4, ", "")),
+            "evaluations[0].out_of_domain[0].metrics: missing field `in_samples`"
         );
         assert_eq!(
             refuse_to_read(&text.replace("\"lr\": 0.1", "\"lr\": \"fast\"")),
@@ -649,16 +691,16 @@ mod tests {
                 "curves[0].validation_loss",
             ),
             (
-                |r, x| r.evaluations[0].in_domain.nll = x,
-                "evaluations[0].in_domain: nll",
+                |r, x| r.evaluations[0].in_domain.values.nll = Some(x),
+                "evaluations[0].in_domain.nll",
             ),
             (
                 |r, x| r.evaluations[0].reliability.bins[0].confidence = Some(x),
                 "evaluations[0].reliability.bins[0].confidence",
             ),
             (
-                |r, x| r.evaluations[0].out_of_domain[0].metrics.auroc = Some(x),
-                "evaluations[0].out_of_domain[0].metrics: auroc",
+                |r, x| r.evaluations[0].out_of_domain[0].metrics.values.auroc = Some(x),
+                "evaluations[0].out_of_domain[0].metrics.auroc",
             ),
             (
                 |r, x| r.evaluations[0].out_of_domain[0].curves.roc[0].1 = x,

@@ -1,41 +1,30 @@
-//! What an evaluation gives, with the conventions it was made by. Undefined values are `None` and `null` in JSON.
+//! What an evaluation gives, with the conventions it was made by. Undefined values are `None`, and
+//! `null` in JSON.
 //!
-//! In JSON the conventions, which are the same for all results, stand beside the numbers: the positive class, the
-//! score and what a tie does. Reading accepts them and refuses others.
+//! In JSON the conventions, which are the same for all results, stand beside the numbers: the positive
+//! class, the score and what a tie does. Reading accepts them and refuses others.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
+use crate::metric::{InDomain, Metric, OutOfDomain};
+use crate::number::Number;
+
 /// Predictions against labels.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
-pub struct InDomain {
-    /// Share of images whose most probable class is the label.
-    #[serde(with = "crate::number")]
-    pub accuracy: f64,
-    /// Share of images whose label is among the five most probable classes; undefined below five classes.
-    #[serde(with = "crate::number::option")]
-    pub top5: Option<f64>,
-    /// Mean of `-log p(label)`; infinite if a label has probability 0.
-    #[serde(with = "crate::number")]
-    pub nll: f64,
-    /// Expected calibration error, see [`Reliability`].
-    #[serde(with = "crate::number")]
-    pub ece: f64,
-    /// Mean over images of `Σ (p - onehot)²`, between 0 and 2.
-    #[serde(with = "crate::number")]
-    pub brier: f64,
-    /// Area under the ROC curve of right against wrong predictions by maximum probability; undefined if all are right or all wrong.
-    #[serde(with = "crate::number::option")]
-    pub auroc: Option<f64>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classification {
+    /// The metrics.
+    pub values: InDomain,
     /// Number of images.
     pub samples: usize,
     /// Number of classes.
     pub classes: usize,
 }
 
-/// Calibration: confidence against accuracy in bins of the maximum probability; see [`Scheme`](crate::Scheme) for their layout.
+/// Calibration: confidence against accuracy in bins of the maximum probability; see
+/// [`Scheme`](crate::Scheme) for their layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reliability {
@@ -58,33 +47,12 @@ pub struct ReliabilityBin {
     pub confidence: Option<f64>,
 }
 
-/// How well a score tells in-domain images from others. The higher the score, the more in-domain.
-///
-/// In-domain is the positive class for everything but `aupr_out`, where it is out-of-domain with the score negated.
-/// Images of equal score are accepted or refused together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
-pub struct OutOfDomain {
-    /// Area under the ROC curve.
-    #[serde(with = "crate::number::option")]
-    pub auroc: Option<f64>,
-    /// Average precision, in-domain positive.
-    #[serde(with = "crate::number::option")]
-    pub aupr_in: Option<f64>,
-    /// Average precision, out-of-domain positive.
-    #[serde(with = "crate::number::option")]
-    pub aupr_out: Option<f64>,
-    /// False positive rate at the first threshold that accepts at least 95 % of the in-domain images: the standard definition.
-    #[serde(with = "crate::number::option")]
-    pub fpr_at_95_tpr: Option<f64>,
-    /// Mean false positive rate over the vertices of the reduced ROC curve with true positive rate up to 0.9505: what the paper's
-    /// column FPR@95 holds.
-    #[serde(with = "crate::number::option")]
-    pub mean_fpr_below_95_tpr: Option<f64>,
-    /// Smallest error of a threshold when both sides are equally likely.
-    #[serde(with = "crate::number::option")]
-    pub detection_error: Option<f64>,
-    /// The score: `maximum probability`, `negative entropy`, or a name of the caller's.
+/// How well a score tells in-domain images from others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detection {
+    /// The metrics.
+    pub values: OutOfDomain,
+    /// The score: that of a [`Score`](crate::Score), or a name of the caller's.
     pub score: String,
     /// In-domain images.
     pub in_samples: usize,
@@ -92,7 +60,8 @@ pub struct OutOfDomain {
     pub out_samples: usize,
 }
 
-/// Curves for drawing, thinned to a few hundred points; the numbers in [`OutOfDomain`] come from the full curves.
+/// Curves for drawing, thinned to a few hundred points; the numbers in [`Detection`] come from the full
+/// curves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetectionCurves {
@@ -128,7 +97,7 @@ pub struct ScoreHistogram {
 /// A bootstrap interval; see [`metrics::bootstrap`](crate::metrics::bootstrap).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Lower end.
     #[serde(with = "crate::number")]
     pub low: f64,
@@ -144,46 +113,10 @@ pub struct Interval {
     pub seed: u64,
 }
 
-/// Intervals of the metrics in [`InDomain`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InDomainIntervals {
-    /// Of the accuracy.
-    pub accuracy: Option<Interval>,
-    /// Of the top-5 accuracy.
-    pub top5: Option<Interval>,
-    /// Of the mean log loss.
-    pub nll: Option<Interval>,
-    /// Of the expected calibration error.
-    pub ece: Option<Interval>,
-    /// Of the Brier score.
-    pub brier: Option<Interval>,
-    /// Of the AUROC of right against wrong predictions, over the replicates that have both.
-    pub auroc: Option<Interval>,
-}
-
-/// Intervals of the metrics in [`OutOfDomain`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OutOfDomainIntervals {
-    /// Of the area under the ROC curve.
-    pub auroc: Option<Interval>,
-    /// Of the average precision, in-domain positive.
-    pub aupr_in: Option<Interval>,
-    /// Of the average precision, out-of-domain positive.
-    pub aupr_out: Option<Interval>,
-    /// Of the standard FPR@95.
-    pub fpr_at_95_tpr: Option<Interval>,
-    /// Of the averaged FPR.
-    pub mean_fpr_below_95_tpr: Option<Interval>,
-    /// Of the detection error.
-    pub detection_error: Option<Interval>,
-}
-
 /// Keys of JSON that say how a result was made.
 type Conventions = [(&'static str, &'static str)];
 
-impl InDomain {
+impl Classification {
     /// What all in-domain results have in common: keys and values of their JSON.
     pub const CONVENTIONS: &'static Conventions = &[
         ("ties", "the lowest class comes first"),
@@ -192,7 +125,7 @@ impl InDomain {
     ];
 }
 
-impl OutOfDomain {
+impl Detection {
     /// What all out-of-domain results have in common: keys and values of their JSON.
     pub const CONVENTIONS: &'static Conventions = &[
         ("positive_class", "in-domain; out-of-domain for aupr_out"),
@@ -200,68 +133,169 @@ impl OutOfDomain {
     ];
 }
 
-/// Writes an object that `fields` writes, and the conventions behind it.
-fn write<S, F>(serializer: S, conventions: &Conventions, fields: F) -> Result<S::Ok, S::Error>
-where
-    S: Serializer,
-    F: FnOnce(Fields<'_, '_>) -> serde_json::Result<Value>,
-{
-    let mut track = serde_path_to_error::Track::new();
-    let object = fields(Fields::new(serde_json::value::Serializer, &mut track));
-    let mut object =
-        object.map_err(|error| serde::ser::Error::custom(format!("{}: {error}", track.path())))?;
-    for &(key, value) in conventions {
-        object[key] = value.into();
-    }
-    object.serialize(serializer)
+/// Writes values under the ids of their metrics.
+fn write_values<M: SerializeMap>(
+    map: &mut M,
+    metrics: &[Metric],
+    values: &[&Option<f64>],
+) -> Result<(), M::Error> {
+    let mut pairs = metrics.iter().zip(values);
+    pairs.try_for_each(|(metric, value)| map.serialize_entry(metric.id, &value.map(Number)))
 }
 
-/// Writes an object and knows the field on which it failed.
-type Fields<'a, 'b> = serde_path_to_error::Serializer<'a, 'b, serde_json::value::Serializer>;
-
-/// Reads an object, and takes the conventions out of it.
-fn read<'de, D: Deserializer<'de>>(
-    deserializer: D,
+fn write_conventions<M: SerializeMap>(
+    map: &mut M,
     conventions: &Conventions,
-) -> Result<Value, D::Error> {
-    let mut object = Map::deserialize(deserializer)?;
-    for &(key, expected) in conventions {
-        if let Some(found) = object.shift_remove(key)
-            && found != expected
-        {
-            let message = format!("{key} is {found}, allowed: \"{expected}\"");
-            return Err(D::Error::custom(message));
+) -> Result<(), M::Error> {
+    let mut pairs = conventions.iter();
+    pairs.try_for_each(|(key, value)| map.serialize_entry(key, value))
+}
+
+/// The fields of an object on their way from JSON.
+struct Fields {
+    left: Map<String, Value>,
+    taken: Vec<&'static str>,
+}
+
+impl Fields {
+    /// Takes an object, and the conventions out of it.
+    fn read<'de, D: Deserializer<'de>>(
+        deserializer: D,
+        conventions: &Conventions,
+    ) -> Result<Self, D::Error> {
+        let mut left = Map::deserialize(deserializer)?;
+        for &(key, expected) in conventions {
+            if let Some(found) = left.shift_remove(key)
+                && found != expected
+            {
+                let message = format!("{key} is {found}, allowed: \"{expected}\"");
+                return Err(D::Error::custom(message));
+            }
         }
+        let taken = Vec::new();
+        Ok(Self { left, taken })
     }
-    Ok(Value::Object(object))
+
+    fn take<T: DeserializeOwned, E: de::Error>(&mut self, key: &'static str) -> Result<T, E> {
+        let found = self.take_if_there(key)?;
+        found.ok_or_else(|| E::missing_field(key))
+    }
+
+    fn take_if_there<T: DeserializeOwned, E: de::Error>(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<T>, E> {
+        self.taken.push(key);
+        let Some(value) = self.left.shift_remove(key) else {
+            return Ok(None);
+        };
+        let found = T::deserialize(value).map_err(|e| E::custom(format!("{key}: {e}")))?;
+        Ok(Some(found))
+    }
+
+    /// Values of metrics. One that is absent was not known to the program that wrote the object: it is
+    /// undefined.
+    fn take_values<E: de::Error>(&mut self, metrics: &[Metric]) -> Result<Vec<Option<f64>>, E> {
+        let value = |metric: &Metric| {
+            let found: Option<Option<Number>> = self.take_if_there(metric.id)?;
+            Ok(found.flatten().map(|number| number.0))
+        };
+        metrics.iter().map(value).collect()
+    }
+
+    /// Refuses what nobody asked for.
+    fn finish<E: de::Error>(self) -> Result<(), E> {
+        let Some(unknown) = self.left.keys().next() else {
+            return Ok(());
+        };
+        let known: Vec<String> = self.taken.iter().map(|key| format!("`{key}`")).collect();
+        let known = known.join(", ");
+        let message = format!("unknown field `{unknown}`, expected one of {known}");
+        Err(E::custom(message))
+    }
 }
 
-impl Serialize for InDomain {
+impl Serialize for Classification {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(serializer, Self::CONVENTIONS, |fields| {
-            Self::serialize(self, fields)
-        })
+        let mut map = serializer.serialize_map(None)?;
+        write_values(&mut map, InDomain::METRICS, &self.values.each())?;
+        map.serialize_entry("samples", &self.samples)?;
+        map.serialize_entry("classes", &self.classes)?;
+        write_conventions(&mut map, Self::CONVENTIONS)?;
+        map.end()
     }
 }
 
-impl<'de> Deserialize<'de> for InDomain {
+impl<'de> Deserialize<'de> for Classification {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = read(deserializer, Self::CONVENTIONS)?;
-        Self::deserialize(object).map_err(D::Error::custom)
+        let mut fields = Fields::read(deserializer, Self::CONVENTIONS)?;
+        let values = fields.take_values(InDomain::METRICS)?;
+        let read = Self {
+            values: InDomain::from_fn(|place| values[place]),
+            samples: fields.take("samples")?,
+            classes: fields.take("classes")?,
+        };
+        fields.finish()?;
+        Ok(read)
     }
 }
 
-impl Serialize for OutOfDomain {
+impl Serialize for Detection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(serializer, Self::CONVENTIONS, |fields| {
-            Self::serialize(self, fields)
-        })
+        let mut map = serializer.serialize_map(None)?;
+        write_values(&mut map, OutOfDomain::METRICS, &self.values.each())?;
+        map.serialize_entry("score", &self.score)?;
+        map.serialize_entry("in_samples", &self.in_samples)?;
+        map.serialize_entry("out_samples", &self.out_samples)?;
+        write_conventions(&mut map, Self::CONVENTIONS)?;
+        map.end()
     }
 }
 
-impl<'de> Deserialize<'de> for OutOfDomain {
+impl<'de> Deserialize<'de> for Detection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = read(deserializer, Self::CONVENTIONS)?;
-        Self::deserialize(object).map_err(D::Error::custom)
+        let mut fields = Fields::read(deserializer, Self::CONVENTIONS)?;
+        let values = fields.take_values(OutOfDomain::METRICS)?;
+        let read = Self {
+            values: OutOfDomain::from_fn(|place| values[place]),
+            score: fields.take("score")?,
+            in_samples: fields.take("in_samples")?,
+            out_samples: fields.take("out_samples")?,
+        };
+        fields.finish()?;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_under_their_ids() {
+        let found = Classification {
+            values: InDomain::from_fn(|place| (place != 1).then_some(place as f64)),
+            samples: 7,
+            classes: 8,
+        };
+        let json = serde_json::to_value(&found).unwrap();
+        for (metric, value) in InDomain::METRICS.iter().zip(found.values.each()) {
+            assert_eq!(json[metric.id].as_f64(), *value, "{}", metric.id);
+        }
+        assert_eq!((&json["nll"], &json["brier"]), (&2.0.into(), &4.0.into()));
+        let found = Detection {
+            values: OutOfDomain::from_fn(|place| (place != 2).then_some(place as f64)),
+            score: "distance".to_owned(),
+            in_samples: 1,
+            out_samples: 1,
+        };
+        let json = serde_json::to_value(&found).unwrap();
+        for (metric, value) in OutOfDomain::METRICS.iter().zip(found.values.each()) {
+            assert_eq!(json[metric.id].as_f64(), *value, "{}", metric.id);
+        }
+        assert_eq!(
+            (&json["aupr_in"], &json["aupr_out"]),
+            (&1.0.into(), &Value::Null)
+        );
     }
 }

@@ -34,6 +34,8 @@ use std::path::Path;
 use cbopt::schedule::{Schedule, ScheduleConfig as CboptSchedule, Shape, Unit};
 use cbopt::{EpsPolicy, HessianEstimate, Rule};
 use engine::{Network, zoo};
+pub use evaluation::Score;
+pub use evaluation::record::OodNormalization;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -113,27 +115,6 @@ pub struct DataConfig {
 
 fn default_share() -> f64 {
     0.1
-}
-
-/// Whose constants normalize out-of-domain images.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OodNormalization {
-    /// Those of the out-of-domain set.
-    #[default]
-    Own,
-    /// Those of the training set: what a deployed model would do.
-    Training,
-}
-
-impl OodNormalization {
-    /// The name in configs and records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Training => "training",
-        }
-    }
 }
 
 /// Which images validate.
@@ -739,20 +720,10 @@ impl Default for EvaluationConfig {
     fn default() -> Self {
         Self {
             bins: 20,
-            score: Score::MaxProbability,
+            score: Score::default(),
             keep_predictions: false,
         }
     }
-}
-
-/// A score of confidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Score {
-    /// The largest class probability.
-    MaxProbability,
-    /// The negative entropy of the class probabilities.
-    Entropy,
 }
 
 /// One row of the table: a name and a predictive method.

@@ -14,7 +14,7 @@ use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use random::Seeds;
 use serde_json::{Map, Value, json};
 
-use crate::config::{OodNormalization, RowConfig, RunConfig, Score};
+use crate::config::{OodNormalization, RowConfig, RunConfig};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::Event;
@@ -138,6 +138,7 @@ impl<'a> Evaluator<'a> {
             bins: self.config.evaluation.bins,
             ..CalibrationConfig::default()
         };
+        let score = self.config.evaluation.score;
         let mut evaluations = Vec::new();
         for candidate in &mut candidates {
             let (row, checkpoint) = (candidate.row.row(), candidate.checkpoint);
@@ -148,7 +149,7 @@ impl<'a> Evaluator<'a> {
             let probabilities = candidate.predict(&mut predictive, self.rule, seed, &images)?;
             let (in_domain, reliability) =
                 evaluation::in_domain(&probabilities, test.classes(), test.labels(), &calibration)?;
-            candidate.scores = self.scores(&probabilities, test.classes())?;
+            candidate.scores = score.of(&probabilities, test.classes())?;
             candidate.seconds += start.elapsed().as_secs_f64();
             let predictions = self.keep(candidate, "test", &probabilities)?;
             evaluations.push(Evaluation {
@@ -179,19 +180,20 @@ impl<'a> Evaluator<'a> {
                 let start = std::time::Instant::now();
                 let probabilities = candidate.predict(&mut predictive, self.rule, seed, &images)?;
                 let classes = self.material.network.classes();
-                let scores = self.scores(&probabilities, classes)?;
+                let scores = score.of(&probabilities, classes)?;
                 let detection =
-                    evaluation::out_of_domain(self.score_name(), &candidate.scores, &scores)?;
+                    evaluation::out_of_domain(score.name(), &candidate.scores, &scores)?;
                 evaluation.seconds += start.elapsed().as_secs_f64();
                 self.keep(candidate, file, &probabilities)?;
                 evaluation.out_of_domain.push(OutOfDomainEvaluation {
                     dataset: name.clone(),
                     normalization: self.config.data.ood_normalization.name().into(),
                     metrics: detection,
+                    // the range of the score, so that rows can be compared
                     curves: evaluation::detection_curves(
                         &candidate.scores,
                         &scores,
-                        self.score_range(),
+                        Some(score.range(classes)),
                     )?,
                 });
             }
@@ -279,29 +281,6 @@ impl<'a> Evaluator<'a> {
             OodNormalization::Own => normalization_of(name, set),
             OodNormalization::Training => self.material.normalization.clone(),
         }
-    }
-
-    fn scores(&self, probabilities: &[f32], classes: usize) -> Result<Vec<f64>> {
-        Ok(match self.config.evaluation.score {
-            Score::MaxProbability => evaluation::maximum_probability(probabilities, classes)?,
-            Score::Entropy => evaluation::negative_entropy(probabilities, classes)?,
-        })
-    }
-
-    fn score_name(&self) -> &'static str {
-        match self.config.evaluation.score {
-            Score::MaxProbability => "maximum probability",
-            Score::Entropy => "negative entropy",
-        }
-    }
-
-    /// Range of the histograms: that of the score where it has one, so that rows can be compared.
-    fn score_range(&self) -> Option<(f64, f64)> {
-        let classes = self.material.network.classes() as f64;
-        Some(match self.config.evaluation.score {
-            Score::MaxProbability => (0.0, 1.0),
-            Score::Entropy => (-classes.ln(), 0.0),
-        })
     }
 
     /// Keeps the probabilities `[n, classes]` if the config asks for it; the folder relative to the record.

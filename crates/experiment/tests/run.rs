@@ -166,7 +166,7 @@ fn squares_are_learned() {
     let mut config = small("adamw", &["optimizer.lr=0.003"]);
     config.stretch(25);
     let record = lab.finish(&Run::create(&lab.directory("adamw"), config).unwrap());
-    let accuracy = record.evaluations[0].in_domain.accuracy;
+    let accuracy = record.evaluations[0].in_domain.values.accuracy.unwrap();
     assert!(accuracy > 0.95, "{accuracy}");
     let last = record.curves.last().unwrap();
     assert!(last.train_loss < 0.2 * record.curves[0].train_loss);
@@ -421,7 +421,8 @@ fn predictions_are_kept_in_the_folder_of_the_run() {
             .chunks(10)
             .zip(&labels)
             .filter(|(row, label)| row.iter().all(|p| *p <= row[**label as usize]));
-        assert_eq!(right.count() as f64 / 60.0, evaluation.in_domain.accuracy);
+        let accuracy = evaluation.in_domain.values.accuracy;
+        assert_eq!(Some(right.count() as f64 / 60.0), accuracy);
         assert_eq!(read(format!("{folder}/mnist.npy")).shape(), [50, 10]);
         assert_eq!(read(format!("{folder}/outside.npy")).shape(), [4, 10]);
     }

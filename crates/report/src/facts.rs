@@ -192,7 +192,7 @@ fn best(table: &Table<'_>, id: &str) -> Option<String> {
         .iter()
         .filter(|(_, cell)| cell.is_best)
         .reduce(|best, next| {
-            if metric.is_better(next.1.mean, best.1.mean) {
+            if metric.better.prefers(next.1.mean, best.1.mean) {
                 next
             } else {
                 best

@@ -13,7 +13,6 @@ mod curves;
 mod disagreements;
 mod facts;
 pub mod files;
-pub mod metric;
 mod page;
 pub mod paper;
 mod style;

@@ -3,9 +3,11 @@
 //! A cell holds the mean and the sample deviation `√(Σ(x-x̄)²/(n-1))` over the seeds. In every column the best mean is marked,
 //! and with it every mean that lies no further away than the deviation of the best row: the paper's rule for bold figures.
 
-use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation, RunRecord};
+use evaluation::record::{
+    Checkpoint, Evaluation, OodNormalization, OutOfDomainEvaluation, RunRecord,
+};
+use evaluation::{InDomain, Metric, OutOfDomain, Score};
 
-use crate::metric::{self, IN_DOMAIN, Metric, OUT_OF_DOMAIN};
 use crate::paper::{self, Published};
 
 /// Runs of one experiment, dataset and network; a network and its form with dropout are the same network.
@@ -49,7 +51,8 @@ impl OutOfDomainSet<'_> {
 
     /// Whether images and scores were treated as in the paper, so that numbers may be compared.
     pub fn is_as_in_the_paper(&self) -> bool {
-        self.normalization == "own" && self.score == "maximum probability"
+        OodNormalization::by_name(self.normalization) == Some(OodNormalization::Own)
+            && Score::by_name(self.score) == Some(Score::MaximumProbability)
     }
 }
 
@@ -267,8 +270,13 @@ impl<'a> Group<'a> {
     pub fn in_domain(&self, checkpoint: Checkpoint) -> Table<'a> {
         self.table(
             checkpoint,
-            &IN_DOMAIN,
-            |evaluation| Some(metric::in_domain(&evaluation.in_domain)),
+            InDomain::METRICS,
+            |evaluation| {
+                let found = &evaluation.in_domain;
+                // without images nothing was measured
+                let values = found.values.each();
+                (found.samples > 0).then(|| values.map(defined))
+            },
             |metric| Some(metric.id.to_owned()),
         )
     }
@@ -277,11 +285,11 @@ impl<'a> Group<'a> {
     pub fn out_of_domain(&self, checkpoint: Checkpoint, set: &OutOfDomainSet<'_>) -> Table<'a> {
         self.table(
             checkpoint,
-            &OUT_OF_DOMAIN,
+            OutOfDomain::METRICS,
             |evaluation| {
                 let mut sets = evaluation.out_of_domain.iter();
                 let found = sets.find(|out| set.is_set_of(out))?;
-                Some(metric::out_of_domain(&found.metrics))
+                Some(found.metrics.values.each().map(defined))
             },
             |metric| {
                 let comparable = set.is_as_in_the_paper();
@@ -354,7 +362,7 @@ impl Table<'_> {
                 .collect();
             let finite = cells.iter().filter(|cell| cell.mean.is_finite());
             let Some(best) = finite.map(|cell| cell.mean).reduce(|best, mean| {
-                if metric.is_better(mean, best) {
+                if metric.better.prefers(mean, best) {
                     mean
                 } else {
                     best
@@ -375,6 +383,11 @@ impl Table<'_> {
             }
         }
     }
+}
+
+/// A value that is a number.
+fn defined(value: &Option<f64>) -> Option<f64> {
+    value.filter(|value| !value.is_nan())
 }
 
 /// The paper's rows in its order, then those of ablations by value, then others.
@@ -556,7 +569,7 @@ mod tests {
 
     /// A column of (mean, deviation); which are marked.
     fn marks(higher: bool, column: &[Option<(f64, Option<f64>)>]) -> Vec<bool> {
-        let metric: &'static Metric = if higher { &IN_DOMAIN[0] } else { &IN_DOMAIN[2] };
+        let metric = &InDomain::METRICS[if higher { 0 } else { 2 }];
         let rows = column.iter().enumerate().map(|(index, cell)| Row {
             name: "row",
             index,

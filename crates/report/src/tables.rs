@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use evaluation::record::{Checkpoint, RunRecord};
+use evaluation::{Better, Metric};
 
 use crate::facts::{self, published};
-use crate::metric::Metric;
 use crate::paper::Published;
 use crate::summary::{
     Cell, Group, OutOfDomainSet, Table, checkpoint_id, checkpoint_name, groups, three,
@@ -180,7 +180,7 @@ pub(crate) const RULE: &str = "Mean ± sample deviation (n − 1) over the seeds
                                further from it than the deviation of the best row.";
 
 fn head(metric: &Metric) -> String {
-    format!("{} {}", metric.name, metric.arrow())
+    format!("{} {}", metric.name, metric.better.arrow())
 }
 
 fn markdown_cell(cell: &Cell) -> String {
@@ -227,10 +227,9 @@ pub fn latex(records: &[RunRecord]) -> String {
             "c".repeat(table.metrics.len())
         );
         for metric in &table.metrics {
-            let arrow = if metric.higher_is_better {
-                "\\uparrow"
-            } else {
-                "\\downarrow"
+            let arrow = match metric.better {
+                Better::Higher => "\\uparrow",
+                Better::Lower => "\\downarrow",
             };
             let _ = write!(text, " & {} ${arrow}$", latex_text(metric.name));
         }

@@ -25,16 +25,16 @@ fn records() -> Vec<RunRecord> {
             record.seed = seed;
             let evaluation = &mut record.evaluations[0];
             evaluation.row = row.to_owned();
-            let result = &mut evaluation.in_domain;
-            (result.accuracy, result.nll, result.ece) = (accuracy, nll, ece);
+            let result = &mut evaluation.in_domain.values;
+            (result.accuracy, result.nll, result.ece) = (Some(accuracy), Some(nll), Some(ece));
             result.auroc = (row == "SGD").then_some(0.75);
             if row == "IVON" && seed == 0 {
                 let mut out = synthetic::out_of_domain("kmnist", 0.75, 100, 200);
-                out.metrics.aupr_in = None;
-                out.metrics.aupr_out = None;
-                out.metrics.fpr_at_95_tpr = Some(0.5);
-                out.metrics.mean_fpr_below_95_tpr = Some(0.125);
-                out.metrics.detection_error = Some(0.25);
+                out.metrics.values.aupr_in = None;
+                out.metrics.values.aupr_out = None;
+                out.metrics.values.fpr_at_95_tpr = Some(0.5);
+                out.metrics.values.mean_fpr_below_95_tpr = Some(0.125);
+                out.metrics.values.detection_error = Some(0.25);
                 evaluation.out_of_domain.push(out);
             }
             records.push(record);

@@ -5,10 +5,11 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use evaluation::{BootstrapConfig, CalibrationConfig, Scheme};
+use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
-use crate::assessment::{Assessment, Inputs, Named, Score, Settings};
+use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
 use crate::plot::write_atomically;
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
@@ -60,12 +61,12 @@ pub struct EvaluateArgs {
     /// Score that tells the sets apart
     #[arg(
         long,
-        value_enum,
+        value_parser = score_parser(),
         value_name = "SCORE",
-        default_value = "max-probability",
+        default_value = Score::default().id(),
         conflicts_with = "scores"
     )]
-    score: ScoreArg,
+    score: Score,
     /// Number of bins of the calibration error, 1 to 10000
     #[arg(long, value_name = "B", default_value_t = 20)]
     bins: usize,
@@ -93,17 +94,18 @@ pub struct EvaluateArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ScoreArg {
-    /// The largest probability, the paper's score
-    MaxProbability,
-    /// The entropy, negated
-    Entropy,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SchemeArg {
     EqualWidth,
     EqualMass,
+}
+
+/// Scores by the words of configs.
+fn score_parser() -> impl TypedValueParser<Value = Score> {
+    let words = Score::ALL.map(|score| PossibleValue::new(score.id()).help(score.meaning()));
+    PossibleValuesParser::new(words).map(|word| {
+        let mut all = Score::ALL.into_iter();
+        all.find(|score| score.id() == word).unwrap_or_default()
+    })
 }
 
 /// Runs the command.
@@ -125,10 +127,10 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         logits: args.logits,
         score: match (&args.scores, args.score) {
-            (Some(_), _) if args.higher_is_out => Score::GivenNegated,
-            (Some(_), _) => Score::Given,
-            (None, ScoreArg::MaxProbability) => Score::MaximumProbability,
-            (None, ScoreArg::Entropy) => Score::NegativeEntropy,
+            (Some(_), _) => ScoreSource::Given {
+                negated: args.higher_is_out,
+            },
+            (None, score) => ScoreSource::Probabilities(score),
         },
         calibration: CalibrationConfig {
             bins: args.bins,

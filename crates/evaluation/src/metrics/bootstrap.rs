@@ -17,7 +17,8 @@ use super::calibration::{CalibrationConfig, Scheme, equal_mass, equal_width};
 use super::detection::numbers;
 use super::{Outcomes, Ranking};
 use crate::error::{Error, Result};
-use crate::results::{InDomainIntervals, Interval, OutOfDomainIntervals};
+use crate::metric::{InDomain, OutOfDomain};
+use crate::results::ConfidenceInterval;
 use random::Stream;
 
 /// How to draw.
@@ -105,14 +106,14 @@ impl BootstrapConfig {
     }
 
     /// The interval of a metric, from its values in the replicates where it is defined; `None` if it is in none.
-    fn interval(&self, values: impl Iterator<Item = Option<f64>>) -> Option<Interval> {
+    fn interval(&self, values: impl Iterator<Item = Option<f64>>) -> Option<ConfidenceInterval> {
         let mut values: Vec<f64> = values.flatten().collect();
         if values.is_empty() {
             return None;
         }
         values.sort_unstable_by(f64::total_cmp);
         let tail = (1.0 - self.level) / 2.0;
-        Some(Interval {
+        Some(ConfidenceInterval {
             low: quantile(&values, tail),
             high: quantile(&values, 1.0 - tail),
             level: self.level,
@@ -161,10 +162,13 @@ impl Ranking {
     ///
     /// # Errors
     /// A setting is out of range.
-    pub fn bootstrap(&self, config: &BootstrapConfig) -> Result<OutOfDomainIntervals> {
+    pub fn bootstrap(
+        &self,
+        config: &BootstrapConfig,
+    ) -> Result<OutOfDomain<Option<ConfidenceInterval>>> {
         config.check()?;
         if self.samples.contains(&0) {
-            return Ok(OutOfDomainIntervals::default());
+            return Ok(OutOfDomain::default());
         }
         let all = config.run(
             || self.room(),
@@ -173,17 +177,9 @@ impl Ranking {
                 numbers(&room.groups)
             },
         );
-        let interval = |metric: fn(&super::detection::Numbers) -> f64| {
-            config.interval(all.iter().map(|numbers| Some(metric(numbers))))
-        };
-        Ok(OutOfDomainIntervals {
-            auroc: interval(|n| n.auroc),
-            aupr_in: interval(|n| n.aupr_in),
-            aupr_out: interval(|n| n.aupr_out),
-            fpr_at_95_tpr: interval(|n| n.fpr_at_95_tpr),
-            mean_fpr_below_95_tpr: interval(|n| n.mean_fpr_below_95_tpr),
-            detection_error: interval(|n| n.detection_error),
-        })
+        Ok(OutOfDomain::from_fn(|place| {
+            config.interval(all.iter().map(|numbers| Some(*numbers.each()[place])))
+        }))
     }
 
     fn room(&self) -> Resample {
@@ -235,9 +231,6 @@ struct Image {
     rises: bool,
 }
 
-/// Accuracy, top-5, NLL, ECE, Brier, AUROC of a replicate.
-type InDomainValues = [Option<f64>; 6];
-
 impl Outcomes {
     /// Intervals of all in-domain metrics; `None` where the metric is undefined.
     /// O(n log n) once and O(n) per replicate; 32 bytes per image and 4 per image and thread.
@@ -260,7 +253,7 @@ impl Outcomes {
         &self,
         calibration: &CalibrationConfig,
         config: &BootstrapConfig,
-    ) -> Result<InDomainIntervals> {
+    ) -> Result<InDomain<Option<ConfidenceInterval>>> {
         calibration.check()?;
         config.check()?;
         let images = self.images();
@@ -268,17 +261,16 @@ impl Outcomes {
         let all = config.run(room, |(counts, gaps), number| {
             let stream = Stream::named(config.seed, "bootstrap images");
             draw(stream.part(number), counts);
-            values(&images, counts, calibration, gaps)
+            let drawn = values(&images, counts, calibration, gaps);
+            // the images do not know how many classes there are
+            InDomain {
+                top5: drawn.top5.filter(|_| self.top5().is_some()),
+                ..drawn
+            }
         });
-        let interval = |metric: usize| config.interval(all.iter().map(|values| values[metric]));
-        Ok(InDomainIntervals {
-            accuracy: interval(0),
-            top5: self.top5().and_then(|_| interval(1)),
-            nll: interval(2),
-            ece: interval(3),
-            brier: interval(4),
-            auroc: interval(5),
-        })
+        Ok(InDomain::from_fn(|place| {
+            config.interval(all.iter().map(|values| *values.each()[place]))
+        }))
     }
 
     /// The images in the order of their confidence.
@@ -313,7 +305,7 @@ fn values(
     counts: &[u32],
     calibration: &CalibrationConfig,
     gaps: &mut [f64],
-) -> InDomainValues {
+) -> InDomain {
     gaps.fill(0.0);
     let samples = images.len();
     let (mut right, mut top5, mut impossible) = (0.0, 0.0, 0.0);
@@ -356,14 +348,14 @@ fn values(
         log_loss / n
     };
     let auroc = (right > 0.0 && wrong > 0.0).then(|| twice_wins / (2.0 * right * wrong));
-    [
-        Some(right / n),
-        Some(top5 / n),
-        Some(nll),
-        Some(ece),
-        Some(brier / n),
+    InDomain {
+        accuracy: Some(right / n),
+        top5: Some(top5 / n),
+        nll: Some(nll),
+        ece: Some(ece),
+        brier: Some(brier / n),
         auroc,
-    ]
+    }
 }
 
 #[cfg(test)]
@@ -439,10 +431,7 @@ mod tests {
             draw(Stream::named(seed, "any").part(0), &mut counts);
             let found = values(&outcomes(&images).images(), &counts, &config, &mut vec![1.0; bins]);
             let (expected, _) = outcomes(&pick(&images, &counts)).in_domain(&config).unwrap();
-            let expected = [
-                Some(expected.accuracy), expected.top5, Some(expected.nll), Some(expected.ece), Some(expected.brier), expected.auroc,
-            ];
-            for (a, b) in found.into_iter().zip(expected) {
+            for (&a, &b) in found.each().into_iter().zip(expected.values.each()) {
                 prop_assert!(near(a, b), "{:?} {:?}", found, expected);
             }
         }
@@ -466,7 +455,7 @@ mod tests {
         let intervals = outcomes
             .bootstrap(&CalibrationConfig::default(), &config)
             .unwrap();
-        let Interval { low, high, .. } = intervals.accuracy.unwrap();
+        let ConfidenceInterval { low, high, .. } = intervals.accuracy.unwrap();
         let deviation = (0.8f64 * 0.2 / 2000.0).sqrt();
         for (end, expected) in [
             (low, 0.8 - 1.96 * deviation),
@@ -545,7 +534,7 @@ mod tests {
             .unwrap()
             .bootstrap(&config)
             .unwrap();
-        assert_eq!(none, OutOfDomainIntervals::default());
+        assert_eq!(none, OutOfDomain::default());
         let right = Outcomes::new(&[1.0, 0.0, 0.75, 0.25], 2, &[0, 0]).unwrap();
         let intervals = right
             .bootstrap(&CalibrationConfig::default(), &config)

@@ -11,7 +11,8 @@ use super::calibration::{CalibrationConfig, reliability};
 use super::detection::Ranking;
 use super::{probability, sum, threads_for};
 use crate::error::{Error, Result};
-use crate::results::{InDomain, Reliability};
+use crate::metric::InDomain;
+use crate::results::{Classification, Reliability};
 
 /// Top-5 is undefined below this many classes.
 const TOP: u32 = 5;
@@ -194,19 +195,25 @@ impl Outcomes {
     ///
     /// # Errors
     /// The number of bins is out of range.
-    pub fn in_domain(&self, calibration: &CalibrationConfig) -> Result<(InDomain, Reliability)> {
+    pub fn in_domain(
+        &self,
+        calibration: &CalibrationConfig,
+    ) -> Result<(Classification, Reliability)> {
         let (ece, reliability) = reliability(self, calibration)?;
-        let metrics = InDomain {
-            accuracy: self.accuracy(),
+        let values = InDomain {
+            accuracy: Some(self.accuracy()),
             top5: self.top5(),
-            nll: self.nll(),
-            ece,
-            brier: self.brier(),
+            nll: Some(self.nll()),
+            ece: Some(ece),
+            brier: Some(self.brier()),
             auroc: self.misclassification()?.auroc(),
+        };
+        let classification = Classification {
+            values,
             samples: self.samples(),
             classes: self.classes,
         };
-        Ok((metrics, reliability))
+        Ok((classification, reliability))
     }
 }
 
@@ -257,11 +264,11 @@ where
 ///
 /// let probabilities = [0.5, 0.25, 0.25, 0.75, 0.25, 0.0];
 /// let calibration = CalibrationConfig { bins: 20, ..CalibrationConfig::default() };
-/// let (metrics, reliability) = evaluation::in_domain(&probabilities, 3, &[0, 1], &calibration)?;
-/// assert_eq!(metrics.accuracy, 0.5);
-/// assert_eq!(metrics.top5, None);
-/// assert_eq!(metrics.ece, (0.5 + 0.75) / 2.0);
-/// assert_eq!(metrics.auroc, Some(0.0)); // surer where it was wrong
+/// let (found, reliability) = evaluation::in_domain(&probabilities, 3, &[0, 1], &calibration)?;
+/// assert_eq!(found.values.accuracy, Some(0.5));
+/// assert_eq!(found.values.top5, None);
+/// assert_eq!(found.values.ece, Some((0.5 + 0.75) / 2.0));
+/// assert_eq!(found.values.auroc, Some(0.0)); // surer where it was wrong
 /// assert_eq!(reliability.bins[15].count, 1);
 /// # Ok::<(), evaluation::Error>(())
 /// ```
@@ -274,7 +281,7 @@ pub fn in_domain<P, L>(
     classes: usize,
     labels: &[L],
     calibration: &CalibrationConfig,
-) -> Result<(InDomain, Reliability)>
+) -> Result<(Classification, Reliability)>
 where
     P: Copy + Into<f64> + Sync,
     L: Copy + TryInto<usize> + Display + Sync,

@@ -20,7 +20,8 @@
 
 use super::sort;
 use crate::error::{Error, Result};
-use crate::results::OutOfDomain;
+use crate::metric::OutOfDomain;
+use crate::results::Detection;
 
 /// True positive rate of the standard FPR.
 const TARGET_TPR: f64 = 0.95;
@@ -38,25 +39,13 @@ const BLOCK: usize = 1024;
 /// let ranking = Ranking::new(&[0.9, 0.8, 0.8], &[0.8, 0.1])?;
 /// assert_eq!(ranking.groups(), [[1, 0], [2, 1], [0, 1]]);
 /// assert_eq!(ranking.auroc(), Some((2.0 * 1.0 + 0.5 * 2.0 + 2.0) / 6.0));
-/// let metrics = ranking.metrics("maximum probability");
-/// assert_eq!(metrics.fpr_at_95_tpr, Some(0.5));
+/// assert_eq!(ranking.metrics().fpr_at_95_tpr, Some(0.5));
 /// # Ok::<(), evaluation::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranking {
     pub(super) groups: Vec<[u32; 2]>,
     pub(super) samples: [usize; 2],
-}
-
-/// The six numbers of a [`Ranking`] in which both sides have images.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Numbers {
-    pub auroc: f64,
-    pub aupr_in: f64,
-    pub aupr_out: f64,
-    pub fpr_at_95_tpr: f64,
-    pub mean_fpr_below_95_tpr: f64,
-    pub detection_error: f64,
 }
 
 impl Ranking {
@@ -106,20 +95,21 @@ impl Ranking {
         (ins > 0 && outs > 0).then(|| auroc(&self.groups))
     }
 
+    /// All out-of-domain metrics; undefined if a side is empty. O(distinct scores).
+    pub fn metrics(&self) -> OutOfDomain {
+        if self.samples.contains(&0) {
+            return OutOfDomain::default();
+        }
+        numbers(&self.groups).map(Some)
+    }
+
     /// All out-of-domain metrics of the score of this name. O(distinct scores).
-    pub fn metrics(&self, score: &str) -> OutOfDomain {
-        let [ins, outs] = self.samples;
-        let numbers = (ins > 0 && outs > 0).then(|| numbers(&self.groups));
-        OutOfDomain {
-            auroc: numbers.map(|n| n.auroc),
-            aupr_in: numbers.map(|n| n.aupr_in),
-            aupr_out: numbers.map(|n| n.aupr_out),
-            fpr_at_95_tpr: numbers.map(|n| n.fpr_at_95_tpr),
-            mean_fpr_below_95_tpr: numbers.map(|n| n.mean_fpr_below_95_tpr),
-            detection_error: numbers.map(|n| n.detection_error),
+    pub fn detection(&self, score: &str) -> Detection {
+        Detection {
+            values: self.metrics(),
             score: score.to_owned(),
-            in_samples: ins,
-            out_samples: outs,
+            in_samples: self.in_samples(),
+            out_samples: self.out_samples(),
         }
     }
 
@@ -209,7 +199,7 @@ pub(super) fn auroc(groups: &[[u32; 2]]) -> f64 {
 }
 
 /// All metrics of groups in which both sides occur, in one pass.
-pub(super) fn numbers(groups: &[[u32; 2]]) -> Numbers {
+pub(super) fn numbers(groups: &[[u32; 2]]) -> OutOfDomain<f64> {
     let (ins, outs) = totals(groups);
     let enough = smallest_reaching(TARGET_TPR, ins);
     let last_averaged = largest_within(AVERAGED_TPR, ins);
@@ -243,7 +233,7 @@ pub(super) fn numbers(groups: &[[u32; 2]]) -> Numbers {
         precision_in += block_in;
         precision_out += block_out;
     }
-    Numbers {
+    OutOfDomain {
         auroc: twice_area / (2.0 * ins * outs),
         aupr_in: precision_in / ins,
         aupr_out: precision_out / outs,
@@ -283,12 +273,12 @@ fn largest_within(rate: f64, total: f64) -> f64 {
 /// Equal scores are accepted or refused together. If a side is empty, all metrics are `None`.
 ///
 /// ```
-/// let metrics = evaluation::out_of_domain("maximum probability", &[0.9, 0.8], &[0.8, 0.1])?;
-/// assert_eq!(metrics.auroc, Some(0.875));
-/// assert_eq!(metrics.fpr_at_95_tpr, Some(0.5));
-/// assert_eq!(metrics.detection_error, Some(0.25));
-/// let empty = evaluation::out_of_domain("maximum probability", &[0.9, 0.8], &[])?;
-/// assert_eq!(empty.auroc, None);
+/// let found = evaluation::out_of_domain("distance", &[0.9, 0.8], &[0.8, 0.1])?;
+/// assert_eq!(found.values.auroc, Some(0.875));
+/// assert_eq!(found.values.fpr_at_95_tpr, Some(0.5));
+/// assert_eq!(found.values.detection_error, Some(0.25));
+/// let empty = evaluation::out_of_domain("distance", &[0.9, 0.8], &[])?;
+/// assert_eq!(empty.values.auroc, None);
 /// # Ok::<(), evaluation::Error>(())
 /// ```
 ///
@@ -298,14 +288,14 @@ pub fn out_of_domain<S: Copy + Into<f64>>(
     score: &str,
     in_scores: &[S],
     out_scores: &[S],
-) -> Result<OutOfDomain> {
-    Ok(Ranking::new(in_scores, out_scores)?.metrics(score))
+) -> Result<Detection> {
+    Ok(Ranking::new(in_scores, out_scores)?.detection(score))
 }
 
 /// The metrics straight from their definitions: every threshold, every image. O(n²).
 #[cfg(test)]
 pub(super) mod twin {
-    use super::Numbers;
+    use crate::metric::OutOfDomain;
 
     /// Vertices (FPR, TPR) of the full curve.
     pub fn vertices(ins: &[f64], outs: &[f64]) -> Vec<(f64, f64)> {
@@ -352,7 +342,7 @@ pub(super) mod twin {
         terms.sum::<f64>() / positive.len() as f64
     }
 
-    pub fn numbers(ins: &[f64], outs: &[f64]) -> Numbers {
+    pub fn numbers(ins: &[f64], outs: &[f64]) -> OutOfDomain<f64> {
         let full = vertices(ins, outs);
         let mut wins = 0.0;
         for a in ins {
@@ -372,7 +362,7 @@ pub(super) mod twin {
             .map(|(fpr, _)| *fpr)
             .collect();
         let error = |&(fpr, tpr): &(f64, f64)| (fpr - tpr + 1.0) / 2.0;
-        Numbers {
+        OutOfDomain {
             auroc: wins / (ins.len() * outs.len()) as f64,
             aupr_in: average_precision(ins, outs),
             aupr_out: average_precision(&negated(outs), &negated(ins)),
@@ -393,19 +383,9 @@ mod tests {
     const TOLERANCE: f64 = 1e-13;
 
     #[track_caller]
-    fn assert_close(found: &Numbers, expected: &Numbers) {
-        let list = |n: &Numbers| {
-            [
-                n.auroc,
-                n.aupr_in,
-                n.aupr_out,
-                n.fpr_at_95_tpr,
-                n.mean_fpr_below_95_tpr,
-                n.detection_error,
-            ]
-        };
-        for (a, b) in list(found).iter().zip(list(expected)) {
-            assert!((a - b).abs() < TOLERANCE, "{found:?}\n{expected:?}");
+    fn assert_close(found: &OutOfDomain<f64>, expected: &OutOfDomain<f64>) {
+        for (a, b) in found.each().iter().zip(expected.each()) {
+            assert!((*a - b).abs() < TOLERANCE, "{found:?}\n{expected:?}");
         }
     }
 
@@ -472,27 +452,11 @@ mod tests {
     #[test]
     fn an_empty_side_leaves_everything_undefined() {
         for (ins, outs) in [(&[1.0][..], &[][..]), (&[], &[1.0]), (&[], &[])] {
-            let metrics = out_of_domain("x", ins, outs).unwrap();
-            let OutOfDomain {
-                auroc,
-                aupr_in,
-                aupr_out,
-                fpr_at_95_tpr,
-                mean_fpr_below_95_tpr,
-                detection_error,
-                ..
-            } = &metrics;
-            let all = [
-                auroc,
-                aupr_in,
-                aupr_out,
-                fpr_at_95_tpr,
-                mean_fpr_below_95_tpr,
-                detection_error,
-            ];
-            assert_eq!(all, [&None; 6]);
-            assert_eq!(metrics.in_samples, ins.len());
-            assert_eq!(metrics.out_samples, outs.len());
+            let found = out_of_domain("x", ins, outs).unwrap();
+            assert_eq!(found.values, OutOfDomain::default());
+            assert_eq!(found.values.each(), [&None; 6]);
+            assert_eq!(found.in_samples, ins.len());
+            assert_eq!(found.out_samples, outs.len());
             assert!(Ranking::new(ins, outs).unwrap().roc(true).is_empty());
         }
     }

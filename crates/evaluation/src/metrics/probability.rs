@@ -6,6 +6,8 @@
 
 use std::thread;
 
+use serde::{Deserialize, Serialize};
+
 use super::threads_for;
 use crate::error::{Error, Result};
 
@@ -163,6 +165,76 @@ pub fn negative_entropy<P: Copy + Into<f64> + Sync>(
     })
 }
 
+/// What tells in-domain from out-of-domain inputs, made from class probabilities: the higher, the more
+/// in-domain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Score {
+    /// The largest class probability, the paper's score.
+    #[default]
+    #[serde(rename = "max-probability")]
+    MaximumProbability,
+    /// The entropy of the class probabilities, negated.
+    #[serde(rename = "entropy")]
+    NegativeEntropy,
+}
+
+impl Score {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::MaximumProbability, Self::NegativeEntropy];
+
+    /// The word in configs and on the command line.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::MaximumProbability => "max-probability",
+            Self::NegativeEntropy => "entropy",
+        }
+    }
+
+    /// The name in results and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaximumProbability => "maximum probability",
+            Self::NegativeEntropy => "negative entropy",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::MaximumProbability => "The largest probability, the paper's score",
+            Self::NegativeEntropy => "The entropy, negated",
+        }
+    }
+
+    /// The score with this name in results and records.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|score| score.name() == name)
+    }
+
+    /// Smallest and largest value.
+    pub fn range(self, classes: usize) -> (f64, f64) {
+        match self {
+            Self::MaximumProbability => (0.0, 1.0),
+            Self::NegativeEntropy => (-(classes as f64).ln(), 0.0),
+        }
+    }
+
+    /// One score per row of probabilities `[n, classes]`. O(n · classes).
+    ///
+    /// # Errors
+    /// The matrix is malformed or a row is not valid.
+    pub fn of<P: Copy + Into<f64> + Sync>(
+        self,
+        probabilities: &[P],
+        classes: usize,
+    ) -> Result<Vec<f64>> {
+        match self {
+            Self::MaximumProbability => maximum_probability(probabilities, classes),
+            Self::NegativeEntropy => negative_entropy(probabilities, classes),
+        }
+    }
+}
+
 /// Probabilities `exp(f) / Σ exp(f)` of logits `[n, classes]`. A logit of `-inf` is a class ruled out. O(n · classes).
 ///
 /// ```
@@ -203,6 +275,19 @@ pub fn softmax<P: Copy + Into<f64>>(logits: &[P], classes: usize) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scores_are_known_by_their_words() {
+        for score in Score::ALL {
+            assert_eq!(Score::by_name(score.name()), Some(score));
+            assert_eq!(serde_json::to_value(score).unwrap(), score.id());
+        }
+        assert_eq!(Score::by_name("given"), None);
+        assert_eq!(
+            Score::NegativeEntropy.range(2),
+            (-std::f64::consts::LN_2, 0.0)
+        );
+    }
 
     #[test]
     fn malformed_matrices_are_refused() {

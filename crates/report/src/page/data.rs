@@ -1,5 +1,6 @@
 //! What the page's script draws, as JSON.
 
+use evaluation::Better;
 use evaluation::record::Checkpoint;
 use serde_json::{Map, Value, json};
 
@@ -155,7 +156,7 @@ fn glance(table: &Table<'_>, rows: usize) -> Value {
                     column[row.index] = cell_value(cell);
                 }
             }
-            json!({"id": metric.id, "name": metric.name, "higher": metric.higher_is_better, "rows": column})
+            json!({"id": metric.id, "name": metric.name, "higher": metric.better == Better::Higher, "rows": column})
         })
         .collect()
 }

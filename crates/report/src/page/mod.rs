@@ -10,14 +10,14 @@ mod html;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use evaluation::record::{Checkpoint, RunRecord};
+use evaluation::record::{Checkpoint, OodNormalization, RunRecord};
+use evaluation::{Better, InDomain, Metric, OutOfDomain};
 use serde_json::json;
 
 use self::html::{Switches, code, escape, script_json};
 use crate::curves::{recall_grid, roc_grid};
 use crate::disagreements::CHAPTERS;
 use crate::facts::{self, count, distance, errors, flatten, notices, published, thousands};
-use crate::metric::{IN_DOMAIN, Metric, OUT_OF_DOMAIN};
 use crate::paper;
 use crate::style::{self, DASHES, Style};
 use crate::summary::{
@@ -361,7 +361,7 @@ impl<'g, 'a> View<'g, 'a> {
             self.table(page, &table, &place);
         }
         if self.group.sets.is_empty() {
-            definitions(page, &IN_DOMAIN);
+            definitions(page, InDomain::METRICS);
             return;
         }
         page.push_str("<div class=\"head\"><h3>Out-of-domain</h3>");
@@ -398,7 +398,10 @@ impl<'g, 'a> View<'g, 'a> {
         }
         definitions_of(
             page,
-            &[("Test set", &IN_DOMAIN), ("Out-of-domain", &OUT_OF_DOMAIN)],
+            &[
+                ("Test set", InDomain::METRICS),
+                ("Out-of-domain", OutOfDomain::METRICS),
+            ],
         );
     }
 
@@ -439,14 +442,13 @@ impl<'g, 'a> View<'g, 'a> {
                 "<th scope=\"col\" aria-sort=\"none\" data-metric=\"{}\"><button type=\"button\" data-better=\"{}\" data-tip=\"{}\">{} \
                  <span class=\"arrow\" aria-hidden=\"true\">{}</span></button></th>",
                 metric.id,
-                if metric.higher_is_better {
-                    "high"
-                } else {
-                    "low"
+                match metric.better {
+                    Better::Higher => "high",
+                    Better::Lower => "low",
                 },
                 escape(metric.meaning),
                 escape(metric.name),
-                metric.arrow()
+                metric.better.arrow()
             );
         }
         page.push_str("</tr></thead>\n<tbody>\n");
@@ -531,10 +533,10 @@ impl<'g, 'a> View<'g, 'a> {
             text,
             "score: {}; images normalized by {}</span>",
             escape(set.score),
-            match set.normalization {
-                "own" => "the constants of their own set".to_owned(),
-                "training" => "the constants of the training set".to_owned(),
-                other => escape(other),
+            match OodNormalization::by_name(set.normalization) {
+                Some(OodNormalization::Own) => "the constants of their own set".to_owned(),
+                Some(OodNormalization::Training) => "the constants of the training set".to_owned(),
+                None => escape(set.normalization),
             }
         );
         text
@@ -1179,7 +1181,7 @@ fn definitions_of(page: &mut String, parts: &[(&str, &[Metric])]) {
                 page,
                 "<div><dt>{} {}</dt><dd>{} <code>{}</code></dd></div>",
                 escape(metric.name),
-                metric.arrow(),
+                metric.better.arrow(),
                 escape(metric.meaning),
                 metric.id
             );

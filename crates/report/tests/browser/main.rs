@@ -243,10 +243,10 @@ fn tables_are_sorted_by_their_heads() {
     for record in &mut records {
         for evaluation in &mut record.evaluations {
             if evaluation.row == "SGD" {
-                evaluation.in_domain.auroc = None;
+                evaluation.in_domain.values.auroc = None;
             }
             if evaluation.row == "AdamW" {
-                evaluation.in_domain.nll = f64::INFINITY;
+                evaluation.in_domain.values.nll = Some(f64::INFINITY);
             }
         }
     }
@@ -546,9 +546,9 @@ fn parts_that_are_missing_are_left_out() {
     let mut record = synthetic::minimal();
     let evaluation = &mut record.evaluations[0];
     evaluation.in_domain.samples = 0;
-    evaluation.in_domain.accuracy = f64::NAN;
+    evaluation.in_domain.values.accuracy = Some(f64::NAN);
     let mut out = synthetic::out_of_domain("kmnist", 0.8, 50, 70);
-    out.metrics.aupr_in = None;
+    out.metrics.values.aupr_in = None;
     out.curves.histogram = Default::default();
     out.curves.precision_recall_in.clear();
     evaluation.out_of_domain.push(out);

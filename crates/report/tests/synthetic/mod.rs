@@ -12,8 +12,9 @@ use evaluation::record::{
     Timings,
 };
 use evaluation::results::{
-    DetectionCurves, InDomain, OutOfDomain, Reliability, ReliabilityBin, ScoreHistogram,
+    Classification, Detection, DetectionCurves, Reliability, ReliabilityBin, ScoreHistogram,
 };
+use evaluation::{InDomain, OutOfDomain};
 use serde_json::json;
 
 /// A small generator of pseudo-random numbers (splitmix64).
@@ -271,13 +272,15 @@ fn evaluation(
         checkpoint,
         epoch,
         seconds: 0.05 * samples as f64 + 0.1,
-        in_domain: InDomain {
-            accuracy,
-            top5: Some(around("top5", 0.998, stream).min(1.0)),
-            nll,
-            ece,
-            brier: around("brier", 0.14, stream),
-            auroc: Some(around("auroc", 0.905, stream)),
+        in_domain: Classification {
+            values: InDomain {
+                accuracy: Some(accuracy),
+                top5: Some(around("top5", 0.998, stream).min(1.0)),
+                nll: Some(nll),
+                ece: Some(ece),
+                brier: Some(around("brier", 0.14, stream)),
+                auroc: Some(around("auroc", 0.905, stream)),
+            },
             samples: 10_000,
             classes: 10,
         },
@@ -389,13 +392,15 @@ pub fn out_of_domain(
     OutOfDomainEvaluation {
         dataset: dataset.to_owned(),
         normalization: "own".to_owned(),
-        metrics: OutOfDomain {
-            auroc: Some(auroc),
-            aupr_in: Some(area(&precision_in)),
-            aupr_out: Some(area(&precision_out)),
-            fpr_at_95_tpr: Some(0.95f64.powf(1.0 / k)),
-            mean_fpr_below_95_tpr: Some(below.iter().sum::<f64>() / below.len() as f64),
-            detection_error: Some(error),
+        metrics: Detection {
+            values: OutOfDomain {
+                auroc: Some(auroc),
+                aupr_in: Some(area(&precision_in)),
+                aupr_out: Some(area(&precision_out)),
+                fpr_at_95_tpr: Some(0.95f64.powf(1.0 / k)),
+                mean_fpr_below_95_tpr: Some(below.iter().sum::<f64>() / below.len() as f64),
+                detection_error: Some(error),
+            },
             score: "maximum probability".to_owned(),
             in_samples,
             out_samples,
@@ -456,13 +461,15 @@ pub fn minimal() -> RunRecord {
             checkpoint: Checkpoint::Final,
             epoch: 0,
             seconds: 0.0,
-            in_domain: InDomain {
-                accuracy: 0.75,
-                top5: None,
-                nll: f64::INFINITY,
-                ece: 0.125,
-                brier: 0.375,
-                auroc: None,
+            in_domain: Classification {
+                values: InDomain {
+                    accuracy: Some(0.75),
+                    top5: None,
+                    nll: Some(f64::INFINITY),
+                    ece: Some(0.125),
+                    brier: Some(0.375),
+                    auroc: None,
+                },
                 samples: 4,
                 classes: 3,
             },
