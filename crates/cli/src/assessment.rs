@@ -396,21 +396,6 @@ impl Assessment {
             details: serde_json::Map::new(),
             predictions: None,
         };
-        let others: serde_json::Map<String, Value> = inputs
-            .others
-            .iter()
-            .map(|Named { name, file }| (name.clone(), json!(file)))
-            .collect();
-        let config = json!({
-            "probs": inputs.probabilities,
-            "labels": inputs.labels,
-            "scores": inputs.scores,
-            "ood": others,
-            "logits": settings.logits,
-            "score": settings.score.name(),
-            "bins": settings.calibration.bins,
-            "scheme": settings.calibration.scheme.name(),
-        });
         let title = format!("Predictions in {probabilities}");
         let record = RunRecord {
             schema: SCHEMA.to_owned(),
@@ -421,7 +406,7 @@ impl Assessment {
             parameters: 0,
             rule: String::new(),
             seed: 0,
-            config,
+            config: config(inputs, settings),
             code: Code {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 commit: None,
@@ -497,6 +482,25 @@ impl Assessment {
         parts.extend(self.out_of_domain.iter().map(OutOfDomainPart::text));
         parts.join("\n")
     }
+}
+
+/// What was evaluated and how, as the config of a record.
+fn config(inputs: &Inputs, settings: &Settings) -> Value {
+    let others: serde_json::Map<String, Value> = inputs
+        .others
+        .iter()
+        .map(|Named { name, file }| (name.clone(), json!(file)))
+        .collect();
+    json!({
+        "probs": inputs.probabilities,
+        "labels": inputs.labels,
+        "scores": inputs.scores,
+        "ood": others,
+        "logits": settings.logits,
+        "score": settings.score.name(),
+        "bins": settings.calibration.bins,
+        "scheme": settings.calibration.scheme.name(),
+    })
 }
 
 /// Metrics of another set; probabilities have so many classes.

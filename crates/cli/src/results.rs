@@ -118,3 +118,20 @@ pub fn comparison(records: &[RunRecord]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn built_in_datasets_and_networks_have_names() {
+        let named = |names: &[(&'static str, &'static str)]| -> BTreeSet<&str> {
+            names.iter().map(|(id, _)| *id).collect()
+        };
+        let datasets: BTreeSet<&str> = datasets::manifest::names().collect();
+        assert_eq!(named(&report::names::DATASETS), datasets);
+        let networks = engine::zoo::NAMES.into_iter();
+        let networks: BTreeSet<&str> = networks.filter(|id| !id.ends_with("-dropout")).collect();
+        assert_eq!(named(&report::names::NETWORKS), networks);
+    }
+}

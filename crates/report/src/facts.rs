@@ -2,23 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use evaluation::record::Checkpoint;
+use evaluation::record::{Checkpoint, RunRecord};
 
+use crate::names;
 use crate::paper;
-use crate::summary::{
-    Cell, Family, Group, Table, checkpoint_name, dataset_name, network_name, with_deviation,
-};
+use crate::summary::{Cell, Family, Group, Table, checkpoint_name, with_deviation};
 
 /// A fact of the header: what, and its value.
 pub(crate) type Fact = (&'static str, String);
 
 /// Title of a group.
 pub(crate) fn title(group: &Group<'_>) -> String {
-    let dataset = dataset_name(group.dataset);
+    let dataset = names::dataset(group.dataset);
     if group.network.is_empty() {
         return dataset.to_owned();
     }
-    format!("{dataset} with {}", network_name(group.network))
+    format!("{dataset} with {}", names::network(group.network))
 }
 
 /// What was run, on what, how long.
@@ -46,6 +45,16 @@ pub(crate) fn facts(group: &Group<'_>) -> Vec<Fact> {
             ranges(seeds),
         ));
     }
+    facts.extend(sizes(group));
+    facts.extend(times(group));
+    facts.extend(makers(group));
+    facts
+}
+
+/// How much was trained and tested, on what data.
+fn sizes(group: &Group<'_>) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = Vec::new();
+    let runs = &group.runs;
     let epochs: BTreeSet<u64> = runs
         .iter()
         .map(|run| run.curves.len() as u64)
@@ -82,7 +91,14 @@ pub(crate) fn facts(group: &Group<'_>) -> Vec<Fact> {
         let all: Vec<&str> = notes.into_iter().collect();
         facts.push(("Data", all.join("; ")));
     }
-    let spent = |run: &&evaluation::record::RunRecord| {
+    facts
+}
+
+/// How long it took, and when.
+fn times(group: &Group<'_>) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = Vec::new();
+    let runs = &group.runs;
+    let spent = |run: &&RunRecord| {
         run.timings.train_s + run.timings.validation_s + run.timings.evaluation_s
     };
     let total: f64 = runs.iter().map(spent).sum();
@@ -102,6 +118,13 @@ pub(crate) fn facts(group: &Group<'_>) -> Vec<Fact> {
         }
         facts.push(("Started", date(start)));
     }
+    facts
+}
+
+/// What ran, and on what.
+fn makers(group: &Group<'_>) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = Vec::new();
+    let runs = &group.runs;
     let hardware: BTreeSet<String> = runs
         .iter()
         .filter(|run| !run.hardware.device.is_empty())
@@ -129,7 +152,7 @@ pub(crate) fn facts(group: &Group<'_>) -> Vec<Fact> {
     facts
 }
 
-fn version(run: &evaluation::record::RunRecord) -> String {
+fn version(run: &RunRecord) -> String {
     match &run.code.commit {
         Some(commit) => {
             let short: String = commit.chars().take(10).collect();

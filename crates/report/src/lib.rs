@@ -4,6 +4,7 @@
 //! - [`csv`], [`markdown`], [`latex`], [`text`]: the tables.
 //! - [`summary`]: the tables as data, for those who draw their own.
 //! - [`paper`]: what the paper prints, and what an independent reproduction found.
+//! - [`names`]: what datasets and networks are called on the page.
 //! - [`files`]: records found in folders.
 //!
 //! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain sets, not with the seeds.
@@ -13,6 +14,7 @@ mod curves;
 mod disagreements;
 mod facts;
 pub mod files;
+pub mod names;
 mod page;
 pub mod paper;
 mod style;

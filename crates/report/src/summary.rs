@@ -8,6 +8,7 @@ use evaluation::record::{
 };
 use evaluation::{InDomain, Metric, OutOfDomain, Score};
 
+use crate::names;
 use crate::paper::{self, Published};
 
 /// Runs of one experiment, dataset and network; a network and its form with dropout are the same network.
@@ -43,7 +44,7 @@ pub struct OutOfDomainSet<'a> {
 }
 
 impl OutOfDomainSet<'_> {
-    fn is_set_of(&self, evaluation: &OutOfDomainEvaluation) -> bool {
+    pub(crate) fn is_set_of(&self, evaluation: &OutOfDomainEvaluation) -> bool {
         self.dataset == evaluation.dataset
             && self.normalization == evaluation.normalization
             && self.score == evaluation.metrics.score
@@ -239,7 +240,7 @@ impl<'a> Group<'a> {
             })
             .collect();
         for (set, [normalization, score]) in sets.iter_mut().zip(ambiguous) {
-            set.label = dataset_name(set.dataset).to_owned();
+            set.label = names::dataset(set.dataset).to_owned();
             if normalization {
                 set.label += &format!(", {} constants", set.normalization);
             }
@@ -416,36 +417,6 @@ fn natural(a: &str, b: &str) -> std::cmp::Ordering {
         (stem.to_owned(), number.parse::<u64>().unwrap_or(0))
     };
     split(a).cmp(&split(b)).then_with(|| a.cmp(b))
-}
-
-/// Name of a dataset for people.
-pub(crate) fn dataset_name(id: &str) -> &str {
-    match id {
-        "fashion-mnist" | "fmnist" => "Fashion-MNIST",
-        "fashion-mnist-mini" => "Small Fashion-MNIST",
-        "mnist" => "MNIST",
-        "kmnist" => "KMNIST",
-        "notmnist" => "notMNIST",
-        "emnist-letters" => "EMNIST letters",
-        "sse-letters" => "SSE letters",
-        "letters" => "drawn letters",
-        "cifar10" | "cifar-10" => "CIFAR-10",
-        "cifar100" | "cifar-100" => "CIFAR-100",
-        "svhn" => "SVHN",
-        "tiny-imagenet" => "TinyImageNet",
-        other => other,
-    }
-}
-
-/// Name of a network for people.
-pub(crate) fn network_name(id: &str) -> &str {
-    match id {
-        "lenet" => "LeNet",
-        "resnet20" => "ResNet-20",
-        "densenet121" => "DenseNet-121",
-        "densenet101" => "DenseNet-101",
-        other => other,
-    }
 }
 
 /// Name of a checkpoint for people.

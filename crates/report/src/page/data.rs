@@ -1,7 +1,8 @@
 //! What the page's script draws, as JSON.
 
-use evaluation::Better;
 use evaluation::record::Checkpoint;
+use evaluation::results::DetectionCurves;
+use evaluation::{Better, Scheme};
 use serde_json::{Map, Value, json};
 
 use crate::curves::{
@@ -9,7 +10,7 @@ use crate::curves::{
 };
 use crate::paper::Published;
 use crate::style::Style;
-use crate::summary::{Cell, Family, Group, Table, checkpoint_id};
+use crate::summary::{Cell, Family, Group, OutOfDomainSet, Table, checkpoint_id};
 
 /// One group.
 pub(super) fn group(group: &Group<'_>, families: &[Family<'_>], styles: &[Style]) -> Value {
@@ -43,104 +44,93 @@ pub(super) fn group(group: &Group<'_>, families: &[Family<'_>], styles: &[Style]
 
 /// One checkpoint of a group.
 fn view(group: &Group<'_>, checkpoint: Checkpoint) -> Value {
-    let reliability: Vec<Value> = group
-        .rows
-        .iter()
-        .map(|row| {
-            let parts: Vec<_> = group
-                .evaluations(row, checkpoint)
-                .map(|(_, evaluation)| &evaluation.reliability)
-                .collect();
-            let bins = pool_bins(&parts);
-            let total: usize = bins.iter().map(|bin| bin.count).sum();
-            if total == 0 {
-                return Value::Null;
-            }
-            let scheme = parts
-                .iter()
-                .find(|part| !part.bins.is_empty())
-                .map(|part| part.scheme.as_str());
-            let bins: Vec<Value> = bins
-                .iter()
-                .map(|bin| {
-                    let confidence = bin.confidence.map_or(Value::Null, number);
-                    json!([bin.count, bin.right, confidence])
-                })
-                .collect();
-            json!({"bins": bins, "equal": scheme == Some("equal-width")})
-        })
+    let rows = group.rows.iter();
+    let reliability: Vec<Value> = rows
+        .map(|row| reliability(group, row, checkpoint))
         .collect();
-    let out: Vec<Value> = group
-        .sets
-        .iter()
-        .map(|set| {
-            let curves = |row: &str| {
-                let all: Vec<_> = group
-                    .evaluations(row, checkpoint)
-                    .flat_map(|(_, evaluation)| &evaluation.out_of_domain)
-                    .filter(|out| {
-                        (
-                            out.dataset.as_str(),
-                            out.normalization.as_str(),
-                            out.metrics.score.as_str(),
-                        ) == (set.dataset, set.normalization, set.score)
-                    })
-                    .map(|out| &out.curves)
-                    .collect();
-                let (roc, recall) = (roc_grid(), recall_grid());
-                let part = |points: Vec<&[(f64, f64)]>, grid: &[f64]| {
-                    let mean = average(&points, grid);
-                    if mean.is_empty() {
-                        Value::Null
-                    } else {
-                        rates(&mean)
-                    }
-                };
-                let histograms: Vec<_> = all.iter().map(|curves| &curves.histogram).collect();
-                let histogram = pool_histograms(&histograms).map_or(Value::Null, |sum| {
-                    json!([
-                        number(sum.from),
-                        number(sum.to),
-                        sum.in_counts,
-                        sum.out_counts
-                    ])
-                });
-                [
-                    part(all.iter().map(|c| c.roc.as_slice()).collect(), &roc),
-                    part(
-                        all.iter()
-                            .map(|c| c.precision_recall_in.as_slice())
-                            .collect(),
-                        &recall,
-                    ),
-                    part(
-                        all.iter()
-                            .map(|c| c.precision_recall_out.as_slice())
-                            .collect(),
-                        &recall,
-                    ),
-                    histogram,
-                ]
-            };
-            let mut columns: [Vec<Value>; 4] = Default::default();
-            for row in &group.rows {
-                for (column, value) in columns.iter_mut().zip(curves(row)) {
-                    column.push(value);
-                }
-            }
-            let [roc, precision_in, precision_out, histogram] = columns;
-            json!({
-                "metrics": glance(&group.out_of_domain(checkpoint, set), group.rows.len()),
-                "roc": roc, "precision_in": precision_in, "precision_out": precision_out,
-                "histogram": histogram,
-            })
-        })
-        .collect();
+    let sets = group.sets.iter();
+    let out: Vec<Value> = sets.map(|set| detection(group, set, checkpoint)).collect();
     json!({
         "metrics": glance(&group.in_domain(checkpoint), group.rows.len()),
         "reliability": reliability,
         "out": out,
     })
+}
+
+/// The reliability diagram of a row, all seeds together.
+fn reliability(group: &Group<'_>, row: &str, checkpoint: Checkpoint) -> Value {
+    let parts: Vec<_> = group
+        .evaluations(row, checkpoint)
+        .map(|(_, evaluation)| &evaluation.reliability)
+        .collect();
+    let bins = pool_bins(&parts);
+    let total: usize = bins.iter().map(|bin| bin.count).sum();
+    if total == 0 {
+        return Value::Null;
+    }
+    let scheme = parts
+        .iter()
+        .find(|part| !part.bins.is_empty())
+        .map(|part| part.scheme.as_str());
+    let bins: Vec<Value> = bins
+        .iter()
+        .map(|bin| {
+            let confidence = bin.confidence.map_or(Value::Null, number);
+            json!([bin.count, bin.right, confidence])
+        })
+        .collect();
+    json!({"bins": bins, "equal": scheme == Some(Scheme::EqualWidth.name())})
+}
+
+/// Numbers and curves of an out-of-domain set: a column of each kind, one entry per row of the group.
+fn detection(group: &Group<'_>, set: &OutOfDomainSet<'_>, checkpoint: Checkpoint) -> Value {
+    let mut columns: [Vec<Value>; 4] = Default::default();
+    for row in &group.rows {
+        let all: Vec<&DetectionCurves> = group
+            .evaluations(row, checkpoint)
+            .flat_map(|(_, evaluation)| &evaluation.out_of_domain)
+            .filter(|out| set.is_set_of(out))
+            .map(|out| &out.curves)
+            .collect();
+        for (column, value) in columns.iter_mut().zip(curves(&all)) {
+            column.push(value);
+        }
+    }
+    let [roc, precision_in, precision_out, histogram] = columns;
+    json!({
+        "metrics": glance(&group.out_of_domain(checkpoint, set), group.rows.len()),
+        "roc": roc, "precision_in": precision_in, "precision_out": precision_out,
+        "histogram": histogram,
+    })
+}
+
+/// ROC and precision-recall curves averaged over the seeds, and the histogram of all of them.
+fn curves(all: &[&DetectionCurves]) -> [Value; 4] {
+    let (roc, recall) = (roc_grid(), recall_grid());
+    let mean = |read: fn(&DetectionCurves) -> &[(f64, f64)], grid: &[f64]| {
+        let points: Vec<&[(f64, f64)]> = all.iter().map(|curves| read(curves)).collect();
+        let mean = average(&points, grid);
+        if mean.is_empty() {
+            Value::Null
+        } else {
+            rates(&mean)
+        }
+    };
+    let histograms: Vec<_> = all.iter().map(|curves| &curves.histogram).collect();
+    let histogram = pool_histograms(&histograms).map_or(Value::Null, |sum| {
+        json!([
+            number(sum.from),
+            number(sum.to),
+            sum.in_counts,
+            sum.out_counts
+        ])
+    });
+    [
+        mean(|curves| &curves.roc, &roc),
+        mean(|curves| &curves.precision_recall_in, &recall),
+        mean(|curves| &curves.precision_recall_out, &recall),
+        histogram,
+    ]
 }
 
 /// The numbers of a table for the overview: per metric, per row `[mean, deviation, [[seed, value]], paper, reproduction]`.

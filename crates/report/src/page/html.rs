@@ -1,8 +1,11 @@
-//! Pieces of HTML: escaped text, JSON inside a script element, switches, the picture of the header.
+//! Pieces of HTML: escaped text, JSON inside a script element, switches, marks of rows, the picture of
+//! the header.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
+
+use crate::style::{DASHES, Style};
 
 /// Text for an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
@@ -101,6 +104,15 @@ impl Switches {
         }
         page.push_str("</div></fieldset>\n");
     }
+}
+
+/// A short line in the style of a row.
+pub(super) fn swatch(style: Style) -> String {
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 28 10\" aria-hidden=\"true\"><line x1=\"2\" y1=\"5\" x2=\"26\" y2=\"5\" \
+         stroke=\"var(--c{})\" stroke-dasharray=\"{}\"/></svg>",
+        style.color, DASHES[style.dash]
+    )
 }
 
 /// Normal possibility functions `exp(-λ(x-μ)²/2)` and, above them all, their supremum.
