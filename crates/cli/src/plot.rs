@@ -414,13 +414,14 @@ pub fn create_folder(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Replaces the file by these bytes; see [`evaluation::write_atomically`].
+/// Replaces the file by these bytes; see [`experiment::files::write_atomically`].
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    evaluation::write_atomically(path, bytes).map_err(|error| {
-        UserError::new(format!("{}: cannot be written: {error}", path.display())).into()
+    experiment::files::write_atomically(path, bytes).map_err(|error| {
+        let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        UserError::new(format!("{error}{}", reason.unwrap_or_default())).into()
     })
 }
 

@@ -36,4 +36,4 @@ pub use metrics::{
     BootstrapConfig, CalibrationConfig, Outcomes, Ranking, SUM_TOLERANCE, Scheme, Score,
     detection_curves, in_domain, maximum_probability, negative_entropy, out_of_domain, softmax,
 };
-pub use record::{RecordError, RunRecord, write_atomically};
+pub use record::{RecordError, RunRecord};

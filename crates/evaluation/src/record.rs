@@ -3,7 +3,6 @@
 //! Reading refuses unknown fields and versions, and fills in what older versions did not say; writing
 //! refuses NaN, which JSON would turn into `null`. `docs/run-record.md` describes the fields.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -212,17 +211,15 @@ impl OodNormalization {
     }
 }
 
-/// Why a record could not be read or written.
+/// Why a record cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// The system refused.
-    #[error("{path}: the run record cannot be {verb}", path = path.display())]
+    #[error("{path}: the run record cannot be read", path = path.display())]
     File {
         /// File of the record.
         path: PathBuf,
-        /// `read` or `written`.
-        verb: &'static str,
         /// What the system said.
         source: io::Error,
     },
@@ -245,12 +242,20 @@ pub enum RecordError {
         /// The schema of the file.
         found: String,
     },
-    /// A field is unknown, missing, or of the wrong kind; or, on writing, not a number.
+    /// A field is unknown, missing, or of the wrong kind.
     #[error("{path}: {field}: {source}", path = path.display())]
     Field {
         /// File of the record.
         path: PathBuf,
         /// Where: `evaluations[0].in_domain`.
+        field: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A field cannot be written: it is not a number, or the schema of another version.
+    #[error("{field}: {source}")]
+    Unwritable {
+        /// Where: `timings.train_s`.
         field: String,
         /// What is wrong with it.
         source: serde_json::Error,
@@ -267,7 +272,6 @@ impl RunRecord {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|source| RecordError::File {
             path: path.to_owned(),
-            verb: "read",
             source,
         })?;
         let no_record = |reason: String| RecordError::NoRecord {
@@ -297,7 +301,7 @@ impl RunRecord {
         })
     }
 
-    /// Writes the record: to a temporary name beside `path`, then renamed, so that nobody ever sees half of it.
+    /// The record as the text of its file.
     ///
     /// ```
     /// use evaluation::record::{Code, Hardware, RunRecord, SCHEMA, Timings};
@@ -331,62 +335,31 @@ impl RunRecord {
     /// };
     /// let folder = tempfile::tempdir()?;
     /// let path = folder.path().join("record.json");
-    /// record.write(&path)?;
+    /// std::fs::write(&path, record.to_json()?)?;
     /// assert_eq!(RunRecord::read(&path)?, record);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The schema is not [`SCHEMA`], a number is NaN, or the file cannot be written; then there is no new file, and an old one is untouched.
-    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RecordError> {
-        let path = path.as_ref();
+    /// The schema is not [`SCHEMA`], or a number is NaN.
+    pub fn to_json(&self) -> Result<String, RecordError> {
+        let unwritable = |field: String, source| RecordError::Unwritable { field, source };
         if self.schema != SCHEMA {
-            return Err(RecordError::Schema {
-                path: path.to_owned(),
-                found: self.schema.clone(),
-            });
+            let message = format!("\"{}\" is not \"{SCHEMA}\"", self.schema);
+            let source = serde::ser::Error::custom(message);
+            return Err(unwritable("schema".to_owned(), source));
         }
         let mut track = serde_path_to_error::Track::new();
         let serializer =
             serde_path_to_error::Serializer::new(serde_json::value::Serializer, &mut track);
         let value = self
             .serialize(serializer)
-            .map_err(|source| RecordError::Field {
-                path: path.to_owned(),
-                field: track.path().to_string(),
-                source,
-            })?;
+            .map_err(|source| unwritable(track.path().to_string(), source))?;
         let mut text = String::new();
         pretty(&value, 0, &mut text);
         text.push('\n');
-        write_atomically(path, text.as_bytes()).map_err(|source| RecordError::File {
-            path: path.to_owned(),
-            verb: "written",
-            source,
-        })
+        Ok(text)
     }
-}
-
-/// Replaces the file by these bytes: writes to a temporary name beside the path, makes sure that the bytes are on the disk, then renames.
-/// Nobody ever sees half a file.
-///
-/// # Errors
-/// The path names no file, or it cannot be written; the temporary file is removed.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let mut temporary = name.to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let written = fs::File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written
-        .and_then(|()| fs::rename(&temporary, path))
-        .inspect_err(|_| {
-            // the first error is the one to tell
-            let _ = fs::remove_file(&temporary);
-        })
 }
 
 /// JSON for people: an object that holds others, and a list of objects, is spread over lines; everything else is one line, so that
@@ -566,15 +539,12 @@ mod tests {
         fn what_is_written_is_read(record in record()) {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("record.json");
-            record.write(&path).unwrap();
+            let text = record.to_json().unwrap();
+            fs::write(&path, &text).unwrap();
             let read = RunRecord::read(&path).unwrap();
             prop_assert_eq!(&read, &record);
             // equal numbers may differ in the sign of a zero; the bytes do not
-            let again = folder.path().join("again.json");
-            read.write(&again).unwrap();
-            prop_assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap());
-            // nothing temporary stays
-            prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+            prop_assert_eq!(read.to_json().unwrap(), text);
         }
     }
 
@@ -586,11 +556,10 @@ mod tests {
 
     #[test]
     fn the_format_does_not_change_unnoticed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("record.json");
-        example().write(&path).unwrap();
-        let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text, include_str!("../tests/record.json"));
+        assert_eq!(
+            example().to_json().unwrap(),
+            include_str!("../tests/record.json")
+        );
     }
 
     #[test]
@@ -676,11 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn not_a_number_is_refused_by_name_and_nothing_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("record.json");
-        example().write(&path).unwrap();
-        let before = fs::read(&path).unwrap();
+    fn not_a_number_is_refused_by_name() {
         let nan = f64::NAN;
         type Damage = fn(&mut RunRecord, f64);
         let cases: [(Damage, &str); 8] = [
@@ -714,29 +679,19 @@ mod tests {
         for (damage, field) in cases {
             let mut record = example();
             damage(&mut record, nan);
-            let error = record.write(&path).unwrap_err().to_string();
-            let message = format!("{}: {field}", path.display());
-            assert!(error.starts_with(&message), "{error}");
+            let error = record.to_json().unwrap_err().to_string();
+            assert!(error.starts_with(field), "{error}");
             assert!(error.ends_with(": not a number"), "{error}");
         }
-        assert_eq!(fs::read(&path).unwrap(), before);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_record_that_cannot_be_written_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let taken = folder.path().join("taken");
-        fs::create_dir(&taken).unwrap();
-        let error = example().write(&taken).unwrap_err();
-        assert!(error.to_string().ends_with("cannot be written"), "{error}");
-        assert!(std::error::Error::source(&error).is_some());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fn another_schema_is_not_written() {
         let mut other = example();
         other.schema = "maxitive-run/0".to_owned();
-        assert!(matches!(
-            other.write(folder.path().join("x.json")),
-            Err(RecordError::Schema { .. })
-        ));
+        assert_eq!(
+            other.to_json().unwrap_err().to_string(),
+            "schema: \"maxitive-run/0\" is not \"maxitive-run/2\""
+        );
     }
 }

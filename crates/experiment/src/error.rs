@@ -165,7 +165,6 @@ mod tests {
         assert!(!file(io::ErrorKind::StorageFull).is_mistake());
         let record = Error::Record(evaluation::RecordError::File {
             path: "x".into(),
-            verb: "written",
             source: io::ErrorKind::StorageFull.into(),
         });
         assert!(!record.is_mistake());

@@ -16,7 +16,7 @@
 pub mod config;
 pub mod error;
 mod evaluate;
-mod files;
+pub mod files;
 mod hardware;
 pub mod observer;
 pub mod predictive;

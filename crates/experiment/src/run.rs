@@ -357,7 +357,10 @@ impl Run {
             curves: progress.curves,
             evaluations,
         };
-        record.write(self.directory.join(RECORD))?;
+        let path = self.directory.join(RECORD);
+        let text = record.to_json();
+        let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
+        files::write_atomically(&path, text.as_bytes())?;
         Ok(Outcome::Finished(Box::new(record)))
     }
 }

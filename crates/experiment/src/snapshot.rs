@@ -220,7 +220,7 @@ mod tests {
         };
         snapshot.write(&path).unwrap();
         assert_eq!(Snapshot::read(&path).unwrap(), snapshot);
-        assert!(!folder.path().join("checkpoint.safetensors.tmp").exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
