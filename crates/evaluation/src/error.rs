@@ -14,7 +14,7 @@ pub enum Error {
         what: &'static str,
     },
     /// Fewer than two classes.
-    #[error("{classes} classes, allowed: at least 2")]
+    #[error("number of classes {classes} is not in 2..")]
     Classes {
         /// The number given.
         classes: usize,
@@ -28,7 +28,7 @@ pub enum Error {
         classes: usize,
     },
     /// There must be one label for every row of probabilities.
-    #[error("{labels} labels for {rows} rows of probabilities")]
+    #[error("labels has {labels} entries, expected {rows}, one for each row of probabilities")]
     Labels {
         /// Number of labels.
         labels: usize,
@@ -36,13 +36,13 @@ pub enum Error {
         rows: usize,
     },
     /// More samples than can be counted in 32 bits.
-    #[error("{samples} samples, allowed: up to {}", u32::MAX)]
+    #[error("number of samples {samples} is not in 0..={}", u32::MAX)]
     TooMany {
         /// The number given.
         samples: usize,
     },
     /// A label names no class.
-    #[error("row {row}: label {value}, allowed: 0 to {}", classes - 1)]
+    #[error("row {row}: label {value} is not in 0..={}", classes - 1)]
     Label {
         /// Row of the label.
         row: usize,
@@ -52,7 +52,7 @@ pub enum Error {
         classes: usize,
     },
     /// A probability is no number or outside `[0, 1]`.
-    #[error("row {row}: probability {value} of class {class}, allowed: 0 to 1")]
+    #[error("row {row}: probability {value} of class {class} is not in [0, 1]")]
     Probability {
         /// Row of the probability.
         row: usize,
@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// The probabilities of a row do not add up to 1.
     #[error(
-        "row {row}: the probabilities add up to {sum}, allowed: 1 ± {}",
+        "row {row}: sum of the probabilities {sum} is not in 1 ± {}",
         crate::SUM_TOLERANCE
     )]
     Sum {
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// A logit is NaN or plus infinity, or all of a row are minus infinity.
     #[error(
-        "row {row}: logit {value} of class {class}, allowed: finite numbers, and -inf beside them"
+        "row {row}: logit {value} of class {class} is not a finite number, nor -inf beside one"
     )]
     Logit {
         /// Row of the logit.
@@ -93,13 +93,13 @@ pub enum Error {
         row: usize,
     },
     /// A setting is out of its range.
-    #[error("{name} is {value}, allowed: {allowed}")]
+    #[error("{field} {value} is not in {range}")]
     Setting {
         /// Name of the setting.
-        name: &'static str,
+        field: &'static str,
         /// The value given.
         value: f64,
         /// What is allowed.
-        allowed: &'static str,
+        range: &'static str,
     },
 }

@@ -627,8 +627,8 @@ mod tests {
         );
         assert_eq!(
             refuse_to_read(&text.replace("in-domain; out", "out-of-domain; in")),
-            "evaluations[0].out_of_domain[0].metrics: positive_class is \"out-of-domain; in-of-domain for aupr_out\", \
-             allowed: \"in-domain; out-of-domain for aupr_out\""
+            "evaluations[0].out_of_domain[0].metrics: positive_class \"out-of-domain; in-of-domain for aupr_out\" \
+             is not \"in-domain; out-of-domain for aupr_out\""
         );
         assert!(refuse_to_read("{\"a\": 1").starts_with("this is no run record: EOF"));
         for text in ["[1]", "{\"a\": 1}", "7", "{\"schema\": 1}"] {

@@ -168,7 +168,7 @@ impl Fields {
             if let Some(found) = left.shift_remove(key)
                 && found != expected
             {
-                let message = format!("{key} is {found}, allowed: \"{expected}\"");
+                let message = format!("{key} {found} is not \"{expected}\"");
                 return Err(D::Error::custom(message));
             }
         }

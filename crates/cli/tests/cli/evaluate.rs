@@ -685,7 +685,7 @@ fn mistakes_name_file_row_and_value() {
     let cases: [(&[&str], &[&str]); 21] = [
         (
             &probs("nan.npy"),
-            &["nan.npy: row 1: probability NaN of class 1, allowed: 0 to 1\n"],
+            &["nan.npy: row 1: probability NaN of class 1 is not in [0, 1]\n"],
         ),
         (
             &probs("negative.npy"),
@@ -697,7 +697,7 @@ fn mistakes_name_file_row_and_value() {
         (
             &probs("loose.npy"),
             &[
-                "loose.npy: row 3: the probabilities add up to 1.1875, allowed: 1 ± 0.001",
+                "loose.npy: row 3: sum of the probabilities 1.1875 is not in 1 ± 0.001",
                 "--logits",
             ],
         ),
@@ -707,7 +707,7 @@ fn mistakes_name_file_row_and_value() {
         ),
         (
             &probs("one.npy"),
-            &["one.npy: 1 classes, allowed: at least 2"],
+            &["one.npy: number of classes 1 is not in 2.."],
         ),
         (
             &probs("nowhere.npy"),
@@ -721,15 +721,17 @@ fn mistakes_name_file_row_and_value() {
         ),
         (
             &labels("short.npy"),
-            &["short.npy: 3 labels for 4 rows of probabilities in p.npy"],
+            &[
+                "short.npy: labels has 3 entries, expected 4, one for each row of probabilities in p.npy",
+            ],
         ),
         (
             &labels("high.npy"),
-            &["high.npy: row 3: label 3, allowed: 0 to 2"],
+            &["high.npy: row 3: label 3 is not in 0..=2"],
         ),
         (
             &labels("low.npy"),
-            &["low.npy: row 2: label -1, allowed: 0 to 2"],
+            &["low.npy: row 2: label -1 is not in 0..=2"],
         ),
         (
             &labels("part.npy"),
@@ -758,7 +760,7 @@ fn mistakes_name_file_row_and_value() {
         (&["--scores", "fine.npy"], &["--ood-scores"]),
         (
             &["--probs", "p.npy", "--labels", "y.npy", "--bins", "0"],
-            &["number of bins is 0, allowed: 1 to 10000"],
+            &["number of bins 0 is not in 1..=10000"],
         ),
         (
             &[
@@ -771,7 +773,7 @@ fn mistakes_name_file_row_and_value() {
                 "--level",
                 "1",
             ],
-            &["level of the intervals is 1, allowed: (0, 1)"],
+            &["level of the intervals 1 is not in (0, 1)"],
         ),
     ];
     for (arguments, words) in cases {

@@ -53,16 +53,16 @@ impl BootstrapConfig {
     pub fn check(&self) -> Result<()> {
         if !(1..=1_000_000).contains(&self.replicates) {
             return Err(Error::Setting {
-                name: "number of replicates",
+                field: "number of replicates",
                 value: self.replicates as f64,
-                allowed: "1 to 1000000",
+                range: "1..=1000000",
             });
         }
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::Setting {
-                name: "level of the intervals",
+                field: "level of the intervals",
                 value: self.level,
-                allowed: "(0, 1)",
+                range: "(0, 1)",
             });
         }
         Ok(())
@@ -577,15 +577,12 @@ mod tests {
         };
         assert_eq!(
             refuse(0, 0.95),
-            "number of replicates is 0, allowed: 1 to 1000000"
+            "number of replicates 0 is not in 1..=1000000"
         );
-        assert_eq!(
-            refuse(10, 1.0),
-            "level of the intervals is 1, allowed: (0, 1)"
-        );
+        assert_eq!(refuse(10, 1.0), "level of the intervals 1 is not in (0, 1)");
         assert_eq!(
             refuse(10, f64::NAN),
-            "level of the intervals is NaN, allowed: (0, 1)"
+            "level of the intervals NaN is not in (0, 1)"
         );
     }
 }

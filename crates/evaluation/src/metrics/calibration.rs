@@ -78,9 +78,9 @@ impl CalibrationConfig {
             return Ok(());
         }
         Err(Error::Setting {
-            name: "number of bins",
+            field: "number of bins",
             value: self.bins as f64,
-            allowed: "1 to 10000",
+            range: "1..=10000",
         })
     }
 }
@@ -238,7 +238,7 @@ mod tests {
                 ..CalibrationConfig::default()
             };
             let error = super::reliability(&outcomes(&[(1.0, true)]), &config).unwrap_err();
-            let message = format!("number of bins is {bins}, allowed: 1 to 10000");
+            let message = format!("number of bins {bins} is not in 1..=10000");
             assert_eq!(error.to_string(), message);
         }
         for scheme in [Scheme::EqualWidth, Scheme::EqualMass] {

@@ -362,8 +362,11 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert_eq!(refuse(&[0]), "1 labels for 2 rows of probabilities");
-        assert_eq!(refuse(&[0, 2]), "row 1: label 2, allowed: 0 to 1");
-        assert_eq!(refuse(&[-1, 0]), "row 0: label -1, allowed: 0 to 1");
+        assert_eq!(
+            refuse(&[0]),
+            "labels has 1 entries, expected 2, one for each row of probabilities"
+        );
+        assert_eq!(refuse(&[0, 2]), "row 1: label 2 is not in 0..=1");
+        assert_eq!(refuse(&[-1, 0]), "row 0: label -1 is not in 0..=1");
     }
 }

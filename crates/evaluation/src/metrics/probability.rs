@@ -314,27 +314,27 @@ mod tests {
         let cases = [
             (
                 [0.5, 0.5, 0.2, 0.9],
-                "row 1: the probabilities add up to 1.1, allowed: 1 ± 0.001",
+                "row 1: sum of the probabilities 1.1 is not in 1 ± 0.001",
             ),
             (
                 [0.5, 0.5, -0.25, 1.25],
-                "row 1: probability -0.25 of class 0, allowed: 0 to 1",
+                "row 1: probability -0.25 of class 0 is not in [0, 1]",
             ),
             (
                 [1.5, -0.5, 0.2, 0.9],
-                "row 0: probability 1.5 of class 0, allowed: 0 to 1",
+                "row 0: probability 1.5 of class 0 is not in [0, 1]",
             ),
             (
                 [0.5, 0.5, 0.5, f64::NAN],
-                "row 1: probability NaN of class 1, allowed: 0 to 1",
+                "row 1: probability NaN of class 1 is not in [0, 1]",
             ),
             (
                 [f64::INFINITY, 0.5, 0.5, 0.5],
-                "row 0: probability inf of class 0, allowed: 0 to 1",
+                "row 0: probability inf of class 0 is not in [0, 1]",
             ),
             (
                 [0.0, 0.0, 0.5, 0.5],
-                "row 0: the probabilities add up to 0, allowed: 1 ± 0.001",
+                "row 0: sum of the probabilities 0 is not in 1 ± 0.001",
             ),
         ];
         for (probabilities, message) in cases {
