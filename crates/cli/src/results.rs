@@ -70,7 +70,8 @@ pub fn runtime(records: &[RunRecord]) -> String {
 /// Distance in standard errors up to which two means count as the same.
 const STANDARD_ERRORS: f64 = 2.0;
 
-/// How the records compare with the paper's numbers, in a few lines; empty where there is nothing to compare.
+/// How the records compare with the paper's numbers, in a few lines; empty where there is nothing
+/// to compare.
 pub fn comparison(records: &[RunRecord]) -> String {
     let (mut near, mut far) = (0, Vec::new());
     for group in report::summary::groups(records) {

@@ -1,9 +1,10 @@
 //! Evaluates metrics of raw data again and again and reports how long each round took.
 //!
-//! `metrics_bench ood IN OUT` reads two files of little-endian `f64` scores; `metrics_bench in-domain PROBABILITIES LABELS CLASSES` reads a
-//! file of `f64` probabilities, row after row, and one of `i64` labels; `metrics_bench bootstrap IN OUT REPLICATES` draws intervals.
-//! Then each line on standard input runs one evaluation and answers with one line of JSON. `benches/metrics.py` drives it in
-//! turn with scikit-learn.
+//! `metrics_bench ood IN OUT` reads two files of little-endian `f64` scores;
+//! `metrics_bench in-domain PROBABILITIES LABELS CLASSES` reads a file of `f64` probabilities, row
+//! after row, and one of `i64` labels; `metrics_bench bootstrap IN OUT REPLICATES` draws intervals.
+//! Then each line on standard input runs one evaluation and answers with one line of JSON.
+//! `benches/metrics.py` drives it in turn with scikit-learn.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

@@ -1,9 +1,9 @@
 //! The metrics: one table for predictions against labels, one for telling other inputs apart.
 //!
-//! Everything that is said of a metric is said here: its field, its name, its meaning and which way is
-//! better. [`InDomain`] and [`OutOfDomain`] hold one thing per metric: values (`Option<f64>`, undefined
-//! is `None`), bootstrap intervals, or whatever a caller makes of them. A new metric is an entry of a
-//! table and the formula that fills it.
+//! Everything that is said of a metric is said here: its field, its name, its meaning and which way
+//! is better. [`InDomain`] and [`OutOfDomain`] hold one thing per metric: values (`Option<f64>`,
+//! undefined is `None`), bootstrap intervals, or whatever a caller makes of them. A new metric is
+//! an entry of a table and the formula that fills it.
 
 use serde::{Serialize, Serializer};
 
@@ -18,8 +18,9 @@ pub struct Metric {
     pub name: &'static str,
     /// Which way is better.
     pub better: Better,
-    /// A few words for a terminal. `{bins}`, `{in_share}` and `{out_share}` stand for what an evaluation knows: how the
-    /// bins of the calibration are laid out, and the shares of the two sides.
+    /// A few words for a terminal. `{bins}`, `{in_share}` and `{out_share}` stand for what an
+    /// evaluation knows: how the bins of the calibration are laid out, and the shares of the two
+    /// sides.
     pub brief: &'static str,
     /// One sentence or two.
     pub meaning: &'static str,
@@ -110,7 +111,8 @@ macro_rules! metrics {
 
         impl Serialize for $type<Option<ConfidenceInterval>> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_map($type::METRICS.iter().map(|metric| metric.id).zip(self.each()))
+                let ids = $type::METRICS.iter().map(|metric| metric.id);
+                serializer.collect_map(ids.zip(self.each()))
             }
         }
     };
@@ -133,14 +135,14 @@ metrics! {
     /// Mean of `-log p(label)`; infinite if a label has probability 0.
     nll(
         "NLL", Lower, "mean of -log p(label); lower is better",
-        "Negative log-likelihood: mean of -log p(label). It punishes confident mistakes; ∞ where a label \
-         had probability 0."
+        "Negative log-likelihood: mean of -log p(label). It punishes confident mistakes; ∞ where a \
+         label had probability 0."
     );
     /// Expected calibration error, see [`Reliability`](crate::results::Reliability).
     ece(
         "ECE", Lower, "calibration error over {bins} bins; lower is better",
-        "Expected calibration error: how far confidence and accuracy lie apart, averaged over bins of \
-         confidence. 0 means that of predictions made with 80 % confidence 80 % are right."
+        "Expected calibration error: how far confidence and accuracy lie apart, averaged over bins \
+         of confidence. 0 means that of predictions made with 80 % confidence 80 % are right."
     );
     /// Mean over images of `Σ (p - onehot)²`, between 0 and 2.
     brier(
@@ -148,8 +150,8 @@ metrics! {
         "Brier score: squared distance of the probabilities from the right answer, summed over the \
          classes, between 0 and 2."
     );
-    /// Area under the ROC curve of right against wrong predictions by maximum probability; undefined if
-    /// all are right or all wrong.
+    /// Area under the ROC curve of right against wrong predictions by maximum probability;
+    /// undefined if all are right or all wrong.
     auroc(
         "AUROC", Higher, "right predictions are surer than wrong ones; 0.5 is chance",
         "Chance that a right prediction is made with more confidence than a wrong one."
@@ -157,49 +159,51 @@ metrics! {
 }
 
 metrics! {
-    /// How well a score tells in-domain images from others, one thing per metric. The higher the score,
-    /// the more in-domain.
+    /// How well a score tells in-domain images from others, one thing per metric. The higher the
+    /// score, the more in-domain.
     ///
-    /// In-domain is the positive class for everything but `aupr_out`, where it is out-of-domain with the
-    /// score negated. Images of equal score are accepted or refused together. If a side is empty, every
-    /// metric is undefined.
+    /// In-domain is the positive class for everything but `aupr_out`, where it is out-of-domain
+    /// with the score negated. Images of equal score are accepted or refused together. If a side is
+    /// empty, every metric is undefined.
     OutOfDomain:
     /// Area under the ROC curve.
     auroc(
         "AUROC", Higher, "in-domain scores higher; 0.5 is chance",
-        "Area under the ROC curve: chance that a test image has a higher score than an out-of-domain image."
+        "Area under the ROC curve: chance that a test image has a higher score than an \
+         out-of-domain image."
     );
     /// Average precision, in-domain positive.
     aupr_in(
         "AUPR-In", Higher, "average precision, in-domain positive; {in_share} is chance",
-        "Average precision with test images as the positive class. It depends on how many images either \
-         side has."
+        "Average precision with test images as the positive class. It depends on how many images \
+         either side has."
     );
     /// Average precision, out-of-domain positive.
     aupr_out(
         "AUPR-Out", Higher, "average precision, out-of-domain positive; {out_share} is chance",
-        "Average precision with out-of-domain images as the positive class. It depends on how many images \
-         either side has."
+        "Average precision with out-of-domain images as the positive class. It depends on how many \
+         images either side has."
     );
-    /// False positive rate at the first threshold that accepts at least 95 % of the in-domain images: the
-    /// standard definition.
+    /// False positive rate at the first threshold that accepts at least 95 % of the in-domain
+    /// images: the standard definition.
     fpr_at_95_tpr(
         "FPR@95", Lower, "others accepted where 95 % of in-domain are; lower is better",
-        "The standard definition: share of out-of-domain images that pass at the first threshold which \
-         lets at least 95 % of the test images pass."
+        "The standard definition: share of out-of-domain images that pass at the first threshold \
+         which lets at least 95 % of the test images pass."
     );
-    /// Mean false positive rate over the vertices of the reduced ROC curve with true positive rate up to
-    /// 0.9505: what the paper's column FPR@95 holds.
+    /// Mean false positive rate over the vertices of the reduced ROC curve with true positive rate
+    /// up to 0.9505: what the paper's column FPR@95 holds.
     mean_fpr_below_95_tpr(
         "Mean FPR ≤ 95", Lower, "the same averaged up to there: the paper's FPR@95",
-        "What the paper's column FPR@95 holds: the false positive rate averaged over all corners of the \
-         ROC curve up to a true positive rate of 95 %. Two to four times smaller than the standard \
+        "What the paper's column FPR@95 holds: the false positive rate averaged over all corners of \
+         the ROC curve up to a true positive rate of 95 %. Two to four times smaller than the standard \
          definition; compare the paper's figures with this column only."
     );
     /// Smallest error of a threshold when both sides are equally likely.
     detection_error(
         "Det. err.", Lower, "error of the best threshold, both sides alike; lower is better",
-        "Detection error: smallest share of mistakes of any threshold when both sides are equally likely."
+        "Detection error: smallest share of mistakes of any threshold when both sides are equally \
+         likely."
     );
 }
 

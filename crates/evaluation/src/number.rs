@@ -1,8 +1,9 @@
-//! Numbers in JSON: finite ones as they are, infinite ones as the strings `"inf"` and `"-inf"`, undefined ones as `null`.
+//! Numbers in JSON: finite ones as they are, infinite ones as the strings `"inf"` and `"-inf"`,
+//! undefined ones as `null`.
 //!
-//! For serde fields: `#[serde(with = "evaluation::number")]` for `f64` (not a number is refused on writing),
-//! `#[serde(with = "evaluation::number::option")]` for `Option<f64>`, `#[serde(with = "evaluation::number::points")]` for
-//! the points of a curve.
+//! For serde fields: `#[serde(with = "evaluation::number")]` for `f64` (not a number is refused on
+//! writing), `#[serde(with = "evaluation::number::option")]` for `Option<f64>`,
+//! `#[serde(with = "evaluation::number::points")]` for the points of a curve.
 
 use std::fmt;
 

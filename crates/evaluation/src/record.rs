@@ -1,7 +1,8 @@
 //! The run record: one versioned JSON file per training run that everything downstream reads.
 //!
-//! Reading refuses unknown fields and versions, and fills in what older versions did not say; writing
-//! refuses NaN, which JSON would turn into `null`. `docs/run-record.md` describes the fields.
+//! Reading refuses unknown fields and versions, and fills in what older versions did not say;
+//! writing refuses NaN, which JSON would turn into `null`. `docs/run-record.md` describes the
+//! fields.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -24,7 +25,8 @@ pub struct RunRecord {
     pub schema: String,
     /// Name of the run, unique within a sweep: `ucbopt-seed0`.
     pub name: String,
-    /// What the run belongs to: `fmnist`, `ablation-vartheta`, `quickstart` or a name of the user's. Paper values are looked up by it.
+    /// What the run belongs to: `fmnist`, `ablation-vartheta`, `quickstart` or a name of the
+    /// user's. Paper values are looked up by it.
     pub experiment: String,
     /// Dataset trained on: `fashion-mnist`.
     pub dataset: String,
@@ -104,7 +106,8 @@ pub struct Timings {
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// One epoch. Losses are mean cross-entropies; training values are those met by the steps, before each update.
+/// One epoch. Losses are mean cross-entropies; training values are those met by the steps, before
+/// each update.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpochPoint {
@@ -144,7 +147,8 @@ pub enum Checkpoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
-    /// Row of the table this belongs to: `uCBOpt`, `IVON@mean`, `Laplace`. Runs of other seeds have the same row.
+    /// Row of the table this belongs to: `uCBOpt`, `IVON@mean`, `Laplace`. Runs of other seeds have
+    /// the same row.
     pub row: String,
     /// Predictive method: `point`, `ivon`, `mc-dropout`, `swag` or `laplace`.
     pub predictive: String,
@@ -362,8 +366,8 @@ impl RunRecord {
     }
 }
 
-/// JSON for people: an object that holds others, and a list of objects, is spread over lines; everything else is one line, so that
-/// curves do not fill pages.
+/// JSON for people: an object that holds others, and a list of objects, is spread over lines;
+/// everything else is one line, so that curves do not fill pages.
 fn pretty(value: &Value, depth: usize, text: &mut String) {
     let is_long = |value: &Value| value.is_object() || value.is_array();
     let (brackets, spread) = match value {

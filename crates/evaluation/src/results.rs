@@ -1,8 +1,8 @@
 //! What an evaluation gives, with the conventions it was made by. Undefined values are `None`, and
 //! `null` in JSON.
 //!
-//! In JSON the conventions, which are the same for all results, stand beside the numbers: the positive
-//! class, the score and what a tie does. Reading accepts them and refuses others.
+//! In JSON the conventions, which are the same for all results, stand beside the numbers: the
+//! positive class, the score and what a tie does. Reading accepts them and refuses others.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::SerializeMap;
@@ -60,8 +60,8 @@ pub struct Detection {
     pub out_samples: usize,
 }
 
-/// Curves for drawing, thinned to a few hundred points; the numbers in [`Detection`] come from the full
-/// curves.
+/// Curves for drawing, thinned to a few hundred points; the numbers in [`Detection`] come from the
+/// full curves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetectionCurves {
@@ -193,8 +193,8 @@ impl Fields {
         Ok(Some(found))
     }
 
-    /// Values of metrics. One that is absent was not known to the program that wrote the object: it is
-    /// undefined.
+    /// Values of metrics. One that is absent was not known to the program that wrote the object: it
+    /// is undefined.
     fn take_values<E: de::Error>(&mut self, metrics: &[Metric]) -> Result<Vec<Option<f64>>, E> {
         let value = |metric: &Metric| {
             let found: Option<Option<Number>> = self.take_if_there(metric.id)?;

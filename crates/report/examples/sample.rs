@@ -1,4 +1,5 @@
-//! Writes synthetic records and their report: `cargo run -p maxitive-report --example sample -- FOLDER`.
+//! Writes synthetic records and their report:
+//! `cargo run -p maxitive-report --example sample -- FOLDER`.
 //!
 //! Nothing in them was measured; they show what a report looks like.
 

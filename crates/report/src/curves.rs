@@ -1,8 +1,9 @@
-//! Curves made ready for drawing: counts pooled over the seeds, rates averaged at fixed abscissas, epochs averaged with their
-//! deviation. Everything is rounded, since it is only drawn; the numbers of the tables are not made here.
+//! Curves made ready for drawing: counts pooled over the seeds, rates averaged at fixed abscissas,
+//! epochs averaged with their deviation. Everything is rounded, since it is only drawn; the numbers
+//! of the tables are not made here.
 //!
-//! A mean ROC curve is the vertical average: the mean true positive rate at each false positive rate. Precision-recall curves
-//! are averaged likewise at each recall.
+//! A mean ROC curve is the vertical average: the mean true positive rate at each false positive
+//! rate. Precision-recall curves are averaged likewise at each recall.
 
 use evaluation::record::{EpochPoint, RunRecord};
 use evaluation::results::{Reliability, ReliabilityBin, ScoreHistogram};
@@ -30,7 +31,8 @@ fn grid() -> impl Iterator<Item = f64> {
     (0..POINTS).map(|i| i as f64 / (POINTS - 1) as f64)
 }
 
-/// Mean ordinate of the curves at each abscissa; empty if there are no curves. Cost: O(grid · log points) per curve.
+/// Mean ordinate of the curves at each abscissa; empty if there are no curves. Cost: O(grid · log
+/// points) per curve.
 pub(crate) fn average(curves: &[&[(f64, f64)]], grid: &[f64]) -> Vec<f64> {
     let curves: Vec<Vec<(f64, f64)>> = curves
         .iter()
@@ -56,7 +58,8 @@ pub(crate) fn average(curves: &[&[(f64, f64)]], grid: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The ordinate at `x` of a curve of ascending abscissas: the highest point there, or on the line between the neighbors.
+/// The ordinate at `x` of a curve of ascending abscissas: the highest point there, or on the line
+/// between the neighbors.
 fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     let after = curve.partition_point(|point| point.0 <= x);
     if after == 0 {
@@ -74,7 +77,8 @@ fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     y + (next - y) * (x - left) / (right - left)
 }
 
-/// Bins of several runs added up; runs whose bins are laid out otherwise than the first are left out.
+/// Bins of several runs added up; runs whose bins are laid out otherwise than the first are left
+/// out.
 pub(crate) fn pool_bins(parts: &[&Reliability]) -> Vec<ReliabilityBin> {
     let Some(first) = parts.iter().find(|part| !part.bins.is_empty()) else {
         return Vec::new();
@@ -125,8 +129,8 @@ pub(crate) fn pool_histograms(parts: &[&ScoreHistogram]) -> Option<ScoreHistogra
     Some(sum)
 }
 
-/// Mean and deviation over the runs of one quantity at each kept epoch: `[[means], [deviations]]`, `null` where no run has it,
-/// `Null` if none ever has.
+/// Mean and deviation over the runs of one quantity at each kept epoch: `[[means], [deviations]]`,
+/// `null` where no run has it, `Null` if none ever has.
 pub(crate) fn epochs(
     runs: &[&RunRecord],
     kept: &[usize],

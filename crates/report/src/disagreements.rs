@@ -1,4 +1,5 @@
-//! Where the paper's text, the authors' published code and the printed tables say different things, and what is done here.
+//! Where the paper's text, the authors' published code and the printed tables say different things,
+//! and what is done here.
 
 /// One disagreement.
 pub(crate) struct Item {

@@ -1,4 +1,5 @@
-//! What a group of runs amounts to, in words: the facts of its header, what stands out in its tables, and what to keep in mind.
+//! What a group of runs amounts to, in words: the facts of its header, what stands out in its
+//! tables, and what to keep in mind.
 
 use std::collections::BTreeSet;
 

@@ -32,13 +32,15 @@ pub enum Error {
     },
 }
 
-/// Reads the records at these places, folders searched at any depth, files read whatever their name.
+/// Reads the records at these places, folders searched at any depth, files read whatever their
+/// name.
 ///
-/// A file that is met twice is read once. Records come in the order of the places, those of a folder by path. Folders behind
-/// symbolic links inside a place are not entered.
+/// A file that is met twice is read once. Records come in the order of the places, those of a
+/// folder by path. Folders behind symbolic links inside a place are not entered.
 ///
 /// # Errors
-/// A place cannot be read, a folder holds no record, or a file is no record of the version that is read.
+/// A place cannot be read, a folder holds no record, or a file is no record of the version that is
+/// read.
 ///
 /// ```
 /// let error = report::files::read(&["no/such/place".into()]).unwrap_err();

@@ -1,4 +1,5 @@
-//! Records of runs in, one self-contained HTML file out; also the same tables as CSV, Markdown, LaTeX and text.
+//! Records of runs in, one self-contained HTML file out; also the same tables as CSV, Markdown,
+//! LaTeX and text.
 //!
 //! - [`html`]: the page. It loads nothing: styles, script and data are inside.
 //! - [`csv`], [`markdown`], [`latex`], [`text`]: the tables.
@@ -7,7 +8,8 @@
 //! - [`names`]: what datasets and networks are called on the page.
 //! - [`files`]: records found in folders.
 //!
-//! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain sets, not with the seeds.
+//! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain
+//! sets, not with the seeds.
 #![forbid(unsafe_code)]
 
 mod curves;

@@ -1,8 +1,8 @@
 //! What datasets and networks are called on the page.
 //!
-//! Records hold ids. How an id is written for people matters to the page alone, so it stands here and
-//! neither in the datasets' manifest, which describes files, nor in every record. The command line, which
-//! knows all three, tests that every built-in dataset and network is named.
+//! Records hold ids. How an id is written for people matters to the page alone, so it stands here
+//! and neither in the datasets' manifest, which describes files, nor in every record. The command
+//! line, which knows all three, tests that every built-in dataset and network is named.
 
 /// Datasets: id and name.
 pub const DATASETS: [(&str, &str); 12] = [

@@ -1,9 +1,11 @@
 //! What the paper prints, number by number, and what an independent reproduction found.
 //!
-//! `data/paper.toml` holds every number of the paper's result tables as printed (`data/extract.py` reads them from its source),
-//! `data/notes.toml` what is known about some of them, `data/reproduction.toml` the reproduction. A number is addressed by
-//! experiment (`fmnist`), row (`uCBOpt`), checkpoint and metric; the metric of an out-of-domain set carries the set:
-//! `svhn/auroc`. The paper's column "FPR@95" is `mean_fpr_below_95_tpr`, which is what its numbers are.
+//! `data/paper.toml` holds every number of the paper's result tables as printed (`data/extract.py`
+//! reads them from its source), `data/notes.toml` what is known about some of them,
+//! `data/reproduction.toml` the reproduction. A number is addressed by experiment (`fmnist`), row
+//! (`uCBOpt`), checkpoint and metric; the metric of an out-of-domain set carries the set:
+//! `svhn/auroc`. The paper's column "FPR@95" is `mean_fpr_below_95_tpr`, which is what its numbers
+//! are.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -54,7 +56,8 @@ pub struct Published {
     pub deviation: Option<f64>,
     /// Runs behind the mean.
     pub runs: usize,
-    /// Mean and deviation that were meant, where the printed ones are a slip and the right ones stand elsewhere in the paper.
+    /// Mean and deviation that were meant, where the printed ones are a slip and the right ones
+    /// stand elsewhere in the paper.
     pub meant: Option<(f64, f64)>,
     /// What is known about the number.
     pub note: Option<&'static str>,
@@ -74,7 +77,8 @@ impl Published {
     }
 
     /// How far a mean of `runs` runs lies from this one, in standard errors of both together,
-    /// `(|Δ| - rounding) / √(s²/n + s'²/n')`; a difference that rounding to three digits explains is 0.
+    /// `(|Δ| - rounding) / √(s²/n + s'²/n')`; a difference that rounding to three digits explains
+    /// is 0.
     ///
     /// `None` where a deviation is unknown or a mean is not finite.
     pub fn standard_errors(&self, mean: f64, deviation: Option<f64>, runs: usize) -> Option<f64> {
@@ -149,7 +153,8 @@ pub fn out_of_domain_set(experiment: &str) -> Option<&'static str> {
     })
 }
 
-/// Every printed number: (experiment, row, checkpoint, metric), main and full tables alike, so that some come twice.
+/// Every printed number: (experiment, row, checkpoint, metric), main and full tables alike, so that
+/// some come twice.
 pub fn printed() -> impl Iterator<
     Item = (
         &'static str,
@@ -162,8 +167,9 @@ pub fn printed() -> impl Iterator<
     DATA.printed.iter().copied()
 }
 
-/// Seconds and memory as the paper prints them, for an experiment and an update rule: `(seconds, GiB allocated, GiB reserved)`.
-/// The experiment `runtime` has several datasets, each of which stands for a block of the main table.
+/// Seconds and memory as the paper prints them, for an experiment and an update rule:
+/// `(seconds, GiB allocated, GiB reserved)`. The experiment `runtime` has several datasets, each of
+/// which stands for a block of the main table.
 ///
 /// The paper calls the seconds those of the full run; they are those of an epoch.
 ///
@@ -335,7 +341,8 @@ impl Note {
     }
 }
 
-/// The files are part of the program and their tests read them whole, so that parsing cannot fail for a user.
+/// The files are part of the program and their tests read them whole, so that parsing cannot fail
+/// for a user.
 static DATA: LazyLock<Data> = LazyLock::new(|| {
     let paper: File = toml::from_str(include_str!("../data/paper.toml"))
         .expect("the embedded tables of the paper are well formed");
@@ -559,7 +566,8 @@ mod tests {
         let slips = printed()
             .filter(|(.., number)| number.note.is_some())
             .count();
-        // swapped 4, AdamW 2, ablations 3 + 6, copied 3 + 3 in the main and 5 + 5 in the full table, uCBOpt 3 + 3
+        // swapped 4, AdamW 2, ablations 3 + 6, copied 3 + 3 in the main and 5 + 5 in the full
+        // table, uCBOpt 3 + 3
         assert_eq!(slips, 4 + 2 + 3 + 6 + 16 + 6);
     }
 

@@ -1,7 +1,8 @@
 //! A color and a line style for every row, the same in every report for the rows of the paper.
 //!
-//! Eight colors that stay apart for color-blind readers (after Okabe and Ito, darkened for light and lightened for dark
-//! backgrounds) and four dash patterns give 32 styles; no two rows of a group share one before all are used.
+//! Eight colors that stay apart for color-blind readers (after Okabe and Ito, darkened for light
+//! and lightened for dark backgrounds) and four dash patterns give 32 styles; no two rows of a
+//! group share one before all are used.
 
 /// Number of colors; the style sheet defines `--c0` to `--c7`.
 const COLORS: usize = 8;

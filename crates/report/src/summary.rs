@@ -1,7 +1,9 @@
-//! Records gathered into tables: runs of one experiment make a group, evaluations of one row over the seeds make a cell.
+//! Records gathered into tables: runs of one experiment make a group, evaluations of one row over
+//! the seeds make a cell.
 //!
-//! A cell holds the mean and the sample deviation `√(Σ(x-x̄)²/(n-1))` over the seeds. In every column the best mean is marked,
-//! and with it every mean that lies no further away than the deviation of the best row: the paper's rule for bold figures.
+//! A cell holds the mean and the sample deviation `√(Σ(x-x̄)²/(n-1))` over the seeds. In every
+//! column the best mean is marked, and with it every mean that lies no further away than the
+//! deviation of the best row: the paper's rule for bold figures.
 
 use evaluation::record::{
     Checkpoint, Evaluation, OodNormalization, OutOfDomainEvaluation, RunRecord,
@@ -11,7 +13,8 @@ use evaluation::{InDomain, Metric, OutOfDomain, Score};
 use crate::names;
 use crate::paper::{self, Published};
 
-/// Runs of one experiment, dataset and network; a network and its form with dropout are the same network.
+/// Runs of one experiment, dataset and network; a network and its form with dropout are the same
+/// network.
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
     /// Experiment of the records.
@@ -88,7 +91,8 @@ pub struct Cell {
     pub mean: f64,
     /// Sample deviation over the seeds; absent for one seed or an infinite mean.
     pub deviation: Option<f64>,
-    /// The best of its column, or within one deviation of it. Never where the column has one row only.
+    /// The best of its column, or within one deviation of it. Never where the column has one row
+    /// only.
     pub is_best: bool,
     /// The paper's number.
     pub paper: Option<Published>,

@@ -51,10 +51,11 @@ fn placed<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<Placed<'g, 'a>> {
     all
 }
 
-/// One line per row, checkpoint, dataset and metric, with a header, in full precision: for programs.
+/// One line per row, checkpoint, dataset and metric, with a header, in full precision: for
+/// programs.
 ///
-/// `paper` is what was printed and `paper_meant` what was meant where a slip is known. Infinite values are `inf`; what does
-/// not exist is empty.
+/// `paper` is what was printed and `paper_meant` what was meant where a slip is known. Infinite
+/// values are `inf`; what does not exist is empty.
 ///
 /// ```
 /// let header = report::csv(&[]);
@@ -287,7 +288,8 @@ fn latex_text(text: &str) -> String {
     escaped
 }
 
-/// Tables as aligned text for a terminal. The best figures are bold if `bold` is set, else they carry a star.
+/// Tables as aligned text for a terminal. The best figures are bold if `bold` is set, else they
+/// carry a star.
 ///
 /// ```
 /// assert_eq!(report::text(&[], false), "");

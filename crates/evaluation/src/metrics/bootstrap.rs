@@ -1,13 +1,16 @@
-//! Confidence intervals by the bootstrap: images are drawn with replacement, as many as there are, and each metric is computed
-//! anew; the interval holds the middle of what comes out (percentile interval).
+//! Confidence intervals by the bootstrap: images are drawn with replacement, as many as there are,
+//! and each metric is computed anew; the interval holds the middle of what comes out (percentile
+//! interval).
 //!
-//! In-domain and out-of-domain images are drawn separately (stratified), so that their numbers stay. The order of
-//! the scores is found once; a replicate counts how often each image was drawn and goes through the images in that order:
-//! O(n) per replicate. Draws are a function of seed, replicate and position, so that the number of threads changes nothing.
+//! In-domain and out-of-domain images are drawn separately (stratified), so that their numbers
+//! stay. The order of the scores is found once; a replicate counts how often each image was drawn
+//! and goes through the images in that order: O(n) per replicate. Draws are a function of seed,
+//! replicate and position, so that the number of threads changes nothing.
 //!
-//! An interval speaks of the choice of test images alone, not of another training run. The calibration error of a resample is biased
-//! upwards, because drawing images twice adds noise to the bins; its interval lies high when there are few images per bin. The
-//! averaged FPR depends on which vertices the ROC curve has, and drawing images twice makes ties; its interval lies low.
+//! An interval speaks of the choice of test images alone, not of another training run. The
+//! calibration error of a resample is biased upwards, because drawing images twice adds noise to
+//! the bins; its interval lies high when there are few images per bin. The averaged FPR depends on
+//! which vertices the ROC curve has, and drawing images twice makes ties; its interval lies low.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,24 +71,25 @@ impl BootstrapConfig {
         Ok(())
     }
 
-    /// Calls `replicate` with every number below `replicates` and room of its own for each thread; results in order.
+    /// Calls `replicate` with every number below `replicates` and scratch of its own for each thread;
+    /// results in order.
     fn run<R, T: Send>(
         &self,
-        room: impl Fn() -> R + Sync,
+        scratch: impl Fn() -> R + Sync,
         replicate: impl Fn(&mut R, u64) -> T + Sync,
     ) -> Vec<T> {
         let offered = || available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let threads = self.threads.unwrap_or_else(offered).get();
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut room = room();
+            let mut scratch = scratch();
             let mut done = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= self.replicates {
                     return done;
                 }
-                done.push((number, replicate(&mut room, number as u64)));
+                done.push((number, replicate(&mut scratch, number as u64)));
             }
         };
         let mut all = thread::scope(|scope| {
@@ -105,7 +109,8 @@ impl BootstrapConfig {
         all.into_iter().map(|(_, value)| value).collect()
     }
 
-    /// The interval of a metric, from its values in the replicates where it is defined; `None` if it is in none.
+    /// The interval of a metric, from its values in the replicates where it is defined; `None` if
+    /// it is in none.
     fn interval(&self, values: impl Iterator<Item = Option<f64>>) -> Option<ConfidenceInterval> {
         let mut values: Vec<f64> = values.flatten().collect();
         if values.is_empty() {
@@ -171,10 +176,10 @@ impl Ranking {
             return Ok(OutOfDomain::default());
         }
         let all = config.run(
-            || self.room(),
-            |room, number| {
-                self.resample(room, config.seed, number);
-                numbers(&room.groups)
+            || self.scratch(),
+            |scratch, number| {
+                self.resample(scratch, config.seed, number);
+                numbers(&scratch.groups)
             },
         );
         Ok(OutOfDomain::from_fn(|place| {
@@ -182,7 +187,7 @@ impl Ranking {
         }))
     }
 
-    fn room(&self) -> Resample {
+    fn scratch(&self) -> Resample {
         Resample {
             counts: self.samples.map(|count| vec![0; count]),
             groups: Vec::with_capacity(self.groups.len()),
@@ -190,12 +195,12 @@ impl Ranking {
     }
 
     /// Draws both sides; scores that were not drawn are no thresholds.
-    fn resample(&self, room: &mut Resample, seed: u64, number: u64) {
-        let [ins, outs] = &mut room.counts;
+    fn resample(&self, scratch: &mut Resample, seed: u64, number: u64) {
+        let [ins, outs] = &mut scratch.counts;
         let stream = |name| Stream::named(seed, name).part(number);
         draw(stream("bootstrap in-domain"), ins);
         draw(stream("bootstrap out-of-domain"), outs);
-        room.groups.clear();
+        scratch.groups.clear();
         let (mut ins, mut outs) = (&ins[..], &outs[..]);
         for &[i, o] in &self.groups {
             let take = |side: &mut &[u32], count: u32| -> u32 {
@@ -205,13 +210,13 @@ impl Ranking {
             };
             let group = [take(&mut ins, i), take(&mut outs, o)];
             if group != [0, 0] {
-                room.groups.push(group);
+                scratch.groups.push(group);
             }
         }
     }
 }
 
-/// Room for one resample of a [`Ranking`].
+/// Scratch for one resample of a [`Ranking`].
 struct Resample {
     counts: [Vec<u32>; 2],
     groups: Vec<[u32; 2]>,
@@ -257,8 +262,8 @@ impl Outcomes {
         calibration.check()?;
         config.check()?;
         let images = self.images();
-        let room = || (vec![0; images.len()], vec![0.0; calibration.bins]);
-        let all = config.run(room, |(counts, gaps), number| {
+        let scratch = || (vec![0; images.len()], vec![0.0; calibration.bins]);
+        let all = config.run(scratch, |(counts, gaps), number| {
             let stream = Stream::named(config.seed, "bootstrap images");
             draw(stream.part(number), counts);
             let drawn = values(&images, counts, calibration, gaps);
@@ -299,7 +304,8 @@ impl Outcomes {
     }
 }
 
-/// Metrics of images, in the order of their confidence, that were drawn `counts` times. `gaps` is room for the bins.
+/// Metrics of images, in the order of their confidence, that were drawn `counts` times. `gaps` is
+/// scratch for the bins.
 fn values(
     images: &[Image],
     counts: &[u32],
@@ -397,12 +403,12 @@ mod tests {
             };
             let (ins, outs) = (sorted(&ins), sorted(&outs));
             let ranking = Ranking::new(&ins, &outs).unwrap();
-            let mut room = ranking.room();
-            ranking.resample(&mut room, seed, 5);
-            let (drawn_in, drawn_out) = (pick(&ins, &room.counts[0]), pick(&outs, &room.counts[1]));
+            let mut scratch = ranking.scratch();
+            ranking.resample(&mut scratch, seed, 5);
+            let (drawn_in, drawn_out) = (pick(&ins, &scratch.counts[0]), pick(&outs, &scratch.counts[1]));
             prop_assert_eq!(drawn_in.len(), ins.len());
             prop_assert_eq!(drawn_out.len(), outs.len());
-            let (found, expected) = (numbers(&room.groups), twin::numbers(&drawn_in, &drawn_out));
+            let (found, expected) = (numbers(&scratch.groups), twin::numbers(&drawn_in, &drawn_out));
             prop_assert!((found.auroc - expected.auroc).abs() < TOLERANCE);
             prop_assert!((found.aupr_in - expected.aupr_in).abs() < TOLERANCE);
             prop_assert!((found.aupr_out - expected.aupr_out).abs() < TOLERANCE);

@@ -1,5 +1,6 @@
-//! Calibration: is the confidence, the maximum probability, the share of right predictions? Images are put into bins by their
-//! confidence; the expected calibration error is `Σ_b |right_b - Σ confidence_b| / n`.
+//! Calibration: is the confidence, the maximum probability, the share of right predictions? Images
+//! are put into bins by their confidence; the expected calibration error is
+//! `Σ_b |right_b - Σ confidence_b| / n`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +19,9 @@ pub enum Scheme {
     /// Bins of equal width: `min(B-1, ⌊confidence·B⌋)`.
     #[default]
     EqualWidth,
-    /// Bins of nearly equal numbers of images, by rank of the confidence: `⌊rank·B/n⌋`. Images of equal confidence stay together, in the bin
-    /// of the lowest rank among them, so that bins can be empty.
+    /// Bins of nearly equal numbers of images, by rank of the confidence: `⌊rank·B/n⌋`. Images of
+    /// equal confidence stay together, in the bin of the lowest rank among them, so that bins can
+    /// be empty.
     EqualMass,
 }
 
@@ -103,7 +105,8 @@ struct Bin {
     confidence: f64,
 }
 
-/// Expected calibration error, in `[0, 1]`, and the bins behind it. O(n) for bins of equal width, O(n log n) for equal mass.
+/// Expected calibration error, in `[0, 1]`, and the bins behind it. O(n) for bins of equal width,
+/// O(n log n) for equal mass.
 ///
 /// # Errors
 /// The number of bins is out of range.

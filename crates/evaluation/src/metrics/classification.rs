@@ -1,8 +1,9 @@
 //! Predictions against labels: accuracy, top-5, log loss, Brier score.
 //!
-//! Everything rests on the rank of the label, the number of classes that come before it when the row is sorted stably from
-//! the highest probability to the lowest: `#{p > p_label} + #{p = p_label, class < label}`. So a tie is won by the
-//! lowest class. A prediction is right if the rank is 0.
+//! Everything rests on the rank of the label, the number of classes that come before it when the
+//! row is sorted stably from the highest probability to the lowest:
+//! `#{p > p_label} + #{p = p_label, class < label}`. So a tie is won by the lowest class. A
+//! prediction is right if the rank is 0.
 
 use std::fmt::Display;
 use std::thread;
@@ -17,7 +18,8 @@ use crate::results::{Classification, Reliability};
 /// Top-5 is undefined below this many classes.
 const TOP: u32 = 5;
 
-/// What each prediction was worth: confidence, log loss, Brier score and rank of the label. 28 bytes per image.
+/// What each prediction was worth: confidence, log loss, Brier score and rank of the label. 28
+/// bytes per image.
 ///
 /// ```
 /// use evaluation::Outcomes;
@@ -39,11 +41,12 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Holds probabilities `[n, classes]` against `n` labels from 0. O(n · classes), in several threads where it pays.
+    /// Holds probabilities `[n, classes]` against `n` labels from 0. O(n · classes), in several
+    /// threads where it pays.
     ///
     /// # Errors
-    /// The matrix is malformed, a row is not valid (see [`probability`]), there are not as many labels as rows, or a
-    /// label names no class.
+    /// The matrix is malformed, a row is not valid (see [`probability`]), there are not as many
+    /// labels as rows, or a label names no class.
     pub fn new<P, L>(probabilities: &[P], classes: usize, labels: &[L]) -> Result<Self>
     where
         P: Copy + Into<f64> + Sync,
@@ -146,7 +149,8 @@ impl Outcomes {
         self.top(1)
     }
 
-    /// Share of images whose label is among the five most probable classes; undefined below five classes.
+    /// Share of images whose label is among the five most probable classes; undefined below five
+    /// classes.
     pub fn top5(&self) -> Option<f64> {
         (self.classes >= TOP as usize).then(|| self.top(TOP))
     }
@@ -156,8 +160,9 @@ impl Outcomes {
         sum::mean(self.log_loss.iter().copied())
     }
 
-    /// Mean log loss with probabilities of the labels raised to at least `floor`, as some implementations do to keep it finite
-    /// (the authors of the paper with the smallest normal `f32`).
+    /// Mean log loss with probabilities of the labels raised to at least `floor`, as some
+    /// implementations do to keep it finite (the authors of the paper with the smallest normal
+    /// `f32`).
     ///
     /// ```
     /// let outcomes = evaluation::Outcomes::new(&[0.0, 1.0], 2, &[0])?;
@@ -175,7 +180,8 @@ impl Outcomes {
         sum::mean(self.brier.iter().copied())
     }
 
-    /// Confidences of right and of wrong predictions, as the two sides of a [`Ranking`]: right is positive.
+    /// Confidences of right and of wrong predictions, as the two sides of a [`Ranking`]: right is
+    /// positive.
     ///
     /// # Errors
     /// None; the confidences are numbers.
@@ -191,7 +197,8 @@ impl Outcomes {
         Ranking::new(&right, &wrong)
     }
 
-    /// All in-domain metrics, and the reliability diagram behind the calibration error. O(n log n) at most.
+    /// All in-domain metrics, and the reliability diagram behind the calibration error. O(n log n)
+    /// at most.
     ///
     /// # Errors
     /// The number of bins is out of range.
@@ -253,11 +260,13 @@ where
     Ok((confidence, log_loss, brier, rank))
 }
 
-/// All in-domain metrics of probabilities `[n, classes]` (`f64` or `f32`) against `n` labels from 0, and the reliability diagram
-/// behind the calibration error. O(n · classes + n log n) time, 28 bytes per image.
+/// All in-domain metrics of probabilities `[n, classes]` (`f64` or `f32`) against `n` labels from
+/// 0, and the reliability diagram behind the calibration error. O(n · classes + n log n) time, 28
+/// bytes per image.
 ///
-/// Ties between classes are won by the lowest one. `top5` is `None` below five classes; `auroc`, right against wrong predictions by
-/// maximum probability, right positive, is `None` if all are right or all are wrong; `nll` is infinite if a label has probability 0.
+/// Ties between classes are won by the lowest one. `top5` is `None` below five classes; `auroc`,
+/// right against wrong predictions by maximum probability, right positive, is `None` if all are
+/// right or all are wrong; `nll` is infinite if a label has probability 0.
 ///
 /// ```
 /// use evaluation::CalibrationConfig;
@@ -274,8 +283,8 @@ where
 /// ```
 ///
 /// # Errors
-/// The matrix is malformed, a row is not valid (see [`probability`]), there are not as many labels as rows, a label names no
-/// class, or the number of bins is out of range.
+/// The matrix is malformed, a row is not valid (see [`probability`]), there are not as many labels
+/// as rows, a label names no class, or the number of bins is out of range.
 pub fn in_domain<P, L>(
     probabilities: &[P],
     classes: usize,

@@ -1,7 +1,9 @@
-//! Curves for drawing: ROC, precision-recall and score histograms of two sides, thinned to a few hundred points.
+//! Curves for drawing: ROC, precision-recall and score histograms of two sides, thinned to a few
+//! hundred points.
 //!
-//! A curve is thinned twice. First the x axis is cut into a thousand cells of which the first, lowest, highest and last point are kept: at the size of
-//! a picture nothing changes. Then points are taken back one at a time, each time the one that is farthest from the line drawn so far.
+//! A curve is thinned twice. First the x axis is cut into a thousand cells of which the first,
+//! lowest, highest and last point are kept: at the size of a picture nothing changes. Then points
+//! are taken back one at a time, each time the one that is farthest from the line drawn so far.
 
 use super::Ranking;
 use crate::error::Result;
@@ -14,11 +16,12 @@ pub const HISTOGRAM_BINS: usize = 50;
 /// Cells of the first thinning.
 const CELLS: usize = 1000;
 
-/// Curves of a score for drawing, from in-domain and out-of-domain scores. The histogram spans `range`, by default from the
-/// lowest to the highest finite score; scores outside are counted in the outer bins. O(n) per digit of the scores.
+/// Curves of a score for drawing, from in-domain and out-of-domain scores. The histogram spans
+/// `range`, by default from the lowest to the highest finite score; scores outside are counted in
+/// the outer bins. O(n) per digit of the scores.
 ///
-/// ROC from (0, 0) to (1, 1); precision-recall from recall 0, where the precision is that of the highest score, to recall 1.
-/// If a side is empty, the curves are, too.
+/// ROC from (0, 0) to (1, 1); precision-recall from recall 0, where the precision is that of the
+/// highest score, to recall 1. If a side is empty, the curves are, too.
 ///
 /// ```
 /// let curves = evaluation::detection_curves(&[0.9, 0.8], &[0.8, 0.1], Some((0.0, 1.0)))?;
@@ -69,7 +72,8 @@ fn precision_recall(groups: impl Iterator<Item = (u32, u32)>, positives: f64) ->
         if points.is_empty() {
             points.push((0.0, precision));
         }
-        // without a positive the recall stays, and only the precision falls: the point belongs to the curve until full recall
+        // without a positive the recall stays, and only the precision falls: the point belongs to
+        // the curve until full recall
         points.push((hits / positives, precision));
         if hits == positives {
             break;
@@ -78,8 +82,9 @@ fn precision_recall(groups: impl Iterator<Item = (u32, u32)>, positives: f64) ->
     points
 }
 
-/// Counts of the scores of both sides over [`HISTOGRAM_BINS`] equal-width bins of `range`, by default from the lowest to the highest
-/// finite score. Scores outside are counted in the outer bins. O(n).
+/// Counts of the scores of both sides over [`HISTOGRAM_BINS`] equal-width bins of `range`, by
+/// default from the lowest to the highest finite score. Scores outside are counted in the outer
+/// bins. O(n).
 pub fn histogram<S: Copy + Into<f64>>(
     in_scores: &[S],
     out_scores: &[S],
@@ -111,14 +116,16 @@ pub fn histogram<S: Copy + Into<f64>>(
     }
 }
 
-/// Bin of a score; a conversion of floats to whole numbers sends what is too small to 0, and NaN as well.
+/// Bin of a score; a conversion of floats to whole numbers sends what is too small to 0, and NaN as
+/// well.
 fn bin(score: f64, from: f64, to: f64) -> usize {
     // halves, because the width of [f64::MIN, f64::MAX] is infinite
     let share = (score / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0);
     ((share * HISTOGRAM_BINS as f64) as usize).min(HISTOGRAM_BINS - 1)
 }
 
-/// At most `limit` points (at least 2) of a curve whose x never falls, the first and the last among them.
+/// At most `limit` points (at least 2) of a curve whose x never falls, the first and the last among
+/// them.
 fn thin(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     if points.len() <= limit {
         return points.to_vec();
@@ -274,7 +281,8 @@ mod tests {
     }
 
     proptest! {
-        /// Saw teeth of any kind: what is kept is part of the curve, in order, with its ends and its extremes.
+        /// Saw teeth of any kind: what is kept is part of the curve, in order, with its ends and
+        /// its extremes.
         #[test]
         fn thinned_points_are_points_of_the_curve(steps in prop::collection::vec((0u8..4, 0.0..1.0f64), 3..3000), limit in 5usize..400) {
             let mut x = 0.0;

@@ -1,17 +1,22 @@
-//! How well a score tells two sides apart: in-domain from out-of-domain images, or right from wrong predictions. Paper: Section 6.
+//! How well a score tells two sides apart: in-domain from out-of-domain images, or right from wrong
+//! predictions. Paper: Section 6.
 //!
-//! The higher the score, the more in-domain. A threshold accepts every image whose score reaches it, so images of equal
-//! score are accepted or refused together. With `TPR` the share of in-domain and `FPR` the share of out-of-domain images
-//! accepted, going through all thresholds from the top draws the ROC curve from (0, 0) to (1, 1), one vertex per distinct score.
+//! The higher the score, the more in-domain. A threshold accepts every image whose score reaches
+//! it, so images of equal score are accepted or refused together. With `TPR` the share of in-domain
+//! and `FPR` the share of out-of-domain images accepted, going through all thresholds from the top
+//! draws the ROC curve from (0, 0) to (1, 1), one vertex per distinct score.
 //!
-//! - AUROC is the area under it: the chance that an in-domain image scores higher than another, a tie counting half.
-//! - AUPR is the average precision `Σ (recall_k - recall_{k-1}) precision_k`, for AUPR-In with in-domain positive, for AUPR-Out
-//!   with out-of-domain positive and the score negated.
+//! - AUROC is the area under it: the chance that an in-domain image scores higher than another, a
+//!   tie counting half.
+//! - AUPR is the average precision `Σ (recall_k - recall_{k-1}) precision_k`, for AUPR-In with
+//!   in-domain positive, for AUPR-Out with out-of-domain positive and the score negated.
 //! - FPR@95 is the FPR of the first vertex whose TPR reaches 0.95; no interpolation.
-//! - The averaged FPR is the mean of the FPR over those vertices of the reduced ROC curve whose TPR is at most 0.9505, (0, 0)
-//!   included. It is what the paper's column FPR@95 holds: the comparison `(tpr <= 0.9505) >= 0.9495` in the code that made
-//!   it was meant to be a band. The reduced curve lacks the vertices in the middle between their two neighbors.
-//! - The detection error is the least of `(FPR + 1 - TPR) / 2` over all thresholds, (0, 0) included.
+//! - The averaged FPR is the mean of the FPR over those vertices of the reduced ROC curve whose TPR
+//!   is at most 0.9505, (0, 0) included. It is what the paper's column FPR@95 holds: the comparison
+//!   `(tpr <= 0.9505) >= 0.9495` in the code that made it was meant to be a band. The reduced curve
+//!   lacks the vertices in the middle between their two neighbors.
+//! - The detection error is the least of `(FPR + 1 - TPR) / 2` over all thresholds, (0, 0)
+//!   included.
 //!
 //! If a side is empty, all of them are undefined. Scores may be infinite, but not NaN.
 //!
@@ -30,8 +35,8 @@ const AVERAGED_TPR: f64 = 0.95 + 0.0005;
 /// Vertices whose terms are added one after the other, before they are added to the total.
 const BLOCK: usize = 1024;
 
-/// Scores of two sides in descending order: for every distinct score, how many in-domain and how many out-of-domain images
-/// have it. 8 bytes per distinct score.
+/// Scores of two sides in descending order: for every distinct score, how many in-domain and how
+/// many out-of-domain images have it. 8 bytes per distinct score.
 ///
 /// ```
 /// use evaluation::Ranking;
@@ -49,7 +54,8 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// Sorts the scores of both sides. O(n) per digit of the scores, 24 bytes per score while it runs.
+    /// Sorts the scores of both sides. O(n) per digit of the scores, 24 bytes per score while it
+    /// runs.
     ///
     /// # Errors
     /// A score is NaN, or there are more than 32 bits can count.
@@ -113,8 +119,9 @@ impl Ranking {
         }
     }
 
-    /// Vertices (FPR, TPR) of the ROC curve from (0, 0) to (1, 1), one per distinct score; empty if a side is. The reduced
-    /// curve lacks vertices in the middle between their two neighbors, other than (0, 0); the line through them is the same.
+    /// Vertices (FPR, TPR) of the ROC curve from (0, 0) to (1, 1), one per distinct score; empty if
+    /// a side is. The reduced curve lacks vertices in the middle between their two neighbors, other
+    /// than (0, 0); the line through them is the same.
     ///
     /// ```
     /// let ranking = evaluation::Ranking::new(&[0.9, 0.8, 0.7], &[0.1])?;
@@ -140,7 +147,8 @@ impl Ranking {
     }
 }
 
-/// Whether vertex `k` belongs to the reduced curve: the first, the last, and all where the next step differs.
+/// Whether vertex `k` belongs to the reduced curve: the first, the last, and all where the next
+/// step differs.
 #[inline]
 fn is_vertex(groups: &[[u32; 2]], k: usize) -> bool {
     k == 0 || groups.get(k + 1) != Some(&groups[k])
@@ -186,7 +194,8 @@ fn totals(groups: &[[u32; 2]]) -> (f64, f64) {
     (ins as f64, outs as f64)
 }
 
-/// Area under the ROC curve of groups in which both sides occur. Twice the area is a sum of whole numbers, exact below 2⁵³.
+/// Area under the ROC curve of groups in which both sides occur. Twice the area is a sum of whole
+/// numbers, exact below 2⁵³.
 pub(super) fn auroc(groups: &[[u32; 2]]) -> f64 {
     let (mut accepted, mut outs, mut twice) = (0.0, 0.0, 0.0);
     for &[i, o] in groups {
@@ -267,8 +276,9 @@ fn largest_within(rate: f64, total: f64) -> f64 {
     count
 }
 
-/// All out-of-domain metrics of a score, given for in-domain and for out-of-domain images (`f64` or `f32`). The higher, the more
-/// in-domain; `score` is its name. O(n) per digit of the scores, 24 bytes per score while it runs.
+/// All out-of-domain metrics of a score, given for in-domain and for out-of-domain images (`f64` or
+/// `f32`). The higher, the more in-domain; `score` is its name. O(n) per digit of the scores, 24
+/// bytes per score while it runs.
 ///
 /// Equal scores are accepted or refused together. If a side is empty, all metrics are `None`.
 ///

@@ -1,9 +1,11 @@
-//! Metrics as pure functions over slices. Each says what is positive, what a tie does, and when it is undefined.
+//! Metrics as pure functions over slices. Each says what is positive, what a tie does, and when it
+//! is undefined.
 //!
 //! - [`probability`]: what counts as a row of probabilities, and the scores made from one.
 //! - [`classification`]: accuracy, top-5, log loss, Brier score.
 //! - [`calibration`]: reliability diagram and expected calibration error.
-//! - [`detection`]: how well a score tells two groups apart: ROC, precision-recall, FPR at 95 % TPR, detection error.
+//! - [`detection`]: how well a score tells two groups apart: ROC, precision-recall, FPR at 95 %
+//!   TPR, detection error.
 //! - [`curves`]: the same as curves for drawing, thinned.
 //! - [`bootstrap`]: confidence intervals of all of them.
 

@@ -1,8 +1,8 @@
-//! Rows of probabilities `[n, classes]`, row after row, and the scores made from them: the higher a score, the more the
-//! input looks like the training data.
+//! Rows of probabilities `[n, classes]`, row after row, and the scores made from them: the higher a
+//! score, the more the input looks like the training data.
 //!
-//! A row is valid if every entry lies in `[0, 1]` and they add up to 1 within [`SUM_TOLERANCE`]. Entries above 1 by no more
-//! than [`ROUNDING`], as averaging in `f32` can leave them, count as 1.
+//! A row is valid if every entry lies in `[0, 1]` and they add up to 1 within [`SUM_TOLERANCE`].
+//! Entries above 1 by no more than [`ROUNDING`], as averaging in `f32` can leave them, count as 1.
 
 use std::thread;
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::threads_for;
 use crate::error::{Error, Result};
 
-/// How far the sum of a row may be from 1: rounding to half precision, or to four printed digits, stays within;
-/// logits, scores of separate classes and truncated rows do not.
+/// How far the sum of a row may be from 1: rounding to half precision, or to four printed digits,
+/// stays within; logits, scores of separate classes and truncated rows do not.
 pub const SUM_TOLERANCE: f64 = 1e-3;
 
 /// How far an entry may be above 1: a few units in the last place of `f32`.
@@ -73,7 +73,8 @@ fn complaint<P: Copy + Into<f64>>(row: usize, entries: &[P]) -> Error {
     Error::Sum { row, sum }
 }
 
-/// Calls `fill` on pieces of the rows, in several threads where it pays, and returns the first error by row.
+/// Calls `fill` on pieces of the rows, in several threads where it pays, and returns the first
+/// error by row.
 pub(super) fn in_pieces<P: Copy + Into<f64> + Sync>(
     probabilities: &[P],
     classes: usize,
@@ -143,7 +144,8 @@ pub fn maximum_probability<P: Copy + Into<f64> + Sync>(
     scores(probabilities, classes, |_, largest| largest)
 }
 
-/// Negative entropy `Σ p log p` of every row, with `0 log 0 = 0`, between `-log classes` and 0. O(n · classes) logarithms.
+/// Negative entropy `Σ p log p` of every row, with `0 log 0 = 0`, between `-log classes` and 0. O(n
+/// · classes) logarithms.
 ///
 /// ```
 /// let scores = evaluation::negative_entropy(&[0.5, 0.5, 0.0, 1.0], 2)?;
@@ -165,8 +167,8 @@ pub fn negative_entropy<P: Copy + Into<f64> + Sync>(
     })
 }
 
-/// What tells in-domain from out-of-domain inputs, made from class probabilities: the higher, the more
-/// in-domain.
+/// What tells in-domain from out-of-domain inputs, made from class probabilities: the higher, the
+/// more in-domain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Score {
     /// The largest class probability, the paper's score.
@@ -235,7 +237,8 @@ impl Score {
     }
 }
 
-/// Probabilities `exp(f) / Σ exp(f)` of logits `[n, classes]`. A logit of `-inf` is a class ruled out. O(n · classes).
+/// Probabilities `exp(f) / Σ exp(f)` of logits `[n, classes]`. A logit of `-inf` is a class ruled
+/// out. O(n · classes).
 ///
 /// ```
 /// let probabilities = evaluation::softmax(&[0.0f32, 3f32.ln(), f32::NEG_INFINITY, 700.0], 2)?;

@@ -1,7 +1,7 @@
 //! Sorting scores: floats become integers of the same order, integers are sorted digit by digit.
 //!
-//! Only bits in which the keys differ are looked at: scores that come from `f32`, or that lie close together, take fewer passes.
-//! O(n) per pass, at most six passes, one buffer of the same size.
+//! Only bits in which the keys differ are looked at: scores that come from `f32`, or that lie close
+//! together, take fewer passes. O(n) per pass, at most six passes, one buffer of the same size.
 
 use std::thread;
 
@@ -25,7 +25,8 @@ pub(super) fn key(value: f64) -> Option<u64> {
     Some(if bits & SIGN == 0 { bits | SIGN } else { !bits })
 }
 
-/// Drops what the keys have in common: the smallest becomes 0, trailing zero bits are shifted out. The order stays.
+/// Drops what the keys have in common: the smallest becomes 0, trailing zero bits are shifted out.
+/// The order stays.
 fn compress(sides: [&mut Vec<u64>; 2]) -> u32 {
     let all = || sides[0].iter().chain(sides[1].iter());
     let low = all().copied().min().unwrap_or(0);
@@ -39,7 +40,8 @@ fn compress(sides: [&mut Vec<u64>; 2]) -> u32 {
     u64::BITS - (bits >> shift).leading_zeros()
 }
 
-/// Replaces the keys of both sides by smaller ones of the same order, and sorts each side from low to high.
+/// Replaces the keys of both sides by smaller ones of the same order, and sorts each side from low
+/// to high.
 pub(super) fn sort_both(a: &mut Vec<u64>, b: &mut Vec<u64>) {
     let bits = compress([a, b]);
     if threads_for(a.len() + b.len()) > 1 {

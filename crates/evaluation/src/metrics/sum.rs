@@ -1,5 +1,5 @@
-//! Sums of many numbers: in blocks, so that the rounding error grows with the block and the number of blocks instead of
-//! with the length, and always in the same order.
+//! Sums of many numbers: in blocks, so that the rounding error grows with the block and the number
+//! of blocks instead of with the length, and always in the same order.
 
 /// Numbers added one after the other.
 pub(super) const BLOCK: usize = 1024;

@@ -82,7 +82,8 @@ fn reliability(group: &Group<'_>, row: &str, checkpoint: Checkpoint) -> Value {
     json!({"bins": bins, "equal": scheme == Some(Scheme::EqualWidth.name())})
 }
 
-/// Numbers and curves of an out-of-domain set: a column of each kind, one entry per row of the group.
+/// Numbers and curves of an out-of-domain set: a column of each kind, one entry per row of the
+/// group.
 fn detection(group: &Group<'_>, set: &OutOfDomainSet<'_>, checkpoint: Checkpoint) -> Value {
     let mut columns: [Vec<Value>; 4] = Default::default();
     for row in &group.rows {
@@ -133,7 +134,8 @@ fn curves(all: &[&DetectionCurves]) -> [Value; 4] {
     ]
 }
 
-/// The numbers of a table for the overview: per metric, per row `[mean, deviation, [[seed, value]], paper, reproduction]`.
+/// The numbers of a table for the overview: per metric, per row
+/// `[mean, deviation, [[seed, value]], paper, reproduction]`.
 fn glance(table: &Table<'_>, rows: usize) -> Value {
     table
         .metrics

@@ -1,5 +1,5 @@
-//! Pieces of HTML: escaped text, JSON inside a script element, switches, marks of rows, the picture of
-//! the header.
+//! Pieces of HTML: escaped text, JSON inside a script element, switches, marks of rows, the picture
+//! of the header.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,8 @@ pub(super) fn code(text: &str) -> String {
     out
 }
 
-/// JSON that can stand inside a script element: without `<`, nothing in it can end the element or open a comment.
+/// JSON that can stand inside a script element: without `<`, nothing in it can end the element or
+/// open a comment.
 pub(super) fn script_json(value: &Value) -> String {
     value
         .to_string()

@@ -1,5 +1,6 @@
-//! The page: tables and words are written here, so that they can be read without the script and by any
-//! program; plots are drawn by the script from the JSON at the end of the page. A file per section.
+//! The page: tables and words are written here, so that they can be read without the script and by
+//! any program; plots are drawn by the script from the JSON at the end of the page. A file per
+//! section.
 //!
 //! Whatever comes out of a record is escaped, and the JSON cannot end its script element. A content
 //! security policy forbids the page to load anything.
@@ -47,8 +48,8 @@ pub struct Options {
 
 /// One self-contained HTML file about these records. The same records give the same bytes.
 ///
-/// Runs are grouped by experiment, dataset and network, rows by their names over the seeds. What the records do not hold is
-/// left out of the page.
+/// Runs are grouped by experiment, dataset and network, rows by their names over the seeds. What
+/// the records do not hold is left out of the page.
 ///
 /// ```
 /// let page = report::html(&[], &report::Options::default());

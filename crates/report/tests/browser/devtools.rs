@@ -1,6 +1,8 @@
-//! A real browser, driven over the DevTools protocol: JSON messages that end in a zero byte, through a pair of pipes.
+//! A real browser, driven over the DevTools protocol: JSON messages that end in a zero byte,
+//! through a pair of pipes.
 //!
-//! Nothing but Chromium is needed. It is looked for as `$MAXITIVE_CHROMIUM`, then under its usual names.
+//! Nothing but Chromium is needed. It is looked for as `$MAXITIVE_CHROMIUM`, then under its usual
+//! names.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -216,7 +218,8 @@ impl Browser {
             .unwrap_or_else(|| panic!("{expression} is {value}"))
     }
 
-    /// Errors and warnings on the console, exceptions, and requests for anything but the page itself.
+    /// Errors and warnings on the console, exceptions, and requests for anything but the page
+    /// itself.
     pub fn complaints(&self) -> Vec<String> {
         // an answer after all earlier events
         self.evaluate("1");
@@ -308,7 +311,8 @@ impl Browser {
 }
 
 impl Browser {
-    /// Keeps a picture of the whole page as `NAME.png` where `MAXITIVE_PICTURES` names a folder: for people to look at.
+    /// Keeps a picture of the whole page as `NAME.png` where `MAXITIVE_PICTURES` names a folder:
+    /// for people to look at.
     pub fn picture(&self, name: &str) {
         let Some(folder) = std::env::var_os("MAXITIVE_PICTURES") else {
             return;

@@ -1,8 +1,8 @@
-//! The page in a real browser: it renders, nothing complains, what it shows is what the records hold, and hands and keys
-//! find what they need.
+//! The page in a real browser: it renders, nothing complains, what it shows is what the records
+//! hold, and hands and keys find what they need.
 //!
-//! Without Chromium these tests are skipped and say so; with `MAXITIVE_BROWSER=required`, as in CI, they fail instead.
-//! `MAXITIVE_PICTURES=FOLDER` keeps pictures of the layouts.
+//! Without Chromium these tests are skipped and say so; with `MAXITIVE_BROWSER=required`, as in CI,
+//! they fail instead. `MAXITIVE_PICTURES=FOLDER` keeps pictures of the layouts.
 
 #![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
 
@@ -542,7 +542,8 @@ fn parts_that_are_missing_are_left_out() {
             .contains("No runs were given")
     );
     assert_content(&browser);
-    // only scores: no test-set numbers, one out-of-domain set with a metric missing and no histogram
+    // only scores: no test-set numbers, one out-of-domain set with a metric missing and no
+    // histogram
     let mut record = synthetic::minimal();
     let evaluation = &mut record.evaluations[0];
     evaluation.in_domain.samples = 0;

@@ -1,5 +1,6 @@
-//! Made-up records that look like real ones: nothing in them was measured. Figures scatter around given means, curves follow
-//! simple formulas, and every count is consistent with the number it belongs to.
+//! Made-up records that look like real ones: nothing in them was measured. Figures scatter around
+//! given means, curves follow simple formulas, and every count is consistent with the number it
+//! belongs to.
 
 #![allow(
     dead_code,
@@ -100,7 +101,8 @@ pub const METHODS: [Method; 9] = [
     },
 ];
 
-/// Records like those of a reproduction of the Fashion-MNIST table: nine runs a seed, eleven rows, three out-of-domain sets.
+/// Records like those of a reproduction of the Fashion-MNIST table: nine runs a seed, eleven rows,
+/// three out-of-domain sets.
 pub fn fashion_mnist(seeds: u64, epochs: usize) -> Vec<RunRecord> {
     let sets = [("notmnist", 18_724), ("kmnist", 10_000), ("mnist", 10_000)];
     let mut records = Vec::new();
@@ -241,7 +243,8 @@ fn evaluation(
     epoch: usize,
     sets: &[(&str, usize)],
 ) -> Evaluation {
-    // scattered around plausible places, so that most rows agree with what is published and some do not
+    // scattered around plausible places, so that most rows agree with what is published and some do
+    // not
     let around = |metric: &str, default: f64, stream: &mut Stream| {
         let known = report::paper::lookup("fmnist", row, checkpoint, metric);
         let center = known.map_or(default, |number| number.mean());
