@@ -2,9 +2,9 @@
 //!
 //! ```diff
 //! -use burn::optim::AdamWConfig;
-//! +use cbopt_burn::UpperCboConfig;
+//! +use cbopt_burn::{Init, UpperCboConfig};
 //! -    let mut optimizer = AdamWConfig::new().with_weight_decay(2e-3).init();
-//! +    let mut optimizer = UpperCboConfig::new().with_weight_decay(2e-3).init();
+//! +    let mut optimizer = UpperCboConfig { weight_decay: 2e-3, ..Default::default() }.init();
 //! -    let lr = 1e-2;
 //! +    let lr = 2e-2;
 //! ```
@@ -18,7 +18,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Int, Shape, Tensor, TensorData};
-use cbopt_burn::{IvonConfig, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
+use cbopt_burn::{Init, IvonConfig, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
 
 const SIDE: usize = 8;
 const EXAMPLES: usize = 256;
@@ -147,19 +147,23 @@ fn compare<M: Classifier>(name: &str, model: &M, device: &Device) {
         "  AdamW         {:.4}",
         run(AdamWConfig::new().with_weight_decay(2e-3).init(), 1e-2)
     );
-    println!(
-        "  ucbopt        {:.4}",
-        run(UpperCboConfig::new().with_weight_decay(2e-3).init(), 2e-2)
-    );
+    let upper = UpperCboConfig {
+        weight_decay: 2e-3,
+        ..Default::default()
+    };
+    println!("  ucbopt        {:.4}", run(upper.init(), 2e-2));
     println!(
         "  ucbopt-adapt  {:.4}",
-        run(UpperAdaptCboConfig::new().init(), 5e-3)
+        run(UpperAdaptCboConfig::default().init(), 5e-3)
     );
     println!(
         "  lcbopt-adapt  {:.4}",
-        run(LowerAdaptCboConfig::new().init(), 1e-3)
+        run(LowerAdaptCboConfig::default().init(), 1e-3)
     );
-    let ivon = IvonConfig::new(EXAMPLES as f64).with_hess_init(0.5);
+    let ivon = IvonConfig {
+        hess_init: 0.5,
+        ..IvonConfig::new(EXAMPLES as f64)
+    };
     println!(
         "  ivon          {:.4}",
         train_ivon(model.clone(), &ivon, 0.2, device)

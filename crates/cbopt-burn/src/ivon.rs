@@ -7,7 +7,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::config::Config;
 use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{
@@ -15,98 +14,28 @@ use burn::optim::{
     StateSink, StateSource,
 };
 use burn::tensor::{Device, Tensor, TensorData};
-use cbopt::Result as Checked;
 use cbopt::noise::{NoiseKey, fill_normal};
+use cbopt::{HessianEstimate, Ivon, IvonConfig, Result};
 
-use crate::{Descent, average, record};
+use crate::{Descent, Init, average, record};
 
-/// How the diagonal Hessian is estimated; see [`cbopt::HessianEstimate`].
-#[derive(Config, Debug, Copy, PartialEq, Eq)]
-pub enum HessianEstimate {
-    /// `N (h + δ) mean(n g)`.
-    Price,
-    /// `N mean(g²)`.
-    SquaredGradient,
-    /// `mean(g²)`.
-    SquaredGradientUnscaled,
-}
+impl Init for IvonConfig {
+    type Optimizer = IvonOptimizer;
 
-/// Hyper-parameters of `ivon`; ranges and meaning as in [`cbopt::IvonConfig`].
-#[derive(Config, Debug)]
-pub struct IvonConfig {
-    /// Effective sample size N > 0.
-    pub ess: f64,
-    /// Initial curvature h₀ > 0.
-    #[config(default = 1.0)]
-    pub hess_init: f64,
-    /// Weight decay δ ≥ 0.
-    #[config(default = 1e-4)]
-    pub weight_decay: f64,
-    /// β₁ in `[0, 1)`.
-    #[config(default = 0.9)]
-    pub beta1: f64,
-    /// β₂ in `[0, 1)`.
-    #[config(default = 0.99999)]
-    pub beta2: f64,
-    /// Monte Carlo samples per step.
-    #[config(default = 1)]
-    pub mc_samples: u32,
-    /// The estimate of the Hessian.
-    #[config(default = "HessianEstimate::Price")]
-    pub hessian: HessianEstimate,
-    /// Clips the preconditioned step to `[-r, r]`.
-    pub clip_radius: Option<f64>,
-    /// Multiplies the learning rate by `h₀ + δ`.
-    #[config(default = true)]
-    pub rescale_lr: bool,
-    /// Divides the first moment by `1 - β₁ᵗ`.
-    #[config(default = true)]
-    pub debias: bool,
-    /// Seed of the noise.
-    #[config(default = 0)]
-    pub seed: u64,
-}
-
-impl IvonConfig {
-    fn check(&self) -> Checked<()> {
-        let checked = cbopt::IvonConfig {
-            hess_init: self.hess_init,
-            weight_decay: self.weight_decay,
-            beta1: self.beta1,
-            beta2: self.beta2,
-            mc_samples: self.mc_samples,
-            clip_radius: self.clip_radius,
-            ..cbopt::IvonConfig::new(self.ess)
-        };
-        checked.build().map(|_| ())
-    }
-
-    /// The optimizer of a whole module.
-    ///
-    /// # Errors
-    /// [`cbopt::Error::OutOfRange`] for the first field outside its range.
-    pub fn try_init(&self) -> Checked<IvonOptimizer> {
-        self.check()?;
+    fn try_init(&self) -> Result<IvonOptimizer> {
+        let rule = self.build()?;
         let turn = Arc::new(Mutex::new(Turn {
             mode: Mode::Step,
             first: 0,
         }));
-        let rule = IvonRule {
-            config: self.clone(),
+        let inner = IvonRule {
+            rule,
             turn: Arc::clone(&turn),
         };
         Ok(IvonOptimizer {
-            inner: rule.into(),
+            inner: inner.into(),
             turn,
         })
-    }
-
-    /// The optimizer of a whole module.
-    ///
-    /// # Panics
-    /// If a field is outside its range; [`IvonConfig::try_init`] says so instead.
-    pub fn init(&self) -> IvonOptimizer {
-        self.try_init().unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -135,7 +64,7 @@ struct Turn {
 /// use burn::nn::LinearConfig;
 /// use burn::optim::GradientsParams;
 /// use burn::tensor::{Device, Tensor};
-/// use cbopt_burn::IvonConfig;
+/// use cbopt_burn::{Init, IvonConfig};
 ///
 /// let device = Device::default().autodiff();
 /// let mut model = LinearConfig::new(3, 2).init(&device);
@@ -183,10 +112,9 @@ impl IvonOptimizer {
     ///
     /// # Errors
     /// [`cbopt::Error::OutOfRange`] for the first field outside its range.
-    pub fn with_group(self, group: ParamGroup, config: &IvonConfig) -> Checked<Self> {
-        config.check()?;
+    pub fn with_group(self, group: ParamGroup, config: &IvonConfig) -> Result<Self> {
         let rule = IvonRule {
-            config: config.clone(),
+            rule: config.build()?,
             turn: Arc::clone(&self.turn),
         };
         Ok(Self {
@@ -238,7 +166,7 @@ impl ModuleVisitor for Zeros {
 /// The rule for one parameter.
 #[derive(Clone, Debug)]
 struct IvonRule {
-    config: IvonConfig,
+    rule: Ivon,
     turn: Arc<Mutex<Turn>>,
 }
 
@@ -301,7 +229,7 @@ impl IvonRule {
         let sample = u32::try_from(state.samples).unwrap_or(u32::MAX);
         fill_normal(
             NoiseKey {
-                seed: self.config.seed,
+                seed: self.rule.config().seed,
                 step: state.step + 1,
                 sample,
             },
@@ -311,12 +239,13 @@ impl IvonRule {
         let z = Tensor::<D>::from_data(TensorData::new(z, shape), &tensor.device());
         state.noise = Some(z.clone());
         // n = z / √(N (h + δ))
-        let total = state.curvature.clone().add_scalar(self.config.weight_decay);
-        tensor + z / total.mul_scalar(self.config.ess).sqrt()
+        let decay = self.rule.config().weight_decay;
+        let total = state.curvature.clone().add_scalar(decay);
+        tensor + z / total.mul_scalar(self.rule.ess()).sqrt()
     }
 
     fn gather<const D: usize>(&self, grad: Tensor<D>, state: &mut IvonState<D>) {
-        let second = match self.config.hessian {
+        let second = match self.rule.config().hessian {
             HessianEstimate::Price => {
                 let z = state.noise.take();
                 z.expect("a gradient of ivon belongs to a sample: call `sample` first")
@@ -343,7 +272,7 @@ impl IvonRule {
         tensor: Tensor<D>,
         state: &mut IvonState<D>,
     ) -> Tensor<D> {
-        let config = &self.config;
+        let config = self.rule.config();
         assert_eq!(
             state.samples,
             u64::from(config.mc_samples),
@@ -357,8 +286,8 @@ impl IvonRule {
         state.step += 1;
         let total = state.curvature.clone().add_scalar(config.weight_decay);
         let estimate = match config.hessian {
-            HessianEstimate::Price => total.clone().mul_scalar(config.ess).sqrt() * second,
-            HessianEstimate::SquaredGradient => second.mul_scalar(config.ess),
+            HessianEstimate::Price => total.clone().mul_scalar(self.rule.ess()).sqrt() * second,
+            HessianEstimate::SquaredGradient => second.mul_scalar(self.rule.ess()),
             HessianEstimate::SquaredGradientUnscaled => second,
         };
         // m ← β₁ m + (1-β₁) mean g
@@ -399,7 +328,7 @@ impl Optimizer for IvonRule {
     ) -> (Tensor<D>, Option<Self::State<D>>) {
         let mut state = state.unwrap_or_else(|| IvonState {
             momentum: grad.zeros_like(),
-            curvature: grad.full_like(self.config.hess_init),
+            curvature: grad.full_like(self.rule.config().hess_init),
             noise: None,
             gradient_mean: None,
             second_mean: None,
@@ -492,27 +421,28 @@ mod tests {
         for case in cases {
             let hyper = &case["hyper"];
             let field = |name: &str| hyper[name].as_f64().unwrap();
-            let config = IvonConfig::new(field("ess"))
-                .with_hess_init(field("hess_init"))
-                .with_weight_decay(field("weight_decay"))
-                .with_beta1(field("beta1"))
-                .with_beta2(field("beta2"))
-                .with_mc_samples(field("mc_samples") as u32)
-                .with_clip_radius(hyper["clip_radius"].as_f64())
-                .with_rescale_lr(hyper["rescale_lr"].as_bool().unwrap())
-                .with_debias(hyper["debias"].as_bool().unwrap())
-                .with_hessian(match hyper["hess_approx"].as_str().unwrap() {
+            let config = IvonConfig {
+                hess_init: field("hess_init"),
+                weight_decay: field("weight_decay"),
+                beta1: field("beta1"),
+                beta2: field("beta2"),
+                mc_samples: field("mc_samples") as u32,
+                clip_radius: hyper["clip_radius"].as_f64(),
+                rescale_lr: hyper["rescale_lr"].as_bool().unwrap(),
+                debias: hyper["debias"].as_bool().unwrap(),
+                hessian: match hyper["hess_approx"].as_str().unwrap() {
                     "price" => HessianEstimate::Price,
                     "gradsq" => HessianEstimate::SquaredGradient,
                     other => panic!("unknown Hessian estimate {other}"),
-                });
-            config.check().unwrap();
+                },
+                ..IvonConfig::new(field("ess"))
+            };
             let turn = Arc::new(Mutex::new(Turn {
                 mode: Mode::Step,
                 first: 0,
             }));
             let rule = IvonRule {
-                config: config.clone(),
+                rule: config.build().unwrap(),
                 turn,
             };
             let mut theta = tensor(&vector(&case["theta0"]));

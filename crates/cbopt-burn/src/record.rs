@@ -41,4 +41,4 @@ pub(crate) fn number(name: &str, prefix: &str, source: &mut StateSource) -> Opti
 
 /// Compiles only for types that Burn can record.
 const fn _is_record<T: RecordState>() {}
-const _: () = _is_record::<crate::UpperState<2>>();
+const _: () = _is_record::<crate::CboState<2>>();

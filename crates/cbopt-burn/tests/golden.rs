@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use burn::optim::Optimizer;
 use burn::tensor::{Device, Shape, Tensor, TensorData};
-use cbopt_burn::{EpsPolicy, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
+use cbopt::cbo::{CboConfig, fixed::Fixed, lower::Lower, upper::Upper};
+use cbopt_burn::{Cbo, TensorGap};
 use serde_json::Value;
 
 /// A dozen tensor operations per step in `f32`.
@@ -63,24 +64,18 @@ fn close(what: &str, got: &Tensor<1>, want: &Value, largest: &mut f64) {
     );
 }
 
-fn policy(hyper: &Value) -> EpsPolicy {
-    match hyper["eps_policy"].as_str().unwrap() {
-        "none" => EpsPolicy::None,
-        "add" => EpsPolicy::Add,
-        "clamp" => EpsPolicy::Clamp,
-        "add_then_clamp" => EpsPolicy::AddThenClamp,
-        other => panic!("policy {other}"),
-    }
+/// The rule of these hyper-parameters: they have the names of the config files.
+fn rule<G: TensorGap>(hyper: &Value) -> Cbo<G> {
+    let mut config = hyper.clone();
+    let table = config.as_object_mut().unwrap();
+    table.retain(|_, value| !value.is_null());
+    table.entry("eps").or_insert(0.0.into());
+    let config: CboConfig<G> = serde_json::from_value(config).unwrap();
+    config.build().unwrap().into()
 }
 
-/// Named buffers of a state.
-type Buffers<'a> = Vec<(&'static str, &'a Tensor<1>)>;
-
-fn trajectory<O: Optimizer>(
-    case: &Value,
-    rule: &O,
-    buffers: impl for<'a> Fn(&'a O::State<1>) -> Buffers<'a>,
-) {
+fn trajectory<G: TensorGap>(case: &Value) {
+    let rule = rule::<G>(&case["hyper"]);
     let (lr, after) = (vector(&case["lr"]), case["after"].as_array().unwrap());
     assert!(!after.is_empty() && after.len() == lr.len());
     let mut theta = tensor(&vector(&case["theta0"]));
@@ -90,15 +85,16 @@ fn trajectory<O: Optimizer>(
         let grad = tensor(&vector(&case["grads"][t]));
         (theta, state) = rule.step(lr[t], theta, grad, state);
         let state = state.as_ref().unwrap();
-        let mut all: Buffers<'_> = vec![("theta", &theta)];
-        all.extend(buffers(state));
+        let mut all = vec![
+            ("theta", &theta),
+            ("m", &state.momentum),
+            ("h", &state.curvature),
+        ];
+        all.extend(state.envelope.as_ref().map(|envelope| ("c", envelope)));
+        assert_eq!(all.len() == 4, want.get("c").is_some());
         for ((key, got), largest) in all.into_iter().zip(&mut largest) {
-            close(
-                &format!("{}, step {t}, {key}", case["name"]),
-                got,
-                &want[key],
-                largest,
-            );
+            let what = format!("{}, step {t}, {key}", case["name"]);
+            close(&what, got, &want[key], largest);
         }
     }
 }
@@ -117,55 +113,20 @@ fn golden_ucbopt() {
         if cancelled {
             continue;
         }
-        let config = UpperCboConfig::new()
-            .with_beta1(field("beta1"))
-            .with_beta2(field("beta2"))
-            .with_weight_decay(decay)
-            .with_hess_init(field("hess_init"))
-            .with_vartheta(vartheta)
-            .with_eps(hyper["eps"].as_f64().unwrap_or(0.0))
-            .with_eps_policy(policy(hyper))
-            .with_rescale_lr(hyper["rescale_lr"].as_bool().unwrap_or(false))
-            .with_clip_radius(hyper["clip_radius"].as_f64());
-        trajectory(&case, &config.build().unwrap(), |state| {
-            vec![("m", &state.momentum), ("h", &state.curvature)]
-        });
+        trajectory::<Fixed>(&case);
     }
-}
-
-macro_rules! adaptive {
-    ($kind:literal, $config:ident) => {
-        for case in load($kind) {
-            let hyper = &case["hyper"];
-            let field = |name: &str| hyper[name].as_f64().unwrap();
-            let config = $config::new()
-                .with_beta1(field("beta1"))
-                .with_beta2(field("beta2"))
-                .with_beta3(field("beta3"))
-                .with_weight_decay(field("weight_decay"))
-                .with_hess_init(field("hess_init"))
-                .with_gamma(field("gamma"))
-                .with_eps(hyper["eps"].as_f64().unwrap_or(0.0))
-                .with_eps_policy(policy(hyper))
-                .with_rescale_lr(hyper["rescale_lr"].as_bool().unwrap_or(false))
-                .with_clip_radius(hyper["clip_radius"].as_f64());
-            trajectory(&case, &config.build().unwrap(), |state| {
-                vec![
-                    ("m", &state.momentum),
-                    ("h", &state.curvature),
-                    ("c", &state.envelope),
-                ]
-            });
-        }
-    };
 }
 
 #[test]
 fn golden_ucbopt_adapt() {
-    adaptive!("ucbopt_adapt", UpperAdaptCboConfig);
+    for case in load("ucbopt_adapt") {
+        trajectory::<Upper>(&case);
+    }
 }
 
 #[test]
 fn golden_lcbopt_adapt() {
-    adaptive!("lcbopt_adapt", LowerAdaptCboConfig);
+    for case in load("lcbopt_adapt") {
+        trajectory::<Lower>(&case);
+    }
 }

@@ -5,7 +5,8 @@ use burn::module::{Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{GradientsParams, ModuleOptimizer, OptimizerRecord};
 use burn::tensor::{Device, Shape, Tensor, TensorData};
-use cbopt_burn::{IvonConfig, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
+use cbopt::cbo::{fixed::Fixed, lower::Lower, upper::Upper};
+use cbopt_burn::{Cbo, Init, IvonConfig, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
 
 #[derive(Module, Debug)]
 struct Mlp {
@@ -87,9 +88,17 @@ type Row = (&'static str, fn() -> ModuleOptimizer, f64);
 
 fn table() -> Vec<Row> {
     vec![
-        ("ucbopt", || UpperCboConfig::new().init(), 0.02),
-        ("ucbopt-adapt", || UpperAdaptCboConfig::new().init(), 0.005),
-        ("lcbopt-adapt", || LowerAdaptCboConfig::new().init(), 0.001),
+        ("ucbopt", || UpperCboConfig::default().init(), 0.02),
+        (
+            "ucbopt-adapt",
+            || UpperAdaptCboConfig::default().init(),
+            0.005,
+        ),
+        (
+            "lcbopt-adapt",
+            || LowerAdaptCboConfig::default().init(),
+            0.001,
+        ),
     ]
 }
 
@@ -132,16 +141,16 @@ fn records_resume_to_the_same_bits() {
 #[test]
 fn groups_have_their_own_rule() {
     let with_group = || {
-        UpperCboConfig::new().init().with_group(
+        UpperCboConfig::default().init().with_group(
             ParamGroup::from_predicate("output"),
-            UpperAdaptCboConfig::new().build().unwrap(),
+            Cbo::from(UpperAdaptCboConfig::default().build().unwrap()),
             None,
         )
     };
     let (mut both, mut upper, mut adapt) = (
         with_group(),
-        UpperCboConfig::new().init(),
-        UpperAdaptCboConfig::new().init(),
+        UpperCboConfig::default().init(),
+        UpperAdaptCboConfig::default().init(),
     );
     let start = model();
     let step =
@@ -155,31 +164,33 @@ fn groups_have_their_own_rule() {
 
 #[test]
 fn ranges_are_checked() {
-    let error = UpperCboConfig::new()
-        .with_vartheta(1.0)
-        .try_init()
-        .err()
-        .unwrap();
-    assert_eq!(
-        error.to_string(),
-        "vartheta is 1, allowed: [0, weight_decay]"
-    );
-    assert!(UpperAdaptCboConfig::new().with_gamma(1.0).build().is_err());
-    assert!(
-        LowerAdaptCboConfig::new()
-            .with_gamma(f64::NAN)
-            .build()
-            .is_err()
-    );
+    let wrong = UpperCboConfig {
+        gap: Fixed { vartheta: 1.0 },
+        ..Default::default()
+    };
+    let error = wrong.try_init().err().unwrap();
+    assert_eq!(error.to_string(), "vartheta 1 is not in [0, weight_decay]");
+    let upper = UpperAdaptCboConfig {
+        gap: Upper { gamma: 1.0 },
+        ..Default::default()
+    };
+    assert!(upper.try_init().is_err());
+    let lower = LowerAdaptCboConfig {
+        gap: Lower { gamma: f64::NAN },
+        ..Default::default()
+    };
+    assert!(lower.try_init().is_err());
     assert!(IvonConfig::new(0.0).try_init().is_err());
 }
 
 #[test]
 fn ivon_samples_copies_and_descends() {
     for samples in [1, 3] {
-        let config = IvonConfig::new(1e4)
-            .with_hess_init(0.5)
-            .with_mc_samples(samples);
+        let config = IvonConfig {
+            hess_init: 0.5,
+            mc_samples: samples,
+            ..IvonConfig::new(1e4)
+        };
         let mut optimizer = config.init();
         let mut model = model();
         let start = value(loss(&model));
@@ -204,10 +215,12 @@ fn ivon_samples_copies_and_descends() {
 
 #[test]
 fn ivon_resumes_between_sample_and_step() {
-    let config = IvonConfig::new(1e3)
-        .with_hess_init(0.5)
-        .with_mc_samples(2)
-        .with_seed(5);
+    let config = IvonConfig {
+        hess_init: 0.5,
+        mc_samples: 2,
+        seed: 5,
+        ..IvonConfig::new(1e3)
+    };
     // Biases start at random, so all runs begin with one module.
     let start = model();
     let run = |stop: usize| {
@@ -238,30 +251,21 @@ fn ivon_resumes_between_sample_and_step() {
 /// The whole module is one flat vector to the noise, as in the crate `cbopt`.
 #[test]
 fn ivon_noise_is_that_of_the_flat_rule() {
-    use cbopt::{Executor, Noise, Update};
-    let rule = cbopt::IvonConfig {
+    use cbopt::{Executor, Update};
+    let config = IvonConfig {
         hess_init: 0.5,
         seed: 9,
-        ..cbopt::IvonConfig::new(100.0)
+        ..IvonConfig::new(100.0)
     };
-    let rule = rule.build().unwrap();
+    let rule = config.build().unwrap();
     let model = model();
-    let sampled = IvonConfig::new(100.0)
-        .with_hess_init(0.5)
-        .with_seed(9)
-        .init()
-        .sample(&model);
+    let sampled = config.init().sample(&model);
     let flat: Vec<f32> = weights(&model).into_iter().map(f32::from_bits).collect();
     let mut want = flat.clone();
     let state = rule.state(flat.len());
-    rule.perturb(
-        &Executor::single(),
-        &flat,
-        &state,
-        Noise::Current,
-        &mut want,
-    )
-    .unwrap();
+    let (executor, key) = (Executor::single(), rule.noise_key(&state));
+    rule.sample(&executor, &flat, &state, key, &mut want)
+        .unwrap();
     for (got, want) in weights(&sampled).into_iter().map(f32::from_bits).zip(want) {
         assert!((got - want).abs() < 1e-6, "{got} {want}");
     }

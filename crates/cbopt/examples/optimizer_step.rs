@@ -18,21 +18,12 @@ use std::hint::black_box;
 use std::io::BufRead;
 use std::time::Instant;
 
-use cbopt::{
-    AdamWConfig, Executor, IvonConfig, LowerAdaptCboConfig, NonFinite, Rule, SgdConfig, State,
-    Update, UpperAdaptCboConfig, UpperCboConfig,
-};
+use cbopt::{Executor, NonFinite, Rule, RuleConfig, State, Update};
 
 fn rule(name: &str) -> Result<Rule, Box<dyn Error>> {
-    Ok(match name {
-        "ucbopt" => UpperCboConfig::default().build()?.into(),
-        "ucbopt-adapt" => UpperAdaptCboConfig::default().build()?.into(),
-        "lcbopt-adapt" => LowerAdaptCboConfig::default().build()?.into(),
-        "sgd" => SgdConfig::default().build()?.into(),
-        "adamw" => AdamWConfig::default().build()?.into(),
-        "ivon" => IvonConfig::new(50_000.0).build()?.into(),
-        other => return Err(format!("unknown rule '{other}'").into()),
-    })
+    let mut config = RuleConfig::by_id(name).ok_or_else(|| format!("unknown rule '{name}'"))?;
+    config.fill_examples(50_000);
+    Ok(config.build()?)
 }
 
 /// Values in `[-scale, scale]`, different everywhere; in the memory that the state has, too.

@@ -1,10 +1,11 @@
 //! Saved states: bytes in the safetensors format, so that other tools can look into them.
 //!
-//! Layout, version 1. The header's `__metadata__` holds `format` = `cbopt-state`, `version` = `1`, `groups` = their number,
-//! and per group `g` the entries `g.rule`, `g.len`, `g.step`, `g.skipped_steps`, `g.skipped_coordinates`, and for `ivon`
-//! `g.seed`, `g.first`, `g.samples`, `g.weight` (the bits of an `f64`, in hexadecimal). Buffers are `F32` tensors of shape
-//! `[len]` named `g.momentum`, `g.curvature`, `g.envelope`, `g.gradient_mean`, `g.second_mean`, `g.sample_gradient`, as far as the
-//! rule has them. A frozen group has the rule `frozen` and nothing else. Equal states give equal bytes.
+//! Layout, version 1. The header's `__metadata__` holds `format` = `cbopt-state`, `version` = `1`, `groups` = `1` (there
+//! is one group of parameters, number 0), `0.rule`, `0.len`, `0.step`, `0.skipped_steps`, `0.skipped_coordinates`, for `ivon`
+//! `0.seed` and `0.first` = `0`, and for `ivon` or while gradients are gathered `0.samples` and `0.weight` (the bits of an `f64`,
+//! in hexadecimal). Buffers are `F32` tensors of shape `[len]` named `0.momentum`, `0.curvature`, `0.envelope`,
+//! `0.gradient_mean`, `0.second_mean`, as far as the rule has them, and while gradients are gathered `0.sample_gradient`. Equal
+//! states give equal bytes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,10 +13,10 @@ use std::str::FromStr;
 
 use safetensors::tensor::{Dtype, SafeTensors};
 
-use crate::error::{Error, Result};
-use crate::group::{FROZEN, Groups, GroupsState};
+use crate::error::{Error, Result, check_length};
+use crate::kernel::filled;
 use crate::rule::Rule;
-use crate::state::State;
+use crate::state::{SAMPLE_GRADIENT, State};
 use crate::update::Update;
 
 /// What `format` says.
@@ -37,14 +38,7 @@ impl State {
     /// # Ok::<(), cbopt::Error>(())
     /// ```
     pub fn to_bytes(&self) -> Vec<u8> {
-        write(&[Some(self)])
-    }
-}
-
-impl GroupsState {
-    /// The states as safetensors bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        write(&self.states.iter().map(Option::as_ref).collect::<Vec<_>>())
+        write(self)
     }
 }
 
@@ -52,70 +46,38 @@ impl Rule {
     /// The state saved in `bytes`, for `len` parameters.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the bytes are no saved state, [`Error::Version`], [`Error::GroupCount`], [`Error::WrongRule`] or
-    /// [`Error::Size`] if they are one of something else.
+    /// [`Error::Malformed`] if the bytes are no saved state, [`Error::Version`], [`Error::WrongRule`] or [`Error::Length`] if they
+    /// are one of something else.
     pub fn state_from_bytes(&self, len: usize, bytes: &[u8]) -> Result<State> {
-        let file = File::open(bytes, 1)?;
-        file.state(0, self, self.state(len))
-    }
-}
-
-impl Groups {
-    /// The states saved in `bytes`.
-    ///
-    /// # Errors
-    /// As [`Rule::state_from_bytes`].
-    pub fn state_from_bytes(&self, bytes: &[u8]) -> Result<GroupsState> {
-        let file = File::open(bytes, self.groups().len())?;
-        let mut fresh = self.state();
-        for (number, group) in self.groups().iter().enumerate() {
-            let slot = &mut fresh.states[number];
-            match (&group.rule, slot.take()) {
-                (Some(rule), Some(state)) => *slot = Some(file.state(number, rule, state)?),
-                _ => {
-                    let found = file.entry(number, "rule")?;
-                    if found != FROZEN {
-                        return Err(Error::WrongRule {
-                            found: found.into(),
-                            expected: FROZEN,
-                        });
-                    }
-                }
-            }
-        }
-        Ok(fresh)
+        File::open(bytes)?.state(self, self.state(len))
     }
 }
 
 /// Header and buffers. All names and values are plain words and numbers, so nothing needs escaping.
-fn write(states: &[Option<&State>]) -> Vec<u8> {
+fn write(state: &State) -> Vec<u8> {
     let mut entries = vec![
-        ("format".to_owned(), FORMAT.to_owned()),
-        ("version".to_owned(), VERSION.to_owned()),
-        ("groups".to_owned(), states.len().to_string()),
+        ("format", FORMAT.to_owned()),
+        ("version", VERSION.to_owned()),
+        ("groups", "1".to_owned()),
+        ("0.rule", state.rule.to_owned()),
+        ("0.len", state.len.to_string()),
+        ("0.step", state.step.to_string()),
+        ("0.skipped_steps", state.skipped_steps.to_string()),
+        (
+            "0.skipped_coordinates",
+            state.skipped_coordinates.to_string(),
+        ),
     ];
-    let mut tensors = Vec::new();
-    for (number, state) in states.iter().enumerate() {
-        let mut add = |key: &str, value: String| entries.push((format!("{number}.{key}"), value));
-        let Some(state) = state else {
-            add("rule", FROZEN.into());
-            continue;
-        };
-        add("rule", state.rule.into());
-        add("len", state.len.to_string());
-        add("step", state.step.to_string());
-        add("skipped_steps", state.skipped_steps.to_string());
-        add("skipped_coordinates", state.skipped_coordinates.to_string());
-        if let Some(sampler) = &state.sampler {
-            add("seed", sampler.seed.to_string());
-            add("first", sampler.first.to_string());
-            add("samples", sampler.samples.to_string());
-            add("weight", format!("{:016x}", sampler.weight.to_bits()));
-        }
-        for (name, buffer) in state.buffers() {
-            tensors.push((format!("{number}.{name}"), buffer));
-        }
+    if let Some(seed) = state.seed {
+        entries.push(("0.seed", seed.to_string()));
+        entries.push(("0.first", "0".to_owned()));
     }
+    let gathered = &state.gathered;
+    if state.seed.is_some() || gathered.weight > 0.0 {
+        entries.push(("0.samples", gathered.samples.to_string()));
+        entries.push(("0.weight", format!("{:016x}", gathered.weight.to_bits())));
+    }
+    let tensors = state.buffers();
     let mut header = String::from("{\"__metadata__\":{");
     for (place, (key, value)) in entries.iter().enumerate() {
         let comma = if place == 0 { "" } else { "," };
@@ -127,7 +89,7 @@ fn write(states: &[Option<&State>]) -> Vec<u8> {
         let (len, end) = (buffer.len(), offset + 4 * buffer.len());
         write!(
             header,
-            ",\"{name}\":{{\"dtype\":\"F32\",\"shape\":[{len}],\"data_offsets\":[{offset},{end}]}}"
+            ",\"0.{name}\":{{\"dtype\":\"F32\",\"shape\":[{len}],\"data_offsets\":[{offset},{end}]}}"
         )
         .expect("writing to a string does not fail");
         offset = end;
@@ -155,7 +117,7 @@ struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    fn open(bytes: &'a [u8], groups: usize) -> Result<Self> {
+    fn open(bytes: &'a [u8]) -> Result<Self> {
         let malformed = |error: safetensors::SafeTensorError| Error::Malformed {
             reason: error.to_string(),
         };
@@ -176,12 +138,12 @@ impl<'a> File<'a> {
                 expected: VERSION,
             });
         }
-        let found = file.number("groups")?;
-        if found != groups {
-            return Err(Error::GroupCount {
-                found,
-                expected: groups,
-            });
+        for (key, only) in [("groups", "1"), ("0.first", "0")] {
+            if let Some(found) = file.entries.get(key).filter(|found| *found != only) {
+                return Err(Error::Malformed {
+                    reason: format!("the entry '{key}' is '{found}', expected '{only}'"),
+                });
+            }
         }
         Ok(file)
     }
@@ -196,10 +158,6 @@ impl<'a> File<'a> {
             .ok_or_else(missing)
     }
 
-    fn entry(&self, group: usize, key: &str) -> Result<&str> {
-        self.get(&format!("{group}.{key}"))
-    }
-
     fn number<T: FromStr>(&self, key: &str) -> Result<T> {
         let text = self.get(key)?;
         let wrong = |_| Error::Malformed {
@@ -208,80 +166,79 @@ impl<'a> File<'a> {
         text.parse().map_err(wrong)
     }
 
-    /// Reads a group into a fresh state of the rule that will use it.
-    fn state(&self, group: usize, rule: &Rule, mut state: State) -> Result<State> {
-        let number = |key: &str| self.number::<u64>(&format!("{group}.{key}"));
-        let found = self.entry(group, "rule")?;
+    /// Reads into a fresh state of the rule that will use it.
+    fn state(&self, rule: &Rule, mut state: State) -> Result<State> {
+        let found = self.get("0.rule")?;
         if found != rule.id() {
             return Err(Error::WrongRule {
                 found: found.into(),
                 expected: rule.id(),
             });
         }
-        let found: usize = self.number(&format!("{group}.len"))?;
-        if found != state.len {
-            return Err(Error::Size {
-                found,
-                expected: state.len,
-            });
+        check_length("the saved state", self.number("0.len")?, state.len)?;
+        state.step = self.number("0.step")?;
+        state.skipped_steps = self.number("0.skipped_steps")?;
+        state.skipped_coordinates = self.number("0.skipped_coordinates")?;
+        if state.seed.is_some() {
+            state.seed = Some(self.number("0.seed")?);
         }
-        state.step = number("step")?;
-        state.skipped_steps = number("skipped_steps")?;
-        state.skipped_coordinates = number("skipped_coordinates")?;
-        if let Some(sampler) = &mut state.sampler {
-            sampler.seed = number("seed")?;
-            sampler.first = number("first")?;
-            sampler.samples = self.number(&format!("{group}.samples"))?;
-            let text = self.entry(group, "weight")?;
-            let bits = u64::from_str_radix(text, 16);
-            let weight = bits
-                .map(f64::from_bits)
-                .ok()
-                .filter(|w| w.is_finite() && *w >= 0.0);
-            let wrong = || Error::Malformed {
-                reason: format!("the weight is '{text}'"),
-            };
-            sampler.weight = weight.ok_or_else(wrong)?;
+        if state.seed.is_some() || self.entries.contains_key("0.weight") {
+            state.gathered.samples = self.number("0.samples")?;
+            state.gathered.weight = self.weight()?;
         }
-        let prefix = format!("{group}.");
-        let saved = self
-            .tensors
-            .names()
-            .into_iter()
-            .filter(|name| name.starts_with(&prefix))
-            .count();
+        if state.gathered.weight > 0.0 {
+            state.gathered.gradient = filled(state.len, 0.0);
+            self.read(SAMPLE_GRADIENT, &mut state.gathered.gradient)?;
+        }
         let mut buffers = state.buffers_mut();
-        if saved != buffers.len() {
-            let reason = format!(
-                "group {group} has {saved} buffers, expected {}",
-                buffers.len()
-            );
+        // A place for the gradient of a sample may be there without one.
+        let names = self.tensors.names().into_iter();
+        let saved = names.filter(|name| !name.ends_with(SAMPLE_GRADIENT));
+        let (found, expected) = (saved.count(), buffers.len());
+        if found != expected {
+            let reason = format!("there are {found} buffers, expected {expected}");
             return Err(Error::Malformed { reason });
         }
         for (name, buffer) in &mut buffers {
-            let name = format!("{prefix}{name}");
-            let malformed = |error: safetensors::SafeTensorError| Error::Malformed {
-                reason: format!("buffer '{name}': {error}"),
-            };
-            let view = self.tensors.tensor(&name).map_err(malformed)?;
-            if view.dtype() != Dtype::F32 || view.shape() != [buffer.len()] {
-                let (dtype, shape) = (view.dtype(), view.shape());
-                let reason = format!("buffer '{name}' is {dtype:?} {shape:?}");
-                return Err(Error::Malformed { reason });
-            }
-            for (value, bytes) in buffer.iter_mut().zip(view.data().as_chunks::<4>().0) {
-                *value = f32::from_le_bytes(*bytes);
-            }
+            self.read(name, buffer)?;
         }
         drop(buffers);
         Ok(state)
+    }
+
+    /// The weight of the gradients that were gathered.
+    fn weight(&self) -> Result<f64> {
+        let text = self.get("0.weight")?;
+        let weight = u64::from_str_radix(text, 16).map(f64::from_bits).ok();
+        let wrong = || Error::Malformed {
+            reason: format!("the entry '0.weight' is '{text}'"),
+        };
+        let weight = weight.filter(|weight| weight.is_finite() && *weight >= 0.0);
+        weight.ok_or_else(wrong)
+    }
+
+    /// Reads the buffer of this name.
+    fn read(&self, name: &str, buffer: &mut [f32]) -> Result<()> {
+        let malformed = |problem: String| Error::Malformed {
+            reason: format!("buffer '{name}': {problem}"),
+        };
+        let view = self.tensors.tensor(&format!("0.{name}"));
+        let view = view.map_err(|error| malformed(error.to_string()))?;
+        let (dtype, shape) = (view.dtype(), view.shape());
+        if dtype != Dtype::F32 || shape != [buffer.len()] {
+            return Err(malformed(format!("it is {dtype:?} {shape:?}")));
+        }
+        for (value, bytes) in buffer.iter_mut().zip(view.data().as_chunks::<4>().0) {
+            *value = f32::from_le_bytes(*bytes);
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdamWConfig, IvonConfig, SgdConfig, UpperAdaptCboConfig, UpperCboConfig};
+    use crate::{AdamWConfig, Executor, IvonConfig, Optimizer, SgdConfig, UpperCboConfig};
 
     fn upper() -> Rule {
         UpperCboConfig::default().build().unwrap().into()
@@ -294,7 +251,7 @@ mod tests {
         assert_eq!(rule.state_from_bytes(7, &bytes), Ok(rule.state(7)));
         assert_eq!(
             rule.state_from_bytes(8, &bytes).unwrap_err().to_string(),
-            "the saved state is for 7 parameters, expected 8"
+            "the saved state has 7 entries, expected 8"
         );
         let adamw: Rule = AdamWConfig::default().build().unwrap().into();
         assert_eq!(
@@ -309,17 +266,12 @@ mod tests {
             rule.state_from_bytes(7, &newer).unwrap_err().to_string(),
             "the saved state has version '2', expected '1'"
         );
-        let two = Groups::new()
-            .rule(0..3, upper())
-            .frozen(3..7)
-            .build()
-            .unwrap();
+        let at = text.find("\"groups\":\"1\"").unwrap() + 10;
+        let mut two = bytes;
+        two[at] = b'2';
         assert_eq!(
-            two.state_from_bytes(&bytes),
-            Err(Error::GroupCount {
-                found: 1,
-                expected: 2
-            })
+            rule.state_from_bytes(7, &two).unwrap_err().to_string(),
+            "not a saved optimizer state: the entry 'groups' is '2', expected '1'"
         );
     }
 
@@ -369,38 +321,43 @@ mod tests {
         assert!(two.state_from_bytes(3, &one.state(3).to_bytes()).is_err());
     }
 
+    /// The bytes of version 1 as they were written before: an empty place for micro-batches, which is read over, included.
     #[test]
-    fn groups_go_through_bytes() {
-        let groups = Groups::new()
-            .rule(0..3, upper())
-            .frozen(3..5)
-            .rule(5..9, UpperAdaptCboConfig::default().build().unwrap())
-            .rule(
-                9..12,
-                IvonConfig {
-                    mc_samples: 2,
-                    ..IvonConfig::new(9.0)
-                }
-                .build()
-                .unwrap(),
-            )
-            .build()
+    fn older_states_are_read() {
+        let rule: Rule = IvonConfig::new(5.0).build().unwrap().into();
+        let mut state = rule.state(2);
+        rule.step(0.1, &mut [0.5; 2], &[0.1; 2], &mut state)
             .unwrap();
-        let state = groups.state();
+        state.gathered.gradient = vec![0.25; 2];
+        state.gathered.weight = 1.0;
         let bytes = state.to_bytes();
-        assert_eq!(groups.state_from_bytes(&bytes), Ok(state));
-        assert_eq!(groups.state_from_bytes(&bytes).unwrap().to_bytes(), bytes);
-        let thawed = Groups::new()
-            .rule(0..3, upper())
-            .rule(3..5, upper())
-            .rule(5..9, upper())
-            .frozen(9..12)
-            .build()
-            .unwrap();
-        assert!(matches!(
-            thawed.state_from_bytes(&bytes),
-            Err(Error::WrongRule { .. })
-        ));
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(
+            text.contains(
+                "\"0.first\":\"0\",\"0.samples\":\"0\",\"0.weight\":\"3ff0000000000000\"}"
+            )
+        );
+        let at = bytes
+            .windows(16)
+            .position(|word| word == b"3ff0000000000000");
+        let at = at.unwrap();
+        let mut older = bytes;
+        older[at..at + 16].copy_from_slice(b"0000000000000000");
+        state.gathered.forget();
+        assert_eq!(rule.state_from_bytes(2, &older), Ok(state));
+    }
+
+    #[test]
+    fn gathered_gradients_go_through_bytes() {
+        let mut optimizer = Optimizer::new(upper(), 3, Executor::single());
+        let (_, place) = optimizer.point(&[0.0; 3]).unwrap();
+        place.copy_from_slice(&[1.0, 2.0, 3.0]);
+        optimizer.gather(5).unwrap();
+        let bytes = optimizer.state().to_bytes();
+        let loaded = upper().state_from_bytes(3, &bytes).unwrap();
+        assert_eq!(&loaded, optimizer.state());
+        assert_eq!(loaded.gathered.gradient, [1.0, 2.0, 3.0]);
+        assert_ne!(loaded, upper().state(3));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A hyper-parameter or argument lies outside its range (NaN always does).
-    #[error("{field} is {value}, allowed: {range}")]
+    #[error("{field} {value} is not in {range}")]
     OutOfRange {
         /// The field of the config, or the argument.
         field: &'static str,
@@ -18,7 +18,7 @@ pub enum Error {
         range: &'static str,
     },
     /// A slice has the wrong length.
-    #[error("{name} has length {found}, expected {expected}")]
+    #[error("{name} has {found} entries, expected {expected}")]
     Length {
         /// The slice.
         name: &'static str,
@@ -28,7 +28,7 @@ pub enum Error {
         expected: usize,
     },
     /// A gradient is NaN, infinite, or so large that its square is infinite in `f32`. Nothing was changed.
-    #[error("gradient[{index}] is {value}, allowed: finite numbers of magnitude up to {limit:e}")]
+    #[error("gradient[{index}] {value} is not in [-{limit:e}, {limit:e}]")]
     NonFiniteGradient {
         /// Position of the first such entry, from 0, in the gradient that was given.
         index: usize,
@@ -45,25 +45,11 @@ pub enum Error {
         /// The rule that was to use it.
         expected: &'static str,
     },
-    /// The groups do not tile the parameters.
-    #[error("group {group} covers {start}..{end}, expected a range that starts at {expected}")]
-    GroupRange {
-        /// The group, from 0.
-        group: usize,
-        /// First parameter of the group.
-        start: usize,
-        /// One past its last parameter.
-        end: usize,
-        /// Where the group must start: groups follow one another without gap.
-        expected: usize,
-    },
-    /// The number of groups of a state differs from that of its optimizer.
-    #[error("the state has {found} groups, expected {expected}")]
-    GroupCount {
-        /// Groups of the state.
-        found: usize,
-        /// Groups of the optimizer.
-        expected: usize,
+    /// A hyper-parameter that has no default was not given.
+    #[error("{field} is not given")]
+    Missing {
+        /// The field of the config.
+        field: &'static str,
     },
     /// A step was asked for with the wrong number of Monte Carlo samples.
     #[error("{found} Monte Carlo samples were gathered, expected {expected}")]
@@ -73,12 +59,9 @@ pub enum Error {
         /// Samples the next call needs.
         expected: u32,
     },
-    /// A step or sample was closed at the wrong moment of gradient accumulation.
-    #[error("{what}")]
-    Accumulation {
-        /// What is missing or too much.
-        what: &'static str,
-    },
+    /// A gradient was handed in that nobody had asked for.
+    #[error("there is no gradient to gather: point has to be called first")]
+    NoPoint,
     /// Saved bytes are not a state of this crate, or were damaged.
     #[error("not a saved optimizer state: {reason}")]
     Malformed {
@@ -93,47 +76,55 @@ pub enum Error {
         /// The version this crate writes and reads.
         expected: &'static str,
     },
-    /// Saved bytes are for another number of parameters.
-    #[error("the saved state is for {found} parameters, expected {expected}")]
-    Size {
-        /// Parameters of the saved state.
-        found: usize,
-        /// Parameters that were expected.
-        expected: usize,
-    },
 }
 
-/// `Ok(value)` if `accept(value)`; NaN is always refused.
+/// `Ok(())` if `accept(value)`; NaN is always refused.
 pub(crate) fn check(
     field: &'static str,
     value: f64,
     range: &'static str,
     accept: impl FnOnce(f64) -> bool,
-) -> Result<f64> {
+) -> Result<()> {
     if !value.is_nan() && accept(value) {
-        Ok(value)
-    } else {
-        Err(Error::OutOfRange {
-            field,
-            value,
-            range,
-        })
+        return Ok(());
     }
+    Err(Error::OutOfRange {
+        field,
+        value,
+        range,
+    })
 }
 
 /// A rate of an exponential average: `[0, 1)`.
-pub(crate) fn check_rate(field: &'static str, value: f64) -> Result<f64> {
+pub(crate) fn check_rate(field: &'static str, value: f64) -> Result<()> {
     check(field, value, "[0, 1)", |v| (0.0..1.0).contains(&v))
 }
 
 /// A finite number above zero: `(0, inf)`.
-pub(crate) fn check_positive(field: &'static str, value: f64) -> Result<f64> {
+pub(crate) fn check_positive(field: &'static str, value: f64) -> Result<()> {
     check(field, value, "(0, inf)", |v| v > 0.0 && v.is_finite())
 }
 
 /// A finite number not below zero: `[0, inf)`.
-pub(crate) fn check_nonnegative(field: &'static str, value: f64) -> Result<f64> {
+pub(crate) fn check_nonnegative(field: &'static str, value: f64) -> Result<()> {
     check(field, value, "[0, inf)", |v| v >= 0.0 && v.is_finite())
+}
+
+/// A finite number above one: `(1, inf)`.
+pub(crate) fn check_above_one(field: &'static str, value: f64) -> Result<()> {
+    check(field, value, "(1, inf)", |v| v > 1.0 && v.is_finite())
+}
+
+/// A clip radius, if there is one: `(0, inf]`.
+pub(crate) fn check_radius(field: &'static str, value: Option<f64>) -> Result<()> {
+    value.map_or(Ok(()), |radius| {
+        check(field, radius, "(0, inf]", |r| r > 0.0)
+    })
+}
+
+/// A count of at least one.
+pub(crate) fn check_count(field: &'static str, value: u64) -> Result<()> {
+    check(field, value as f64, "1..", |v| v >= 1.0)
 }
 
 /// `Ok(())` if `found == expected`.
@@ -149,6 +140,28 @@ pub(crate) fn check_length(name: &'static str, found: usize, expected: usize) ->
     }
 }
 
+/// The field that is to be refused, and a change that takes it out of its range.
+#[cfg(test)]
+pub(crate) type Refused<C> = (&'static str, fn(&mut C));
+
+/// Checks that `build` refuses every changed config and names the field.
+#[cfg(test)]
+pub(crate) fn assert_refused<C: Clone>(
+    good: C,
+    build: impl Fn(&C) -> Result<()>,
+    bad: &[Refused<C>],
+) {
+    assert_eq!(build(&good), Ok(()));
+    for (number, (name, change)) in bad.iter().enumerate() {
+        let mut config = good.clone();
+        change(&mut config);
+        match build(&config) {
+            Err(Error::OutOfRange { field, .. }) => assert_eq!(field, *name, "case {number}"),
+            other => panic!("case {number}, {name}: {other:?}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,15 +169,15 @@ mod tests {
     #[test]
     fn range_errors_name_field_value_and_range_and_refuse_nan() {
         let error = check_rate("beta1", 1.0).unwrap_err();
-        assert_eq!(error.to_string(), "beta1 is 1, allowed: [0, 1)");
+        assert_eq!(error.to_string(), "beta1 1 is not in [0, 1)");
         for checked in [check_rate, check_positive, check_nonnegative] {
             assert!(checked("x", f64::NAN).is_err());
             assert!(checked("x", f64::INFINITY).is_err());
             assert!(checked("x", -0.5).is_err());
-            assert_eq!(checked("x", 0.5), Ok(0.5));
+            assert_eq!(checked("x", 0.5), Ok(()));
         }
         assert!(check("x", f64::NAN, "anything", |_| true).is_err());
         assert!(check_positive("x", 0.0).is_err());
-        assert_eq!(check_nonnegative("x", 0.0), Ok(0.0));
+        assert_eq!(check_nonnegative("x", 0.0), Ok(()));
     }
 }

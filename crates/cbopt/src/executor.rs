@@ -47,7 +47,7 @@ pub enum NonFinite {
 /// What a step met. All counts are over the coordinates of this step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepReport {
-    /// Steps made, this one included; frozen groups do not count.
+    /// Steps made, this one included.
     pub step: u64,
     /// Coordinates that were visited.
     pub coordinates: u64,
@@ -77,18 +77,6 @@ impl StepReport {
             overflowed: tally.overflowed,
             skipped: false,
         }
-    }
-
-    /// Adds the counts of another group; the step is the larger one.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.step = self.step.max(other.step);
-        self.coordinates += other.coordinates;
-        self.floored += other.floored;
-        self.gap_not_positive += other.gap_not_positive;
-        self.clipped += other.clipped;
-        self.skipped_coordinates += other.skipped_coordinates;
-        self.overflowed += other.overflowed;
-        self.skipped |= other.skipped;
     }
 }
 
@@ -213,10 +201,6 @@ impl Executor {
     /// Threads of this executor, the calling one included.
     pub fn threads(&self) -> usize {
         self.workers.as_ref().map_or(1, |workers| workers.count())
-    }
-
-    pub(crate) fn policy(&self) -> NonFinite {
-        self.non_finite
     }
 
     /// The waiting threads, if `len` parameters are worth sharing with them.

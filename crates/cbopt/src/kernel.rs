@@ -92,6 +92,7 @@ pub(crate) trait Kernel: Copy + Send + Sync {
 }
 
 /// The slices of one sweep; buffers that a rule does not use are empty.
+#[derive(Default)]
 pub(crate) struct Span<'a> {
     /// Index of the first coordinate, for the noise.
     pub first: u64,

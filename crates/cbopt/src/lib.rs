@@ -17,12 +17,15 @@
 //!
 //! | id | config | rule |
 //! |---|---|---|
-//! | `ucbopt` | [`UpperCboConfig`] | [`upper`] |
-//! | `ucbopt-adapt` | [`UpperAdaptCboConfig`] | [`upper_adapt`] |
-//! | `lcbopt-adapt` | [`LowerAdaptCboConfig`] | [`lower_adapt`] |
+//! | `ucbopt` | [`UpperCboConfig`] | [`cbo::fixed`] |
+//! | `ucbopt-adapt` | [`UpperAdaptCboConfig`] | [`cbo::upper`] |
+//! | `lcbopt-adapt` | [`LowerAdaptCboConfig`] | [`cbo::lower`] |
 //! | `sgd` | [`SgdConfig`] | [`baseline::sgd`] |
 //! | `adamw` | [`AdamWConfig`] | [`baseline::adamw`] |
 //! | `ivon` | [`IvonConfig`] | [`baseline::ivon`] |
+//!
+//! A rule that is chosen by its identifier is a [`RuleConfig`], which is also what config files hold; an [`Optimizer`] drives
+//! any of them, `ivon` with its samples included.
 //!
 //! Each rule exists twice: [`Update::step_scalar`] is one coordinate in plain `f64`, and [`Update::step`] is one fused pass
 //! over memory, vectorized for the machine it runs on and shared between the threads of an [`Executor`]. The bits of the
@@ -31,34 +34,29 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
-mod cbo;
+pub mod cbo;
 pub mod checkpoint;
 pub mod error;
 pub mod executor;
-pub mod group;
 mod kernel;
-pub mod lower_adapt;
 pub mod noise;
+pub mod optimizer;
 pub mod rule;
 pub mod schedule;
 pub mod stabilizer;
 pub mod state;
 pub mod update;
-pub mod upper;
-pub mod upper_adapt;
 
 pub use baseline::adamw::{AdamW, AdamWConfig};
-pub use baseline::ivon::{HessianEstimate, Ivon, IvonConfig, Noise};
+pub use baseline::ivon::{HessianEstimate, Ivon, IvonConfig};
 pub use baseline::sgd::{Sgd, SgdConfig};
+pub use cbo::{Cbo, CboConfig, LowerAdaptCboConfig, UpperAdaptCboConfig, UpperCboConfig};
 pub use error::{Error, Result};
 pub use executor::{Executor, NonFinite, StepReport};
-pub use group::{Group, Groups, GroupsState};
-pub use lower_adapt::{LowerAdaptCbo, LowerAdaptCboConfig};
 pub use machine::{Isa, Workers};
-pub use rule::Rule;
+pub use optimizer::Optimizer;
+pub use rule::{Constants, Rule, RuleConfig};
 pub use schedule::{Schedule, ScheduleConfig};
 pub use stabilizer::EpsPolicy;
 pub use state::State;
 pub use update::{Coordinate, Update};
-pub use upper::{UpperCbo, UpperCboConfig};
-pub use upper_adapt::{UpperAdaptCbo, UpperAdaptCboConfig};

@@ -15,24 +15,31 @@
 
 use std::f64::consts::PI;
 
-use crate::error::{Result, check, check_nonnegative, check_positive};
+use serde::{Deserialize, Serialize};
 
-/// Shape of a schedule.
-#[derive(Debug, Clone, Copy, PartialEq)]
+use crate::error::{Result, check_count, check_nonnegative, check_positive};
+
+/// The course of the learning rate, as a table whose key `shape` holds its name; times are in epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
-pub enum Shape {
+pub enum ScheduleConfig {
     /// The same rate at all times.
-    Constant,
+    // with braces, so that further keys are refused
+    Constant {},
     /// Linear warm-up, then half a cosine down to `lr_final`.
     WarmupCosine {
-        /// Epochs of warm-up; 0 for none.
+        /// Epochs of warm-up; 0 for none. Default 5.
+        #[serde(default = "default_warmup")]
         warmup: u64,
-        /// Epochs in all, warm-up included; at least 1.
-        total: u64,
-        /// Rate after the last epoch, ≥ 0.
+        /// Rate after the last epoch, ≥ 0. Default 0.
+        #[serde(default)]
         lr_final: f64,
+        /// Whether the rate changes with every step instead of every epoch. Default no, as in the paper's experiments.
+        #[serde(default)]
+        per_step: bool,
     },
-    /// SWAG's two phases: half a cosine from `lr` to `lr_final`, then constant.
+    /// SWAG's two phases: half a cosine from the base rate to `lr_final`, then constant.
     Swag {
         /// Epochs of the first phase; at least 1.
         start: u64,
@@ -50,33 +57,25 @@ pub enum Shape {
     },
 }
 
-/// When the rate changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
-    /// At the start of each epoch.
-    #[default]
-    Epoch,
-    /// At each step.
-    Step,
+fn default_warmup() -> u64 {
+    5
 }
 
-/// A schedule before its ranges are checked.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScheduleConfig {
-    /// Base rate ρ ≥ 0.
-    pub lr: f64,
-    /// Its course.
-    pub shape: Shape,
-    /// How often it changes.
-    pub unit: Unit,
+impl Default for ScheduleConfig {
+    fn default() -> Self {
+        Self::WarmupCosine {
+            warmup: default_warmup(),
+            lr_final: 0.0,
+            per_step: false,
+        }
+    }
 }
 
 /// A learning rate as a function of time.
 ///
 /// ```
-/// use cbopt::schedule::{ScheduleConfig, Shape, Unit};
-/// let shape = Shape::WarmupCosine { warmup: 5, total: 100, lr_final: 0.0 };
-/// let schedule = ScheduleConfig { lr: 0.01, shape, unit: Unit::Epoch }.build()?;
+/// use cbopt::ScheduleConfig;
+/// let schedule = ScheduleConfig::default().build(0.01, 100)?;
 /// assert_eq!(schedule.rate(0), 0.01 / 5.0);
 /// assert_eq!(schedule.rate(5), 0.01);
 /// // Step 1234 of 400 steps per epoch is in epoch 3.
@@ -86,49 +85,46 @@ pub struct ScheduleConfig {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     config: ScheduleConfig,
+    /// ρ.
+    lr: f64,
+    /// Epochs in all.
+    epochs: u64,
 }
 
 impl ScheduleConfig {
-    /// The schedule.
+    /// The schedule for a base rate ρ ≥ 0 and this many epochs in all, at least 1.
     ///
     /// # Errors
     /// [`crate::Error::OutOfRange`] for the first field outside its range.
-    pub fn build(&self) -> Result<Schedule> {
-        let at_least_one =
-            |field, value: u64| check(field, value as f64, "1..", |v| v >= 1.0).map(|_| ());
-        check_nonnegative("lr", self.lr)?;
-        match self.shape {
-            Shape::Constant => {}
-            Shape::WarmupCosine {
-                total, lr_final, ..
-            } => {
-                at_least_one("total", total)?;
-                check_nonnegative("lr_final", lr_final)?;
-            }
-            Shape::Swag {
+    pub fn build(&self, lr: f64, epochs: u64) -> Result<Schedule> {
+        check_nonnegative("lr", lr)?;
+        check_count("epochs", epochs)?;
+        match *self {
+            Self::Constant {} => {}
+            Self::WarmupCosine { lr_final, .. } => check_nonnegative("lr_final", lr_final)?,
+            Self::Swag {
                 start,
                 lr_final,
                 swag_lr,
             } => {
-                at_least_one("start", start)?;
+                check_count("start", start)?;
                 check_nonnegative("lr_final", lr_final)?;
                 check_nonnegative("swag_lr", swag_lr)?;
             }
-            Shape::Step { every, factor } => {
-                at_least_one("every", every)?;
+            Self::Step { every, factor } => {
+                check_count("every", every)?;
                 check_positive("factor", factor)?;
             }
         }
-        Ok(Schedule { config: *self })
+        Ok(Schedule {
+            config: *self,
+            lr,
+            epochs,
+        })
     }
 }
 
 impl Schedule {
-    /// What it was built from.
-    pub fn config(&self) -> &ScheduleConfig {
-        &self.config
-    }
-
     /// The rate during epoch `epoch`, from 0. After the end of a cosine the rate stays at its last value.
     pub fn rate(&self, epoch: u64) -> f64 {
         self.rate_scaled(epoch, 1)
@@ -140,23 +136,24 @@ impl Schedule {
     /// If `steps_per_epoch` is 0.
     pub fn rate_at_step(&self, step: u64, steps_per_epoch: u64) -> f64 {
         assert!(steps_per_epoch > 0, "an epoch has at least one step");
-        match self.config.unit {
-            Unit::Epoch => self.rate_scaled(step / steps_per_epoch, 1),
-            Unit::Step => self.rate_scaled(step, steps_per_epoch),
+        match self.config {
+            ScheduleConfig::WarmupCosine { per_step: true, .. } => {
+                self.rate_scaled(step, steps_per_epoch)
+            }
+            _ => self.rate_scaled(step / steps_per_epoch, 1),
         }
     }
 
     /// The rate at `time`, all lengths being `scale` times longer.
     fn rate_scaled(&self, time: u64, scale: u64) -> f64 {
-        let lr = self.config.lr;
-        match self.config.shape {
-            Shape::Constant => lr,
-            Shape::WarmupCosine {
-                warmup,
-                total,
-                lr_final,
+        let lr = self.lr;
+        match self.config {
+            ScheduleConfig::Constant {} => lr,
+            ScheduleConfig::WarmupCosine {
+                warmup, lr_final, ..
             } => {
-                let (warmup, total) = (warmup.saturating_mul(scale), total.saturating_mul(scale));
+                let warmup = warmup.saturating_mul(scale);
+                let total = self.epochs.saturating_mul(scale);
                 if time < warmup {
                     let first = 1.0 / warmup as f64;
                     return lr * (first + (1.0 - first) * time as f64 / warmup as f64);
@@ -164,7 +161,7 @@ impl Schedule {
                 let length = total.saturating_sub(warmup).max(1);
                 cosine(lr, lr_final, time - warmup, length)
             }
-            Shape::Swag {
+            ScheduleConfig::Swag {
                 start,
                 lr_final,
                 swag_lr,
@@ -176,7 +173,7 @@ impl Schedule {
                     swag_lr
                 }
             }
-            Shape::Step { every, factor } => {
+            ScheduleConfig::Step { every, factor } => {
                 lr * factor.powf((time / every.saturating_mul(scale)) as f64)
             }
         }
@@ -197,18 +194,17 @@ mod tests {
     use crate::error::Error;
     use proptest::prelude::*;
 
-    fn build(lr: f64, shape: Shape, unit: Unit) -> Schedule {
-        ScheduleConfig { lr, shape, unit }.build().unwrap()
+    fn warmup_cosine(warmup: u64, lr_final: f64, per_step: bool) -> ScheduleConfig {
+        ScheduleConfig::WarmupCosine {
+            warmup,
+            lr_final,
+            per_step,
+        }
     }
 
     #[test]
     fn warm_up_by_hand() {
-        let shape = Shape::WarmupCosine {
-            warmup: 5,
-            total: 25,
-            lr_final: 0.2,
-        };
-        let schedule = build(1.0, shape, Unit::Epoch);
+        let schedule = warmup_cosine(5, 0.2, false).build(1.0, 25).unwrap();
         let want = [0.2, 0.36, 0.52, 0.68, 0.84, 1.0];
         for (epoch, want) in want.into_iter().enumerate() {
             assert!((schedule.rate(epoch as u64) - want).abs() < 1e-15);
@@ -220,97 +216,43 @@ mod tests {
 
     #[test]
     fn step_swag_and_constant_by_hand() {
-        let step = build(
-            0.8,
-            Shape::Step {
-                every: 3,
-                factor: 0.5,
-            },
-            Unit::Epoch,
-        );
+        let step = ScheduleConfig::Step {
+            every: 3,
+            factor: 0.5,
+        };
+        let step = step.build(0.8, 9).unwrap();
         assert_eq!([2, 3, 5, 6].map(|e| step.rate(e)), [0.8, 0.4, 0.4, 0.2]);
-        let swag = build(
-            0.05,
-            Shape::Swag {
-                start: 4,
-                lr_final: 0.01,
-                swag_lr: 0.005,
-            },
-            Unit::Epoch,
-        );
+        let swag = ScheduleConfig::Swag {
+            start: 4,
+            lr_final: 0.01,
+            swag_lr: 0.005,
+        };
+        let swag = swag.build(0.05, 9).unwrap();
         assert!((swag.rate(2) - 0.03).abs() < 1e-17);
         assert_eq!([4, 100].map(|e| swag.rate(e)), [0.005, 0.005]);
-        assert_eq!(
-            build(0.3, Shape::Constant, Unit::Step).rate_at_step(17, 3),
-            0.3
-        );
+        let constant = ScheduleConfig::Constant {}.build(0.3, 9).unwrap();
+        assert_eq!(constant.rate_at_step(17, 3), 0.3);
     }
 
     #[test]
     fn ranges_are_checked() {
-        for (lr, shape, name) in [
-            (f64::NAN, Shape::Constant, "lr"),
-            (-0.1, Shape::Constant, "lr"),
-            (
-                0.1,
-                Shape::WarmupCosine {
-                    warmup: 0,
-                    total: 0,
-                    lr_final: 0.0,
-                },
-                "total",
-            ),
-            (
-                0.1,
-                Shape::WarmupCosine {
-                    warmup: 0,
-                    total: 1,
-                    lr_final: -1.0,
-                },
-                "lr_final",
-            ),
-            (
-                0.1,
-                Shape::Swag {
-                    start: 0,
-                    lr_final: 0.0,
-                    swag_lr: 0.0,
-                },
-                "start",
-            ),
-            (
-                0.1,
-                Shape::Swag {
-                    start: 1,
-                    lr_final: 0.0,
-                    swag_lr: f64::NAN,
-                },
-                "swag_lr",
-            ),
-            (
-                0.1,
-                Shape::Step {
-                    every: 0,
-                    factor: 0.5,
-                },
-                "every",
-            ),
-            (
-                0.1,
-                Shape::Step {
-                    every: 1,
-                    factor: 0.0,
-                },
-                "factor",
-            ),
+        let swag = |start, swag_lr| ScheduleConfig::Swag {
+            start,
+            lr_final: 0.0,
+            swag_lr,
+        };
+        let step = |every, factor| ScheduleConfig::Step { every, factor };
+        for (lr, epochs, config, name) in [
+            (f64::NAN, 1, ScheduleConfig::Constant {}, "lr"),
+            (-0.1, 1, ScheduleConfig::Constant {}, "lr"),
+            (0.1, 0, warmup_cosine(0, 0.0, false), "epochs"),
+            (0.1, 1, warmup_cosine(0, -1.0, false), "lr_final"),
+            (0.1, 1, swag(0, 0.0), "start"),
+            (0.1, 1, swag(1, f64::NAN), "swag_lr"),
+            (0.1, 1, step(0, 0.5), "every"),
+            (0.1, 1, step(1, 0.0), "factor"),
         ] {
-            match (ScheduleConfig {
-                lr,
-                shape,
-                unit: Unit::Epoch,
-            })
-            .build()
-            {
+            match config.build(lr, epochs) {
                 Err(Error::OutOfRange { field, .. }) => assert_eq!(field, name),
                 other => panic!("{name}: {other:?}"),
             }
@@ -325,9 +267,9 @@ mod tests {
             steps_per_epoch in 1u64..20, step in 0u64..2000,
         ) {
             let total = warmup + rest;
-            let shape = Shape::WarmupCosine { warmup, total, lr_final: fraction * lr };
-            let by_epoch = build(lr, shape, Unit::Epoch);
-            let by_step = build(lr, shape, Unit::Step);
+            let [by_epoch, by_step] = [false, true].map(|per_step| {
+                warmup_cosine(warmup, fraction * lr, per_step).build(lr, total).unwrap()
+            });
             let rate = by_step.rate_at_step(step, steps_per_epoch);
             let lowest = (fraction * lr)
                 .min(if warmup > 0 { lr / (warmup * steps_per_epoch) as f64 } else { lr });

@@ -3,8 +3,11 @@
 //! The paper adds ε in the two adaptive rules and has none in `ucbopt`. The authors' released code clamps in `ucbopt`
 //! and `ucbopt-adapt` and adds, then clamps, in `lcbopt-adapt`. Paper: Appendix "Algorithms", stability term.
 
+use serde::{Deserialize, Serialize};
+
 /// The use of ε in a denominator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EpsPolicy {
     /// The denominator as it is.
     None,
@@ -17,30 +20,6 @@ pub enum EpsPolicy {
 }
 
 impl EpsPolicy {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::None, Self::Add, Self::Clamp, Self::AddThenClamp];
-
-    /// The name used in configs: `none`, `add`, `clamp` or `add_then_clamp`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Add => "add",
-            Self::Clamp => "clamp",
-            Self::AddThenClamp => "add_then_clamp",
-        }
-    }
-
-    /// The policy of that name.
-    ///
-    /// ```
-    /// use cbopt::EpsPolicy;
-    /// assert_eq!(EpsPolicy::from_name("clamp"), Some(EpsPolicy::Clamp));
-    /// assert_eq!(EpsPolicy::from_name("clip"), None);
-    /// ```
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|policy| policy.name() == name)
-    }
-
     fn adds(self) -> bool {
         matches!(self, Self::Add | Self::AddThenClamp)
     }
@@ -69,22 +48,24 @@ impl EpsPolicy {
 }
 
 /// `max(gap + added, floor)`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stabilizer {
-    added: f32,
-    floor: f32,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stabilizer {
+    /// ε if it is added, else 0.
+    pub added: f32,
+    /// ε if it is a floor, else negative infinity.
+    pub floor: f32,
 }
 
 impl Stabilizer {
     /// The denominator when there is no floor.
     #[inline(always)]
-    pub fn add(self, gap: f32) -> (f32, bool) {
+    pub(crate) fn add(self, gap: f32) -> (f32, bool) {
         (gap + self.added, false)
     }
 
     /// The denominator, and whether the floor acted.
     #[inline(always)]
-    pub fn apply(self, gap: f32) -> (f32, bool) {
+    pub(crate) fn apply(self, gap: f32) -> (f32, bool) {
         let sum = gap + self.added;
         let floored = sum < self.floor;
         (if floored { self.floor } else { sum }, floored)

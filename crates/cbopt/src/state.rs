@@ -8,7 +8,9 @@
 //! | `adamw` | momentum, curvature (second moment) | 8 |
 //! | `ivon` | momentum, curvature | 8 |
 //! | `ivon`, more than one sample | … and gradient mean, second mean | 16 |
-//! | `ivon`, micro-batches | … and sample gradient | 12 (one sample) or 20 |
+//!
+//! Between two steps that is all. While the gradients of a step are gathered, the gradient of the current sample is part of the
+//! state, too: 4 bytes more.
 
 /// State of one rule over one slice of parameters. Part of it is the step counter, so a saved state resumes exactly.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,25 +23,50 @@ pub struct State {
     pub(crate) momentum: Vec<f32>,
     pub(crate) curvature: Vec<f32>,
     pub(crate) envelope: Vec<f32>,
-    pub(crate) sampler: Option<Sampler>,
+    /// Seed of the noise, for `ivon`.
+    pub(crate) seed: Option<u64>,
+    pub(crate) gathered: Gathered,
 }
 
-/// What IVON keeps besides: where the noise is, and the means over samples and micro-batches of a step under way.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sampler {
-    pub seed: u64,
-    /// Index of the first coordinate in the noise vector.
-    pub first: u64,
-    /// Samples gathered since the last step.
+/// Means over the micro-batches and samples of a step under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathered {
+    /// Complete samples since the last step.
     pub samples: u32,
-    /// Weight of the micro-batches gathered since the last sample.
+    /// Examples of the current sample.
     pub weight: f64,
-    /// Mean of the gradients of the samples.
+    /// Mean gradient of the current sample, if it has a weight; else a place for it, or nothing.
+    pub gradient: Vec<f32>,
+    /// Mean gradient of the samples, for rules that take several.
     pub gradient_mean: Vec<f32>,
-    /// Mean of `z g` or `g²` over the samples.
+    /// Mean of `z g` or `g²` over the samples, likewise.
     pub second_mean: Vec<f32>,
-    /// Weighted mean of the micro-batches of the current sample.
-    pub sample_gradient: Vec<f32>,
+}
+
+impl Gathered {
+    /// Nothing is gathered any more.
+    pub fn forget(&mut self) {
+        self.samples = 0;
+        self.weight = 0.0;
+    }
+
+    /// The gradient of the current sample; empty if there is none.
+    fn pending(&self) -> &[f32] {
+        if self.weight > 0.0 {
+            &self.gradient
+        } else {
+            &[]
+        }
+    }
+}
+
+impl PartialEq for Gathered {
+    fn eq(&self, other: &Self) -> bool {
+        (self.samples, self.weight) == (other.samples, other.weight)
+            && self.pending() == other.pending()
+            && self.gradient_mean == other.gradient_mean
+            && self.second_mean == other.second_mean
+    }
 }
 
 impl State {
@@ -53,7 +80,8 @@ impl State {
             momentum: Vec::new(),
             curvature: Vec::new(),
             envelope: Vec::new(),
-            sampler: None,
+            seed: None,
+            gathered: Gathered::default(),
         }
     }
 
@@ -116,29 +144,27 @@ impl State {
             ("momentum", &self.momentum),
             ("curvature", &self.curvature),
             ("envelope", &self.envelope),
+            ("gradient_mean", &self.gathered.gradient_mean),
+            ("second_mean", &self.gathered.second_mean),
+            (SAMPLE_GRADIENT, self.gathered.pending()),
         ];
-        if let Some(sampler) = &self.sampler {
-            all.push(("gradient_mean", &sampler.gradient_mean));
-            all.push(("second_mean", &sampler.second_mean));
-            all.push(("sample_gradient", &sampler.sample_gradient));
-        }
         all.retain(|(_, buffer)| !buffer.is_empty());
         all
     }
 
-    /// The same, to be written.
+    /// The buffers that the state of a rule always has, as [`State::buffers`] names them.
     pub(crate) fn buffers_mut(&mut self) -> Vec<(&'static str, &mut Vec<f32>)> {
         let mut all = vec![
             ("momentum", &mut self.momentum),
             ("curvature", &mut self.curvature),
             ("envelope", &mut self.envelope),
+            ("gradient_mean", &mut self.gathered.gradient_mean),
+            ("second_mean", &mut self.gathered.second_mean),
         ];
-        if let Some(sampler) = &mut self.sampler {
-            all.push(("gradient_mean", &mut sampler.gradient_mean));
-            all.push(("second_mean", &mut sampler.second_mean));
-            all.push(("sample_gradient", &mut sampler.sample_gradient));
-        }
         all.retain(|(_, buffer)| !buffer.is_empty());
         all
     }
 }
+
+/// Name of the buffer that exists only while gradients are gathered.
+pub(crate) const SAMPLE_GRADIENT: &str = "sample_gradient";

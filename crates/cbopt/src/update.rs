@@ -3,6 +3,7 @@
 use crate::error::{Error, Result, check_length, check_nonnegative};
 use crate::executor::{Executor, StepReport};
 use crate::kernel::{Kernel, Span, Tally};
+use crate::rule::Constants;
 use crate::state::State;
 
 /// One coordinate in `f64`: the parameter and its state. A rule leaves alone what it does not use.
@@ -22,7 +23,7 @@ pub struct Coordinate {
 ///
 /// ```
 /// use cbopt::{Update, UpperCboConfig};
-/// let rule = UpperCboConfig { weight_decay: 2e-4, vartheta: 5e-5, ..Default::default() }.build()?;
+/// let rule = UpperCboConfig { weight_decay: 2e-4, ..Default::default() }.build()?;
 /// let mut params = vec![0.7_f32, -0.3];
 /// let mut state = rule.state(params.len());
 /// let grads = [0.3, -0.2];
@@ -30,7 +31,7 @@ pub struct Coordinate {
 /// assert_eq!((state.steps(), report.gap_not_positive), (1, 0));
 /// # Ok::<(), cbopt::Error>(())
 /// ```
-pub trait Update: sealed::Advance {
+pub trait Update: sealed::Checked {
     /// The paper's identifier of the rule: `ucbopt`, `ucbopt-adapt`, `lcbopt-adapt`, `sgd`, `adamw` or `ivon`.
     fn id(&self) -> &'static str;
 
@@ -45,6 +46,10 @@ pub trait Update: sealed::Advance {
     /// `second` is used by `ivon` alone: the mean of `z g` (price) or `g²` over the samples, `gradient` being the
     /// mean of `g`.
     fn step_scalar(&self, lr: f64, step: u64, gradient: f64, second: f64, x: &mut Coordinate);
+
+    /// Everything that step number `step` (from 1) depends on besides parameters, gradients and state, as plain data: computed
+    /// in `f64`, kept as the update loops use it.
+    fn constants(&self, lr: f64, step: u64) -> Constants;
 
     /// One step in place: `grads` are the gradients at `params`, averaged over the batch, without any decay term.
     ///
@@ -67,8 +72,8 @@ pub trait Update: sealed::Advance {
     /// # Errors
     /// Before anything is changed: [`Error::OutOfRange`] for a learning rate outside `[0, inf)`, [`Error::Length`] for
     /// slices of different lengths, [`Error::WrongRule`] for a state of another rule, [`Error::NonFiniteGradient`]
-    /// for an unusable gradient if the executor is to refuse it, and for `ivon` [`Error::SampleCount`] and
-    /// [`Error::Accumulation`] if samples are missing.
+    /// for an unusable gradient if the executor is to refuse it, and [`Error::SampleCount`] if the rule takes several
+    /// gradients per step: then an [`crate::Optimizer`] gathers them.
     fn step_on(
         &self,
         executor: &Executor,
@@ -77,60 +82,73 @@ pub trait Update: sealed::Advance {
         grads: &[f32],
         state: &mut State,
     ) -> Result<StepReport> {
-        check_step(self, lr, params.len(), grads.len(), state)?;
-        if !executor.admit(grads, self.limit())? {
-            state.skipped_steps += 1;
-            return Ok(StepReport {
-                step: state.step,
-                skipped: true,
-                ..StepReport::default()
-            });
-        }
-        Ok(self.advance(executor, lr, params, grads, state))
+        check_nonnegative("lr", lr)?;
+        check_state(self, state)?;
+        check_length("params", params.len(), state.len)?;
+        check_length("grads", grads.len(), state.len)?;
+        check_samples(1, self.samples())?;
+        let constants = self.constants(lr, state.step + 1);
+        step_by(&constants, executor, params, grads, state)
     }
 }
 
-/// Everything [`Update::step_on`] checks except the gradients themselves.
-pub(crate) fn check_step<U: Update + ?Sized>(
-    rule: &U,
-    lr: f64,
-    params: usize,
-    grads: usize,
-    state: &State,
-) -> Result<()> {
-    check_nonnegative("lr", lr)?;
+/// Whether `state` is one of `rule`.
+pub(crate) fn check_state<U: Update + ?Sized>(rule: &U, state: &State) -> Result<()> {
     if state.rule != rule.id() {
         return Err(Error::WrongRule {
             found: state.rule.into(),
             expected: rule.id(),
         });
     }
-    check_length("params", params, state.len)?;
-    check_length("grads", grads, state.len)?;
-    rule.check_state(state)
+    rule.check_buffers(state)
+}
+
+/// `Ok(())` if a step has as many samples as it takes.
+pub(crate) fn check_samples(found: u32, expected: u32) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::SampleCount { found, expected })
+}
+
+/// Makes the step if the executor admits the gradients.
+pub(crate) fn step_by(
+    constants: &Constants,
+    executor: &Executor,
+    params: &mut [f32],
+    grads: &[f32],
+    state: &mut State,
+) -> Result<StepReport> {
+    if executor.admit(grads, constants.limit())? {
+        Ok(constants.advance(executor, params, grads, state))
+    } else {
+        Ok(skip(state))
+    }
+}
+
+/// Counts a step that is left out.
+pub(crate) fn skip(state: &mut State) -> StepReport {
+    state.skipped_steps += 1;
+    StepReport {
+        step: state.step,
+        skipped: true,
+        ..StepReport::default()
+    }
 }
 
 /// The part of a rule that callers cannot reach.
 pub(crate) mod sealed {
-    use super::{Executor, Result, State, StepReport};
+    use super::{Result, State};
 
-    /// Makes a step whose arguments are known to be good.
-    pub trait Advance {
-        /// Largest gradient magnitude that can be used.
-        fn limit(&self) -> f32;
+    /// A rule that knows its state.
+    pub trait Checked {
+        /// Whether the buffers of the state are those of this very rule.
+        fn check_buffers(&self, state: &State) -> Result<()>;
 
-        /// Whether the state fits this very rule, beyond its name and length.
-        fn check_state(&self, state: &State) -> Result<()>;
-
-        /// Makes the step and counts it in `state`.
-        fn advance(
-            &self,
-            executor: &Executor,
-            lr: f64,
-            params: &mut [f32],
-            grads: &[f32],
-            state: &mut State,
-        ) -> StepReport;
+        /// Gradients at samples of the weights that a step takes.
+        fn samples(&self) -> u32 {
+            1
+        }
     }
 }
 
@@ -156,7 +174,7 @@ pub(crate) fn sweep<K: Kernel>(
     let tally = executor.sweep(
         kernel,
         Span {
-            first: state.sampler.as_ref().map_or(0, |sampler| sampler.first),
+            first: 0,
             theta: params,
             gradient: grads,
             second: &[],
@@ -171,6 +189,7 @@ pub(crate) fn sweep<K: Kernel>(
 /// Counts a step that was made.
 pub(crate) fn finish(state: &mut State, len: usize, tally: Tally) -> StepReport {
     state.step += 1;
+    state.gathered.forget();
     state.skipped_coordinates += tally.skipped;
     StepReport::new(state.step, len, tally)
 }
@@ -179,14 +198,16 @@ pub(crate) fn finish(state: &mut State, len: usize, tally: Tally) -> StepReport 
 ///
 /// Written as a small correction of the nearer end, whose weight (`1-β` or `β`, the smaller one) is formed in `f64`:
 /// with β = 0.99999 the sum of products would decay at a rate wrong by 0.3 %, because β itself does not fit `f32`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Average {
-    weight: f32,
-    from_old: bool,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Average {
+    /// `1-β` or `β`, the smaller one.
+    pub weight: f32,
+    /// Whether β is at least one half: the old value is the nearer end, and the weight is `1-β`.
+    pub from_old: bool,
 }
 
 impl Average {
-    pub fn new(rate: f64) -> Self {
+    pub(crate) fn new(rate: f64) -> Self {
         let from_old = rate >= 0.5;
         Self {
             weight: if from_old { 1.0 - rate } else { rate } as f32,
@@ -194,19 +215,14 @@ impl Average {
         }
     }
 
-    /// Whether the old value is the nearer end, so that [`Average::next_slow`] is [`Average::next`].
-    pub fn is_slow(self) -> bool {
-        self.from_old
-    }
-
-    /// [`Average::next`] for a rate of at least one half.
+    /// `next` for a rate of at least one half.
     #[inline(always)]
-    pub fn next_slow(self, old: f32, new: f32) -> f32 {
+    pub(crate) fn next_slow(self, old: f32, new: f32) -> f32 {
         old + self.weight * (new - old)
     }
 
     #[inline(always)]
-    pub fn next(self, old: f32, new: f32) -> f32 {
+    pub(crate) fn next(self, old: f32, new: f32) -> f32 {
         let (base, other) = if self.from_old {
             (old, new)
         } else {

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+use cbopt::cbo::fixed::Fixed;
+use cbopt::cbo::lower::{Decay, Lower};
+use cbopt::cbo::upper::{Growth, Upper};
 use cbopt::noise::fill_normal;
 use cbopt::{
-    AdamWConfig, Coordinate, EpsPolicy, Error, Executor, Groups, HessianEstimate, Isa, IvonConfig,
-    LowerAdaptCboConfig, Noise, NonFinite, Rule, SgdConfig, State, StepReport, Update,
+    AdamWConfig, Coordinate, EpsPolicy, Error, Executor, HessianEstimate, Isa, IvonConfig,
+    LowerAdaptCboConfig, NonFinite, Optimizer, Rule, SgdConfig, State, StepReport, Update,
     UpperAdaptCboConfig, UpperCboConfig,
 };
 use proptest::prelude::*;
@@ -34,25 +37,25 @@ fn table() -> Vec<Row> {
         beta2: 0.97,
         weight_decay: 0.01,
         hess_init: 0.3,
-        vartheta: 0.004,
+        gap: Fixed { vartheta: 0.004 },
         ..Default::default()
     };
     let upper_adapt = UpperAdaptCboConfig {
         beta1: 0.8,
         beta2: 0.97,
-        beta3: 1.02,
+        envelope: Growth { beta3: 1.02 },
         weight_decay: 0.01,
         hess_init: 0.3,
-        gamma: 0.6,
+        gap: Upper { gamma: 0.6 },
         ..Default::default()
     };
     let lower_adapt = LowerAdaptCboConfig {
         beta1: 0.8,
         beta2: 0.97,
-        beta3: 0.98,
+        envelope: Decay { beta3: 0.98 },
         weight_decay: 0.01,
         hess_init: 0.3,
-        gamma: 1.4,
+        gap: Lower { gamma: 1.4 },
         ..Default::default()
     };
     let sgd = SgdConfig {
@@ -71,13 +74,13 @@ fn table() -> Vec<Row> {
     let squared = IvonConfig {
         hessian: HessianEstimate::SquaredGradientUnscaled,
         clip_radius: Some(3.0),
-        ..ivon.clone()
+        ..ivon
     };
     vec![
         row("ucbopt", upper.build().unwrap().into(), 0.05, 0.02),
         row(
             "ucbopt, vartheta 0",
-            with(&upper, |c| c.vartheta = 0.0),
+            with(&upper, |c| c.gap.vartheta = 0.0),
             0.05,
             0.02,
         ),
@@ -151,19 +154,9 @@ fn table() -> Vec<Row> {
 }
 
 fn with(config: &UpperCboConfig, change: impl FnOnce(&mut UpperCboConfig)) -> Rule {
-    let mut config = config.clone();
+    let mut config = *config;
     change(&mut config);
     config.build().unwrap().into()
-}
-
-/// Where the gradient is asked for: at the parameters, or for `ivon` at its sample.
-fn point(rule: &Rule, params: &[f32], state: &State) -> Vec<f32> {
-    let mut at = params.to_vec();
-    if let Rule::Ivon(ivon) = rule {
-        ivon.perturb(&Executor::single(), params, state, Noise::Current, &mut at)
-            .unwrap();
-    }
-    at
 }
 
 fn minimize(
@@ -173,12 +166,14 @@ fn minimize(
     mut params: Vec<f32>,
     gradient: impl Fn(&[f32]) -> Vec<f32>,
 ) -> Vec<f32> {
-    let mut state = rule.state(params.len());
+    let mut optimizer = Optimizer::new(*rule, params.len(), Executor::single());
     for _ in 0..steps {
-        let grads = gradient(&point(rule, &params, &state));
-        rule.step(lr, &mut params, &grads, &mut state).unwrap();
+        let (at, place) = optimizer.point(&params).unwrap();
+        place.copy_from_slice(&gradient(at));
+        optimizer.gather(1).unwrap();
+        optimizer.step(lr, &mut params).unwrap();
     }
-    assert_eq!(state.steps(), steps as u64);
+    assert_eq!(optimizer.state().steps(), steps as u64);
     params
 }
 
@@ -444,39 +439,6 @@ fn unusable_gradients_are_refused_or_skipped() {
 }
 
 #[test]
-fn frozen_groups_do_not_move() {
-    for row in table() {
-        let groups = Groups::new()
-            .rule(0..7, row.rule.clone())
-            .frozen(7..20)
-            .rule(20..33, row.rule.clone())
-            .build()
-            .unwrap();
-        let start = pseudo(5, 33);
-        let mut params = start.clone();
-        let mut state = groups.state();
-        for t in 0..5 {
-            let report = groups
-                .step(
-                    &Executor::single(),
-                    0.01,
-                    &mut params,
-                    &pseudo(t, 33),
-                    &mut state,
-                )
-                .unwrap();
-            assert_eq!(report.coordinates, 20);
-        }
-        assert_eq!(bits(&params[7..20]), bits(&start[7..20]), "{}", row.name);
-        assert!(
-            (0..7).chain(20..33).all(|i| params[i] != start[i]),
-            "{}",
-            row.name
-        );
-    }
-}
-
-#[test]
 fn arguments_that_do_not_fit_are_refused() {
     for (i, row) in table().iter().enumerate() {
         let mut state = row.rule.state(4);
@@ -620,13 +582,13 @@ proptest! {
         let rules = [None, Some(f64::INFINITY)].map(|clip_radius| -> Rule {
             match which {
                 0 => UpperCboConfig {
-                    vartheta: 2e-3, hess_init: 1e-46, beta2: 0.5, clip_radius, ..Default::default()
+                    gap: Fixed { vartheta: 2e-3 }, hess_init: 1e-46, beta2: 0.5, clip_radius, ..Default::default()
                 }.build().unwrap().into(),
                 1 => UpperAdaptCboConfig {
-                    gamma: 0.0, beta3: 1e30, beta2: 0.5, clip_radius, ..Default::default()
+                    gap: Upper { gamma: 0.0 }, envelope: Growth { beta3: 1e30 }, beta2: 0.5, clip_radius, ..Default::default()
                 }.build().unwrap().into(),
                 _ => LowerAdaptCboConfig {
-                    gamma: 1e30, beta2: 0.5, clip_radius, ..Default::default()
+                    gap: Lower { gamma: 1e30 }, beta2: 0.5, clip_radius, ..Default::default()
                 }.build().unwrap().into(),
             }
         });
@@ -674,7 +636,7 @@ proptest! {
                 let grads = pseudo(seed + 1 + t, len);
                 let mut second = grads.clone();
                 if let Rule::Ivon(ivon) = rule && ivon.config().hessian == HessianEstimate::Price {
-                    fill_normal(ivon.noise_key(&state).unwrap(), 0, &mut second);
+                    fill_normal(ivon.noise_key(&state), 0, &mut second);
                 }
                 let lr = 0.01 / (1 + t) as f64;
                 rule.step_on(&executor, lr, &mut params, &grads, &mut state).unwrap();
@@ -721,36 +683,42 @@ proptest! {
         }
     }
 
+    /// A state that is saved in the middle of a step goes on to the same bits: between micro-batches for every rule, between
+    /// samples for `ivon`.
     #[test]
-    fn ivon_resumes_between_samples_and_micro_batches(
-        len in 1usize..200, seed in 0usize..1000, stop in 0usize..24, threads in 1usize..4,
+    fn resumes_between_samples_and_micro_batches(
+        which in 0usize..14, len in 1usize..200, seed in 0usize..1000, stop in 0usize..24, threads in 1usize..4,
     ) {
-        // Three samples of two micro-batches each, four steps: saved and loaded once, after `stop` micro-batches.
-        let config = IvonConfig { mc_samples: 3, micro_batches: true, beta2: 0.9, ..IvonConfig::new(50.0) };
-        let ivon = config.build().unwrap();
-        let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
-        let rule: Rule = ivon.clone().into();
+        // Three gradients each, eight steps: saved and loaded once, after `stop` gradients.
+        let samples = IvonConfig { mc_samples: 3, beta2: 0.9, ..IvonConfig::new(50.0) };
+        let squared = IvonConfig { hessian: HessianEstimate::SquaredGradient, ..samples };
+        let mut rules: Vec<Rule> = table().into_iter().map(|row| row.rule).collect();
+        rules.extend([samples, squared].map(|config| Rule::from(config.build().unwrap())));
+        let rule = rules[which];
+        let optimizer = || {
+            let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
+            Optimizer::new(rule, len, executor)
+        };
         let go = |break_at: usize| {
             let mut params = pseudo(seed, len);
-            let mut state = rule.state(len);
-            let mut at = params.clone();
+            let mut running = optimizer();
             for batch in 0..24 {
                 if batch == break_at {
-                    state = rule.state_from_bytes(len, &state.to_bytes()).unwrap();
+                    let state = rule.state_from_bytes(len, &running.state().to_bytes()).unwrap();
+                    assert_eq!(&state, running.state());
+                    running = optimizer();
+                    running.set_state(state).unwrap();
                 }
-                ivon.perturb(&executor, &params, &state, Noise::Current, &mut at).unwrap();
-                let grads: Vec<f32> =
-                    at.iter().zip(pseudo(seed + batch, len)).map(|(w, e)| w - 1.0 + 0.1 * e).collect();
-                ivon.add_micro_batch(&executor, &grads, 1.0 + (batch % 3) as f64, &mut state).unwrap();
-                match batch % 6 {
-                    1 | 3 => ivon.end_sample(&executor, Noise::Current, &mut state).unwrap(),
-                    5 => {
-                        ivon.apply(&executor, 0.1, &mut params, &mut state).unwrap();
-                    }
-                    _ => {}
+                let (at, place) = running.point(&params).unwrap();
+                for ((g, w), e) in place.iter_mut().zip(at).zip(pseudo(seed + batch, len)) {
+                    *g = w - 1.0 + 0.1 * e;
+                }
+                running.gather(1 + batch % 3).unwrap();
+                if batch % 3 == 2 {
+                    running.step(0.01, &mut params).unwrap();
                 }
             }
-            (bits(&params), state.to_bytes())
+            (bits(&params), running.state().to_bytes())
         };
         prop_assert_eq!(go(stop), go(usize::MAX));
     }
@@ -762,14 +730,14 @@ proptest! {
     ) {
         // γ = 0 takes nothing from the curvature; β₃ = 0 makes the gap (γ - 1) h̃, a change of the learning rate.
         let base = UpperCboConfig {
-            beta1, beta2, weight_decay: decay, hess_init: hess, vartheta: 0.0, ..Default::default()
+            beta1, beta2, weight_decay: decay, hess_init: hess, gap: Fixed { vartheta: 0.0 }, ..Default::default()
         };
         let none = UpperAdaptCboConfig {
-            beta1, beta2, weight_decay: decay, hess_init: hess, gamma: 0.0,
+            beta1, beta2, weight_decay: decay, hess_init: hess, gap: Upper { gamma: 0.0 },
             eps_policy: EpsPolicy::None, ..Default::default()
         };
         let short = LowerAdaptCboConfig {
-            beta1, beta2, beta3: 0.0, weight_decay: decay, hess_init: hess, gamma,
+            beta1, beta2, envelope: Decay { beta3: 0.0 }, weight_decay: decay, hess_init: hess, gap: Lower { gamma },
             eps_policy: EpsPolicy::None, ..Default::default()
         };
         let (base, none, short) = (base.build().unwrap(), none.build().unwrap(), short.build().unwrap());
@@ -794,7 +762,7 @@ proptest! {
         // Without averaging, the numerator is the derivative of ℓ(θ) + δθ²/2: compare with a central difference.
         let vartheta = vartheta * decay;
         let config = UpperCboConfig {
-            beta1: 0.0, beta2: 0.5, weight_decay: decay, hess_init: hess, vartheta, ..Default::default()
+            beta1: 0.0, beta2: 0.5, weight_decay: decay, hess_init: hess, gap: Fixed { vartheta }, ..Default::default()
         };
         let rule = config.build().unwrap();
         let loss = |w: f64| (w - center).cosh().ln() + 0.5 * decay * w * w;

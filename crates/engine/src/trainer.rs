@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cbopt::{Executor, Noise, NonFinite, Rule, State, StepReport, Update};
+use cbopt::{Executor, NonFinite, Optimizer, Rule, State, StepReport, Update};
 use machine::Isa;
 use random::mix;
 
-use crate::cpu::Cpu;
+use crate::cpu::{BatchResult, Cpu};
 use crate::error::{Error, Result};
 use crate::network::{Network, check_length};
 use crate::plan::{Plan, PlanOptions};
@@ -85,7 +85,6 @@ impl TrainerConfig {
         check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
         let count = network.parameter_count();
         check_length("parameters", parameters.len(), count)?;
-        let rule = rule.into();
         let plan = Plan::new(
             network,
             PlanOptions {
@@ -104,18 +103,9 @@ impl TrainerConfig {
         Ok(Trainer {
             config: *self,
             cpu,
-            executor,
-            state: rule.state(count),
-            gradient: vec![0.0; count],
-            gathered: Vec::new(),
-            gathered_images: 0,
-            sampled: if matches!(rule, Rule::Ivon(_)) {
-                vec![0.0; count]
-            } else {
-                Vec::new()
-            },
+            optimizer: Optimizer::new(rule, count, executor),
+            gradient: None,
             network: network.clone(),
-            rule,
             parameters,
             draws: 0,
         })
@@ -165,16 +155,10 @@ pub struct Trainer {
     config: TrainerConfig,
     network: Network,
     cpu: Cpu,
-    executor: Executor,
-    rule: Rule,
-    state: State,
+    optimizer: Optimizer,
     parameters: Vec<f32>,
-    gradient: Vec<f32>,
-    /// Sum of gradients times images, and images, of micro-batches.
-    gathered: Vec<f32>,
-    gathered_images: usize,
-    /// Weights at which the gradient is taken, for rules that perturb them.
-    sampled: Vec<f32>,
+    /// The gradient of [`Trainer::gradient`], unless a step came after it.
+    gradient: Option<Vec<f32>>,
     /// Gradients taken, for the dropout masks.
     draws: u64,
 }
@@ -183,9 +167,9 @@ impl std::fmt::Debug for Trainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trainer")
             .field("network", &self.network.name())
-            .field("rule", &self.rule.id())
+            .field("rule", &self.rule().id())
             .field("config", &self.config)
-            .field("steps", &self.state.steps())
+            .field("steps", &self.state().steps())
             .finish_non_exhaustive()
     }
 }
@@ -198,17 +182,20 @@ impl Trainer {
 
     /// The rule.
     pub fn rule(&self) -> &Rule {
-        &self.rule
+        self.optimizer.rule()
     }
 
     /// The state of the rule.
     pub fn state(&self) -> &State {
-        &self.state
+        self.optimizer.state()
     }
 
     /// Continues from this state of the rule.
-    pub fn set_state(&mut self, state: State) {
-        self.state = state;
+    ///
+    /// # Errors
+    /// [`Error::Rule`] if it is one of another rule or of other parameters.
+    pub fn set_state(&mut self, state: State) -> Result<()> {
+        Ok(self.optimizer.set_state(state)?)
     }
 
     /// The plan that is executed.
@@ -246,9 +233,11 @@ impl Trainer {
         Ok(())
     }
 
-    /// The gradient that was computed last, flat.
+    /// The gradient that was computed last, flat: the mean over the micro-batches of a step.
     pub fn gradients(&self) -> &[f32] {
-        &self.gradient
+        self.gradient
+            .as_deref()
+            .unwrap_or_else(|| self.optimizer.gradient())
     }
 
     /// Number of gradients taken so far, which chooses the next dropout mask; to be restored when a run continues.
@@ -274,22 +263,11 @@ impl Trainer {
         check_labels(labels, self.network.classes())
     }
 
-    fn take_gradient(&mut self, sampled: bool, images: &[f32], labels: &[u32]) -> BatchLoss {
+    /// Seed of the next dropout masks.
+    fn draw(&mut self) -> u64 {
         let seed = mix(self.config.seed ^ mix(self.draws));
         self.draws += 1;
-        let parameters = if sampled {
-            &self.sampled
-        } else {
-            &self.parameters
-        };
-        let result = self
-            .cpu
-            .gradient(parameters, images, labels, seed, &mut self.gradient);
-        BatchLoss {
-            loss: result.loss / labels.len() as f64,
-            right: result.right,
-            images: labels.len(),
-        }
+        seed
     }
 
     /// Gradient of the mean loss of a batch at the parameters, left in [`Trainer::gradients`]; no step is made. It counts as a
@@ -299,119 +277,66 @@ impl Trainer {
     /// [`Error::OutOfRange`], [`Error::Length`] or [`Error::Label`] for data that do not fit.
     pub fn gradient(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
         self.check_batch(images, labels)?;
-        Ok(self.take_gradient(false, images, labels))
+        let seed = self.draw();
+        let count = self.parameters.len();
+        let gradient = self.gradient.get_or_insert_with(|| vec![0.0; count]);
+        let result = self
+            .cpu
+            .gradient(&self.parameters, images, labels, seed, gradient);
+        Ok(mean_loss(&result, labels))
     }
 
-    /// The gradient at perturbed weights for `ivon`, at the parameters for all other rules.
-    fn gradient_for_rule(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
-        if let Rule::Ivon(ivon) = &self.rule {
-            ivon.perturb(
-                &self.executor,
-                &self.parameters,
-                &self.state,
-                Noise::Current,
-                &mut self.sampled,
-            )?;
-            return Ok(self.take_gradient(true, images, labels));
-        }
-        Ok(self.take_gradient(false, images, labels))
+    /// The next gradient that the optimizer asks for.
+    fn gather(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
+        let seed = self.draw();
+        self.gradient = None;
+        let (at, gradient) = self.optimizer.point(&self.parameters)?;
+        let result = self.cpu.gradient(at, images, labels, seed, gradient);
+        self.optimizer.gather(labels.len())?;
+        Ok(mean_loss(&result, labels))
     }
 
-    /// One step of the rule on a batch. `ivon` takes its gradients at perturbed weights, as many as it has samples.
+    /// One step of the rule on a batch. A rule that takes several samples of the weights gets the gradient at each.
     ///
     /// # Errors
     /// As [`Trainer::gradient`]; [`Error::Rule`] if the rule refuses the step; [`Error::Order`] while micro-batches are pending.
     pub fn step(&mut self, lr: f64, images: &[f32], labels: &[u32]) -> Result<TrainStep> {
         self.check_batch(images, labels)?;
-        if self.gathered_images > 0 {
+        if self.optimizer.is_gathering() {
             return Err(Error::Order("micro-batches are pending: call apply first"));
         }
-        if let Rule::Ivon(ivon) = &self.rule
-            && ivon.config().mc_samples > 1
-        {
-            return self.step_of_samples(lr, images, labels);
+        let step = self.step_of_samples(lr, images, labels);
+        if step.is_err() {
+            // What a refused step has gathered belongs to other data than the next one.
+            self.optimizer.discard();
         }
-        let batch = self.gradient_for_rule(images, labels)?;
-        let report = self.rule.step_on(
-            &self.executor,
-            lr,
-            &mut self.parameters,
-            &self.gradient,
-            &mut self.state,
-        )?;
-        Ok(TrainStep { batch, report })
+        step
     }
 
     fn step_of_samples(&mut self, lr: f64, images: &[f32], labels: &[u32]) -> Result<TrainStep> {
-        let Rule::Ivon(ivon) = self.rule.clone() else {
-            unreachable!("only called for ivon")
-        };
-        let samples = ivon.config().mc_samples;
-        let (mut loss, mut right) = (0.0, 0);
-        // What a step that came to nothing has left behind belongs to other data.
-        ivon.discard(&mut self.state)?;
-        for _ in 0..samples {
-            let batch = self.gradient_for_rule(images, labels)?;
-            loss += batch.loss / samples as f64;
-            right += batch.right;
-            let noise = Noise::Current;
-            let added = ivon.add_sample(&self.executor, &self.gradient, noise, &mut self.state);
-            if !matches!(added, Ok(true)) {
-                ivon.discard(&mut self.state)?;
-                added?;
-                let report = StepReport {
-                    step: self.state.steps(),
-                    skipped: true,
-                    ..StepReport::default()
-                };
-                return Ok(TrainStep { batch, report });
+        let samples = self.optimizer.samples();
+        let mut batch = self.gather(images, labels)?;
+        if samples > 1 {
+            batch.loss /= f64::from(samples);
+            for _ in 1..samples {
+                let next = self.gather(images, labels)?;
+                batch.loss += next.loss / f64::from(samples);
+                batch.right += next.right;
             }
+            batch.right /= samples as usize;
         }
-        let report = ivon.apply(&self.executor, lr, &mut self.parameters, &mut self.state);
-        if report.is_err() {
-            ivon.discard(&mut self.state)?;
-        }
-        let report = report?;
-        let batch = BatchLoss {
-            loss,
-            right: right / samples as usize,
-            images: labels.len(),
-        };
+        let report = self.optimizer.step(lr, &mut self.parameters)?;
         Ok(TrainStep { batch, report })
     }
 
-    /// Adds the gradient of a micro-batch, weighted by its images; [`Trainer::apply`] then makes the step.
-    ///
-    /// `ivon` needs `micro_batches` and one sample in its config. A micro-batch that `ivon` leaves out because of an unusable gradient
-    /// is not counted; the other rules see the mean gradient when the step is made.
+    /// Adds the gradient of a micro-batch, weighted by its images; [`Trainer::apply`] then makes the step with the mean. For a rule
+    /// that takes several samples of the weights it is the gradient at the next of them.
     ///
     /// # Errors
     /// As [`Trainer::gradient`]; [`Error::Rule`] if the rule refuses the micro-batch.
     pub fn accumulate(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
         self.check_batch(images, labels)?;
-        let batch = self.gradient_for_rule(images, labels)?;
-        let weight = labels.len();
-        if let Rule::Ivon(ivon) = &self.rule {
-            let added = ivon.add_micro_batch(
-                &self.executor,
-                &self.gradient,
-                weight as f64,
-                &mut self.state,
-            )?;
-            if !added {
-                return Ok(batch);
-            }
-        } else {
-            if self.gathered_images == 0 {
-                self.gathered.clear();
-                self.gathered.resize(self.gradient.len(), 0.0);
-            }
-            for (sum, g) in self.gathered.iter_mut().zip(&self.gradient) {
-                *sum += weight as f32 * g;
-            }
-        }
-        self.gathered_images += weight;
-        Ok(batch)
+        self.gather(images, labels)
     }
 
     /// One step of the rule with the mean gradient of the micro-batches, which are forgotten then. A step that is refused for another
@@ -420,27 +345,17 @@ impl Trainer {
     /// # Errors
     /// [`Error::Order`] if there is none, [`Error::Rule`] if the rule refuses the step.
     pub fn apply(&mut self, lr: f64) -> Result<StepReport> {
-        if self.gathered_images == 0 {
+        if !self.optimizer.is_gathering() {
             return Err(Error::Order("no micro-batch was accumulated"));
         }
-        let report = if let Rule::Ivon(ivon) = &self.rule {
-            ivon.apply(&self.executor, lr, &mut self.parameters, &mut self.state)
-        } else {
-            let share = 1.0 / self.gathered_images as f32;
-            for (g, sum) in self.gradient.iter_mut().zip(&self.gathered) {
-                *g = share * sum;
-            }
-            self.rule.step_on(
-                &self.executor,
-                lr,
-                &mut self.parameters,
-                &self.gradient,
-                &mut self.state,
-            )
-        };
-        if matches!(report, Ok(_) | Err(cbopt::Error::NonFiniteGradient { .. })) {
-            self.gathered_images = 0;
-        }
-        Ok(report?)
+        Ok(self.optimizer.step(lr, &mut self.parameters)?)
+    }
+}
+
+fn mean_loss(result: &BatchResult, labels: &[u32]) -> BatchLoss {
+    BatchLoss {
+        loss: result.loss / labels.len() as f64,
+        right: result.right,
+        images: labels.len(),
     }
 }

@@ -119,9 +119,7 @@ fn a_step_is_the_rule_on_the_gradient() {
     } = problem(40);
     let rule = UpperCboConfig::default().build().unwrap();
     let start = net.initial_parameters(1);
-    let mut trainer = config(40, 2)
-        .build(&net, rule.clone(), start.clone())
-        .unwrap();
+    let mut trainer = config(40, 2).build(&net, rule, start.clone()).unwrap();
     trainer.gradient(&images, &labels).unwrap();
     assert_eq!(trainer.parameters(), start);
     let gradient = trainer.gradients().to_vec();
@@ -185,9 +183,7 @@ fn every_rule_learns_a_batch_and_threads_do_not_matter() {
         let mut ends = Vec::new();
         for threads in [1, 3] {
             let start = net.initial_parameters(1);
-            let mut trainer = config(48, threads)
-                .build(&net, rule.clone(), start)
-                .unwrap();
+            let mut trainer = config(48, threads).build(&net, rule, start).unwrap();
             let first = trainer.gradient(&images, &labels).unwrap().loss;
             for _ in 0..80 {
                 trainer.step(lr, &images, &labels).unwrap();
@@ -214,13 +210,11 @@ fn ivon_takes_its_gradient_at_perturbed_weights() {
     .build()
     .unwrap();
     let start = net.initial_parameters(1);
-    let mut trainer = config(16, 1)
-        .build(&net, rule.clone(), start.clone())
-        .unwrap();
+    let mut trainer = config(16, 1).build(&net, rule, start.clone()).unwrap();
     let executor = cbopt::Executor::single();
     let mut sampled = start.clone();
-    let noise = cbopt::Noise::Current;
-    rule.perturb(&executor, &start, trainer.state(), noise, &mut sampled)
+    let (state, key) = (trainer.state(), rule.noise_key(trainer.state()));
+    rule.sample(&executor, &start, state, key, &mut sampled)
         .unwrap();
     assert_ne!(sampled, start);
     let mut other = config(16, 1)
@@ -240,9 +234,7 @@ fn micro_batches_are_one_batch() {
     } = problem(48);
     let rule = SgdConfig::default().build().unwrap();
     let start = net.initial_parameters(1);
-    let mut whole = config(48, 2)
-        .build(&net, rule.clone(), start.clone())
-        .unwrap();
+    let mut whole = config(48, 2).build(&net, rule, start.clone()).unwrap();
     whole.step(0.1, &images, &labels).unwrap();
     let mut parts = config(48, 2).build(&net, rule, start).unwrap();
     assert!(parts.apply(0.1).is_err());
@@ -281,7 +273,7 @@ fn an_unusable_batch_does_not_stop_a_trainer_of_many_samples() {
             non_finite,
             ..config(16, 1)
         };
-        config.build(&net, rule.clone(), start.clone()).unwrap()
+        config.build(&net, rule, start.clone()).unwrap()
     };
     let mut good = build(cbopt::NonFinite::Refuse);
     good.step(0.1, &images, &labels).unwrap();
@@ -314,7 +306,6 @@ fn micro_batches_wait_for_a_good_learning_rate() {
     let start = net.initial_parameters(1);
     let ivon = IvonConfig {
         hess_init: 0.5,
-        micro_batches: true,
         ..IvonConfig::new(1e4)
     };
     let rules: [cbopt::Rule; 2] = [
@@ -322,9 +313,7 @@ fn micro_batches_wait_for_a_good_learning_rate() {
         ivon.build().unwrap().into(),
     ];
     for rule in rules {
-        let mut trainer = config(16, 1)
-            .build(&net, rule.clone(), start.clone())
-            .unwrap();
+        let mut trainer = config(16, 1).build(&net, rule, start.clone()).unwrap();
         trainer.accumulate(&images, &labels).unwrap();
         assert!(trainer.apply(-1.0).is_err());
         assert!(trainer.parameters() == start);
@@ -364,7 +353,7 @@ fn wrong_data_are_refused() {
     } = problem(16);
     let rule = SgdConfig::default().build().unwrap();
     let start = net.initial_parameters(1);
-    let build = |config: TrainerConfig| config.build(&net, rule.clone(), start.clone());
+    let build = |config: TrainerConfig| config.build(&net, rule, start.clone());
     assert_eq!(
         build(config(0, 1)).unwrap_err().to_string(),
         "batch 0 is not in 1..=4096"

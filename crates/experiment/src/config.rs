@@ -31,12 +31,11 @@
 
 use std::path::Path;
 
-use cbopt::schedule::{Schedule, ScheduleConfig as CboptSchedule, Shape, Unit};
-use cbopt::{EpsPolicy, HessianEstimate, Rule};
+use cbopt::{Rule, RuleConfig, Schedule, ScheduleConfig};
 use engine::{Network, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -182,510 +181,47 @@ fn default_batch() -> usize {
     128
 }
 
-/// The update rule with its base learning rate. Fields that are left out have the defaults of `cbopt`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "rule", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum OptimizerConfig {
-    /// Upper CBO with a fixed curvature ϑ.
-    #[serde(rename = "ucbopt")]
-    Upper(Upper),
-    /// Upper CBO with adaptive curvature.
-    #[serde(rename = "ucbopt-adapt")]
-    UpperAdapt(UpperAdapt),
-    /// Lower CBO with adaptive curvature.
-    #[serde(rename = "lcbopt-adapt")]
-    LowerAdapt(LowerAdapt),
-    /// Stochastic gradient descent.
-    Sgd(Sgd),
-    /// Adam with decoupled weight decay.
-    #[serde(rename = "adamw")]
-    AdamW(AdamW),
-    /// Improved variational online Newton.
-    Ivon(Ivon),
-}
-
-/// Names of the uses of ε in configs.
-mod eps_policy {
-    use cbopt::EpsPolicy;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
-
-    pub fn serialize<S: Serializer>(policy: &EpsPolicy, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(policy.name())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<EpsPolicy, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        EpsPolicy::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| {
-                let known = EpsPolicy::ALL.map(EpsPolicy::name).join(", ");
-                D::Error::custom(format!("unknown eps_policy \"{name}\"; known are {known}"))
-            })
-    }
-}
-
-/// `ucbopt`, see [`cbopt::UpperCboConfig`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Upper {
-    /// Base learning rate ρ > 0; has to be given.
+/// The update rule with its base learning rate: the keys `rule`, `lr` and the hyper-parameters of the rule.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct OptimizerConfig {
+    /// Base learning rate ρ > 0.
     pub lr: f64,
-    /// β₁ in `[0, 1)`.
-    pub beta1: f64,
-    /// β₂ in `[0, 1)`.
-    pub beta2: f64,
-    /// δ > 0, the prior precision.
-    pub weight_decay: f64,
-    /// h₀ > 0.
-    pub hess_init: f64,
-    /// ϑ in `[0, δ]`.
-    pub vartheta: f64,
-    /// ε ≥ 0, used as `eps_policy` says.
-    pub eps: f64,
-    /// `none`, `add`, `clamp` or `add_then_clamp`.
-    #[serde(with = "eps_policy")]
-    pub eps_policy: EpsPolicy,
-    /// Multiplies the learning rate by `h₀ + δ`; not in the paper.
-    pub rescale_lr: bool,
-    /// Clips the step before it is scaled by the rate; not in the paper.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip_radius: Option<f64>,
+    /// The rule; keys that are left out have the defaults of `cbopt`.
+    // an unknown key is refused by the rule, which is given all keys but `lr`
+    #[serde(flatten)]
+    pub rule: RuleConfig,
 }
 
-impl Default for Upper {
-    fn default() -> Self {
-        let usual = cbopt::UpperCboConfig::default();
-        Self {
-            lr: f64::NAN,
-            beta1: usual.beta1,
-            beta2: usual.beta2,
-            weight_decay: usual.weight_decay,
-            hess_init: usual.hess_init,
-            vartheta: usual.vartheta,
-            eps: usual.eps,
-            eps_policy: usual.eps_policy,
-            rescale_lr: usual.rescale_lr,
-            clip_radius: usual.clip_radius,
+impl Serialize for OptimizerConfig {
+    /// The rule's identifier comes first, then the rate, then the rest.
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Keys<P> {
+            rule: &'static str,
+            lr: f64,
+            #[serde(flatten)]
+            parameters: P,
         }
-    }
-}
-
-/// `ucbopt-adapt`, see [`cbopt::UpperAdaptCboConfig`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct UpperAdapt {
-    /// Base learning rate ρ > 0; has to be given.
-    pub lr: f64,
-    /// β₁ in `[0, 1)`.
-    pub beta1: f64,
-    /// β₂ in `[0, 1)`.
-    pub beta2: f64,
-    /// β₃ > 1.
-    pub beta3: f64,
-    /// δ > 0, the prior precision.
-    pub weight_decay: f64,
-    /// h₀ > 0.
-    pub hess_init: f64,
-    /// γ in `[0, 1)`.
-    pub gamma: f64,
-    /// ε ≥ 0, used as `eps_policy` says.
-    pub eps: f64,
-    /// `none`, `add`, `clamp` or `add_then_clamp`.
-    #[serde(with = "eps_policy")]
-    pub eps_policy: EpsPolicy,
-    /// Multiplies the learning rate by `h₀ + δ`; not in the paper.
-    pub rescale_lr: bool,
-    /// Clips the step before it is scaled by the rate; not in the paper.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip_radius: Option<f64>,
-}
-
-impl Default for UpperAdapt {
-    fn default() -> Self {
-        let usual = cbopt::UpperAdaptCboConfig::default();
-        Self {
-            lr: f64::NAN,
-            beta1: usual.beta1,
-            beta2: usual.beta2,
-            beta3: usual.beta3,
-            weight_decay: usual.weight_decay,
-            hess_init: usual.hess_init,
-            gamma: usual.gamma,
-            eps: usual.eps,
-            eps_policy: usual.eps_policy,
-            rescale_lr: usual.rescale_lr,
-            clip_radius: usual.clip_radius,
-        }
-    }
-}
-
-/// `lcbopt-adapt`, see [`cbopt::LowerAdaptCboConfig`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LowerAdapt {
-    /// Base learning rate ρ > 0; has to be given.
-    pub lr: f64,
-    /// β₁ in `[0, 1)`.
-    pub beta1: f64,
-    /// β₂ in `[0, 1)`.
-    pub beta2: f64,
-    /// β₃ in `[0, 1)`.
-    pub beta3: f64,
-    /// δ > 0, the prior precision.
-    pub weight_decay: f64,
-    /// h₀ > 0.
-    pub hess_init: f64,
-    /// γ > 1.
-    pub gamma: f64,
-    /// ε ≥ 0, used as `eps_policy` says.
-    pub eps: f64,
-    /// `none`, `add`, `clamp` or `add_then_clamp`.
-    #[serde(with = "eps_policy")]
-    pub eps_policy: EpsPolicy,
-    /// Multiplies the learning rate by `h₀ + δ`; not in the paper.
-    pub rescale_lr: bool,
-    /// Clips the step before it is scaled by the rate; not in the paper.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip_radius: Option<f64>,
-}
-
-impl Default for LowerAdapt {
-    fn default() -> Self {
-        let usual = cbopt::LowerAdaptCboConfig::default();
-        Self {
-            lr: f64::NAN,
-            beta1: usual.beta1,
-            beta2: usual.beta2,
-            beta3: usual.beta3,
-            weight_decay: usual.weight_decay,
-            hess_init: usual.hess_init,
-            gamma: usual.gamma,
-            eps: usual.eps,
-            eps_policy: usual.eps_policy,
-            rescale_lr: usual.rescale_lr,
-            clip_radius: usual.clip_radius,
-        }
-    }
-}
-
-/// `sgd`, see [`cbopt::SgdConfig`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sgd {
-    /// Base learning rate ρ > 0; has to be given.
-    pub lr: f64,
-    /// µ in `[0, 1)`.
-    pub momentum: f64,
-    /// Coupled L2 decay δ ≥ 0.
-    pub weight_decay: f64,
-    /// Nesterov's form.
-    pub nesterov: bool,
-}
-
-impl Default for Sgd {
-    fn default() -> Self {
-        let usual = cbopt::SgdConfig::default();
-        Self {
-            lr: f64::NAN,
-            momentum: usual.momentum,
-            weight_decay: usual.weight_decay,
-            nesterov: usual.nesterov,
-        }
-    }
-}
-
-/// `adamw`, see [`cbopt::AdamWConfig`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AdamW {
-    /// Base learning rate ρ > 0; has to be given.
-    pub lr: f64,
-    /// β₁ in `[0, 1)`.
-    pub beta1: f64,
-    /// β₂ in `[0, 1)`.
-    pub beta2: f64,
-    /// ε > 0.
-    pub eps: f64,
-    /// Decoupled weight decay δ ≥ 0.
-    pub weight_decay: f64,
-}
-
-impl Default for AdamW {
-    fn default() -> Self {
-        let usual = cbopt::AdamWConfig::default();
-        Self {
-            lr: f64::NAN,
-            beta1: usual.beta1,
-            beta2: usual.beta2,
-            eps: usual.eps,
-            weight_decay: usual.weight_decay,
-        }
-    }
-}
-
-/// IVON's estimate of the curvature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Hessian {
-    /// Price's theorem: what the paper uses.
-    Price,
-    /// Squared gradients.
-    SquaredGradient,
-    /// Squared gradients without the effective sample size: the variant of the authors' code.
-    SquaredGradientUnscaled,
-}
-
-/// `ivon`, see [`cbopt::IvonConfig`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Ivon {
-    /// Base learning rate ρ > 0; has to be given.
-    pub lr: f64,
-    /// Effective sample size N > 0. Default: the number of training images.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ess: Option<f64>,
-    /// h₀ > 0.
-    pub hess_init: f64,
-    /// δ ≥ 0.
-    pub weight_decay: f64,
-    /// β₁ in `[0, 1)`.
-    pub beta1: f64,
-    /// β₂ in `[0, 1)`.
-    pub beta2: f64,
-    /// Monte Carlo samples per step, at least 1.
-    pub mc_samples: u32,
-    /// `price`, `squared-gradient` or `squared-gradient-unscaled`.
-    pub hessian: Hessian,
-    /// Clips the preconditioned step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip_radius: Option<f64>,
-    /// Multiplies the learning rate by `h₀ + δ`.
-    pub rescale_lr: bool,
-    /// Divides the first moment by `1 - β₁ᵗ`.
-    pub debias: bool,
-}
-
-impl Default for Ivon {
-    fn default() -> Self {
-        let usual = cbopt::IvonConfig::new(1.0);
-        Self {
-            lr: f64::NAN,
-            ess: None,
-            hess_init: usual.hess_init,
-            weight_decay: usual.weight_decay,
-            beta1: usual.beta1,
-            beta2: usual.beta2,
-            mc_samples: usual.mc_samples,
-            hessian: Hessian::Price,
-            clip_radius: usual.clip_radius,
-            rescale_lr: usual.rescale_lr,
-            debias: usual.debias,
-        }
+        let keys = Keys {
+            rule: self.rule.id(),
+            lr: self.lr,
+            parameters: self.rule.parameters(),
+        };
+        keys.serialize(serializer)
     }
 }
 
 impl OptimizerConfig {
-    /// The name of the rule.
-    pub fn id(&self) -> &'static str {
-        match self {
-            Self::Upper(_) => "ucbopt",
-            Self::UpperAdapt(_) => "ucbopt-adapt",
-            Self::LowerAdapt(_) => "lcbopt-adapt",
-            Self::Sgd(_) => "sgd",
-            Self::AdamW(_) => "adamw",
-            Self::Ivon(_) => "ivon",
-        }
-    }
-
-    /// The base learning rate.
-    pub fn lr(&self) -> f64 {
-        match self {
-            Self::Upper(c) => c.lr,
-            Self::UpperAdapt(c) => c.lr,
-            Self::LowerAdapt(c) => c.lr,
-            Self::Sgd(c) => c.lr,
-            Self::AdamW(c) => c.lr,
-            Self::Ivon(c) => c.lr,
-        }
-    }
-
-    /// The rule; `seed` is that of IVON's noise, `images` its effective sample size unless the config has one.
+    /// The rule; `images` and `seed` are for rules whose sample size follows from the data and which draw noise.
     ///
     /// # Errors
     /// The first field outside its range.
     pub fn build(&self, images: usize, seed: u64) -> Result<Rule> {
-        let rule: std::result::Result<Rule, cbopt::Error> = match self {
-            Self::Upper(c) => cbopt::UpperCboConfig {
-                beta1: c.beta1,
-                beta2: c.beta2,
-                weight_decay: c.weight_decay,
-                hess_init: c.hess_init,
-                vartheta: c.vartheta,
-                eps: c.eps,
-                eps_policy: c.eps_policy,
-                rescale_lr: c.rescale_lr,
-                clip_radius: c.clip_radius,
-            }
-            .build()
-            .map(Into::into),
-            Self::UpperAdapt(c) => cbopt::UpperAdaptCboConfig {
-                beta1: c.beta1,
-                beta2: c.beta2,
-                beta3: c.beta3,
-                weight_decay: c.weight_decay,
-                hess_init: c.hess_init,
-                gamma: c.gamma,
-                eps: c.eps,
-                eps_policy: c.eps_policy,
-                rescale_lr: c.rescale_lr,
-                clip_radius: c.clip_radius,
-            }
-            .build()
-            .map(Into::into),
-            Self::LowerAdapt(c) => cbopt::LowerAdaptCboConfig {
-                beta1: c.beta1,
-                beta2: c.beta2,
-                beta3: c.beta3,
-                weight_decay: c.weight_decay,
-                hess_init: c.hess_init,
-                gamma: c.gamma,
-                eps: c.eps,
-                eps_policy: c.eps_policy,
-                rescale_lr: c.rescale_lr,
-                clip_radius: c.clip_radius,
-            }
-            .build()
-            .map(Into::into),
-            Self::Sgd(c) => cbopt::SgdConfig {
-                momentum: c.momentum,
-                weight_decay: c.weight_decay,
-                nesterov: c.nesterov,
-            }
-            .build()
-            .map(Into::into),
-            Self::AdamW(c) => cbopt::AdamWConfig {
-                beta1: c.beta1,
-                beta2: c.beta2,
-                eps: c.eps,
-                weight_decay: c.weight_decay,
-            }
-            .build()
-            .map(Into::into),
-            Self::Ivon(c) => cbopt::IvonConfig {
-                ess: c.ess.unwrap_or(images as f64),
-                hess_init: c.hess_init,
-                weight_decay: c.weight_decay,
-                beta1: c.beta1,
-                beta2: c.beta2,
-                mc_samples: c.mc_samples,
-                micro_batches: false,
-                hessian: match c.hessian {
-                    Hessian::Price => HessianEstimate::Price,
-                    Hessian::SquaredGradient => HessianEstimate::SquaredGradient,
-                    Hessian::SquaredGradientUnscaled => HessianEstimate::SquaredGradientUnscaled,
-                },
-                clip_radius: c.clip_radius,
-                rescale_lr: c.rescale_lr,
-                debias: c.debias,
-                seed,
-            }
-            .build()
-            .map(Into::into),
-        };
-        rule.map_err(|error| Error::setting("optimizer", error.to_string()))
-    }
-}
-
-/// The course of the learning rate over the epochs, see [`cbopt::schedule`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum ScheduleConfig {
-    /// The same rate at all times.
-    // with braces, so that further keys are refused
-    Constant {},
-    /// Linear warm-up, then half a cosine down.
-    WarmupCosine {
-        /// Epochs of warm-up. Default 5.
-        #[serde(default = "default_warmup")]
-        warmup: u64,
-        /// Rate after the last epoch. Default 0.
-        #[serde(default)]
-        lr_final: f64,
-        /// Whether the rate changes with every step instead of every epoch. Default no, as in the paper's experiments.
-        #[serde(default)]
-        per_step: bool,
-    },
-    /// SWAG's two phases: half a cosine from `lr` to `lr_final` over `start` epochs, then `swag_lr`.
-    Swag {
-        /// Epochs of the first phase.
-        start: u64,
-        /// Rate at its end.
-        lr_final: f64,
-        /// Rate of the second phase.
-        swag_lr: f64,
-    },
-    /// The rate is multiplied by `factor` every `every` epochs.
-    Step {
-        /// Epochs between two changes.
-        every: u64,
-        /// Factor > 0.
-        factor: f64,
-    },
-}
-
-fn default_warmup() -> u64 {
-    5
-}
-
-impl Default for ScheduleConfig {
-    fn default() -> Self {
-        Self::WarmupCosine {
-            warmup: 5,
-            lr_final: 0.0,
-            per_step: false,
-        }
-    }
-}
-
-impl ScheduleConfig {
-    /// The schedule for this base rate and number of epochs.
-    ///
-    /// # Errors
-    /// The first field outside its range.
-    pub fn build(&self, lr: f64, epochs: usize) -> Result<Schedule> {
-        let (shape, per_step) = match *self {
-            Self::Constant {} => (Shape::Constant, false),
-            Self::WarmupCosine {
-                warmup,
-                lr_final,
-                per_step,
-            } => (
-                Shape::WarmupCosine {
-                    warmup,
-                    total: epochs as u64,
-                    lr_final,
-                },
-                per_step,
-            ),
-            Self::Swag {
-                start,
-                lr_final,
-                swag_lr,
-            } => (
-                Shape::Swag {
-                    start,
-                    lr_final,
-                    swag_lr,
-                },
-                false,
-            ),
-            Self::Step { every, factor } => (Shape::Step { every, factor }, false),
-        };
-        let unit = if per_step { Unit::Step } else { Unit::Epoch };
-        CboptSchedule { lr, shape, unit }
-            .build()
-            .map_err(|error| Error::setting("schedule", error.to_string()))
+        let mut rule = self.rule;
+        rule.fill_examples(images);
+        rule.set_seed(seed);
+        rule.build()
+            .map_err(|error| Error::setting("optimizer", error.to_string()))
     }
 }
 
@@ -913,15 +449,25 @@ impl RunConfig {
         let old = self.train.epochs as u64;
         let scale = |time: u64| (time * epochs as u64 + old / 2) / old;
         match &mut self.schedule {
-            ScheduleConfig::Constant {} => {}
             ScheduleConfig::WarmupCosine { warmup, .. } => *warmup = scale(*warmup).min(*warmup),
             ScheduleConfig::Swag { start, .. } => *start = scale(*start).max(1),
             ScheduleConfig::Step { every, .. } => *every = scale(*every).max(1),
+            _ => {}
         }
         if let Some(swag) = &mut self.swag {
             swag.start = (scale(swag.start as u64) as usize).min(epochs.saturating_sub(1));
         }
         self.train.epochs = epochs;
+    }
+
+    /// The course of the learning rate.
+    ///
+    /// # Errors
+    /// The first field outside its range.
+    pub fn build_schedule(&self) -> Result<Schedule> {
+        self.schedule
+            .build(self.optimizer.lr, self.train.epochs as u64)
+            .map_err(|error| Error::setting("schedule", error.to_string()))
     }
 
     /// Name of the run: the method's with the seed.
@@ -961,19 +507,13 @@ impl RunConfig {
         within("train.epochs", self.train.epochs, 1, 100_000)?;
         within("train.batch", self.train.batch, 1, engine::MAX_BATCH)?;
         self.network.build(10)?;
-        let lr = self.optimizer.lr();
-        if lr.is_nan() {
-            let problem = "has to be given, a number in (0, inf)";
+        let lr = self.optimizer.lr;
+        if !(lr > 0.0 && lr.is_finite()) {
+            let problem = format!("{lr} is not in (0, inf)");
             return Err(Error::setting("optimizer.lr", problem));
         }
-        if !(lr > 0.0 && lr.is_finite()) {
-            return Err(Error::setting(
-                "optimizer.lr",
-                format!("{lr} is not in (0, inf)"),
-            ));
-        }
         self.optimizer.build(1, 0)?;
-        self.schedule.build(lr, self.train.epochs)?;
+        self.build_schedule()?;
         if let Some(swag) = &self.swag {
             if swag.start >= self.train.epochs {
                 let (start, epochs) = (swag.start, self.train.epochs);
@@ -1004,7 +544,7 @@ impl RunConfig {
             }
             within(&field("samples"), row.samples(), 1, 100_000)?;
             let needs = match row {
-                RowConfig::Ivon { .. } if self.optimizer.id() != "ivon" => {
+                RowConfig::Ivon { .. } if !self.optimizer.rule.predicts_with_state() => {
                     Some("optimizer.rule = \"ivon\"")
                 }
                 RowConfig::McDropout { .. } if self.network.dropout.is_none() => {
@@ -1170,7 +710,7 @@ mod tests {
         };
         assert_eq!(config.schedule, step);
         assert_eq!(config.swag, Some(SwagConfig { start: 8, rank: 20 }));
-        assert_eq!(config.optimizer.lr(), 1.0);
+        assert_eq!(config.optimizer.lr, 1.0);
         // what a run stores is read back as it was
         let again = RunConfig::parse(&config.to_toml(), "again", &[]).unwrap();
         assert_eq!(again, config);
@@ -1186,7 +726,7 @@ mod tests {
             ),
             (
                 &["optimizer={rule='sgd'}"],
-                "optimizer.lr: has to be given, a number in (0, inf)",
+                "missing field `lr`\nin `optimizer`",
             ),
             (
                 &["swag.start=9"],

@@ -155,6 +155,31 @@ mod tests {
         assert_eq!(files, known);
     }
 
+    /// `tests/presets.txt` holds the configs as runs of older versions stored them: names, order and values of all keys.
+    #[test]
+    fn configs_are_written_as_ever() {
+        let kept = include_str!("../tests/presets.txt");
+        let mut found = String::new();
+        for name in runs() {
+            let config = run(name, &[]).unwrap();
+            let json = serde_json::to_string(&config).unwrap();
+            found.push_str(&format!("{name} {json}\n"));
+            let again = RunConfig::parse(&config.to_toml(), name, &[]).unwrap();
+            assert_eq!(again, config, "{name}");
+            let again: RunConfig = serde_json::from_str(&json).unwrap();
+            assert_eq!(again, config, "{name}");
+            // TOML puts tables last; inside the tables the order is the same
+            let toml: toml::Table = toml::from_str(&config.to_toml()).unwrap();
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            for part in ["optimizer", "schedule"] {
+                let of_toml: Vec<_> = toml[part].as_table().unwrap().keys().collect();
+                let of_json: Vec<_> = json[part].as_object().unwrap().keys().collect();
+                assert_eq!(of_toml, of_json, "{name}");
+            }
+        }
+        assert_eq!(found, kept);
+    }
+
     #[test]
     fn every_experiment_can_be_shortened() {
         for name in sweeps() {

@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cbopt::Rule;
-use cbopt::schedule::Schedule;
+use cbopt::{Rule, Schedule};
 use datasets::{
     Augmentation, Batches, BatchesConfig, ImageSet, Library, Normalization, Part, SplitOrder,
 };
@@ -27,7 +26,7 @@ use engine::{Isa, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
 use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
 use random::Seeds;
 
-use crate::config::{OptimizerConfig, RunConfig, SplitKind};
+use crate::config::{RunConfig, SplitKind};
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
 use crate::files;
@@ -225,11 +224,11 @@ impl Run {
                 "belongs to a run with {was} training images, now there are {is}"
             ));
         }
-        let ivon = matches!(self.config.optimizer, OptimizerConfig::Ivon(_));
+        let with_state = self.config.optimizer.rule.predicts_with_state();
         let count = material.network.parameter_count();
         let parts = [
             ("", Some(&snapshot.now), true),
-            ("best.", snapshot.best.as_ref(), ivon),
+            ("best.", snapshot.best.as_ref(), with_state),
         ];
         for (prefix, weights, optimizer) in parts {
             let Some(weights) = weights else { continue };
@@ -294,7 +293,7 @@ impl Run {
             optimizer: Some(trainer.state().to_bytes()),
             swag: swag.as_ref().map(Swag::to_bytes),
         };
-        let rule = trainer.rule().clone();
+        let rule = *trainer.rule();
         drop(trainer);
         weights::write(
             &self.directory.join(LAST),
@@ -325,9 +324,7 @@ impl Run {
             return Ok(Outcome::Stopped);
         };
         let mut config = self.config.clone();
-        if let OptimizerConfig::Ivon(ivon) = &mut config.optimizer {
-            ivon.ess.get_or_insert(material.train.len() as f64);
-        }
+        config.optimizer.rule.fill_examples(material.train.len());
         let steps_per_epoch = material.train.len().div_ceil(config.train.batch) as u64;
         let record = RunRecord {
             schema: SCHEMA.into(),
@@ -336,7 +333,7 @@ impl Run {
             dataset: config.data.dataset.clone(),
             network: material.network.name().to_owned(),
             parameters: material.network.parameter_count(),
-            rule: config.optimizer.id().into(),
+            rule: config.optimizer.rule.id().into(),
             seed: config.seed,
             config: serde_json::to_value(&config)
                 .expect("a checked config has only tables, numbers and words"),
@@ -529,7 +526,7 @@ impl<'a> Training<'a> {
                 .rule()
                 .state_from_bytes(count, bytes)
                 .map_err(|error| malformed(&error))?;
-            trainer.set_state(state);
+            trainer.set_state(state)?;
             trainer.set_draws(progress.draws);
             if let (Some(swag), Some(bytes)) = (&mut swag, &now.swag) {
                 *swag = Swag::from_bytes(count, bytes).map_err(|error| malformed(&error))?;
@@ -563,9 +560,7 @@ impl<'a> Training<'a> {
         Ok(Self {
             run,
             material,
-            schedule: config
-                .schedule
-                .build(config.optimizer.lr(), config.train.epochs)?,
+            schedule: config.build_schedule()?,
             isa: trainer.isa(),
             trainer,
             predictor,
@@ -690,11 +685,10 @@ impl<'a> Training<'a> {
             let candidate = self.run.config.swag.is_none() || collecting.is_some();
             if candidate && self.progress.best.is_none_or(|(_, best)| loss < best) {
                 self.progress.best = Some((epoch, loss));
-                let ivon = matches!(self.trainer.rule(), Rule::Ivon(_));
+                let with_state = self.trainer.rule().predicts_with_state();
                 self.best = Some(Weights {
                     parameters: parameters.to_vec(),
-                    // only IVON predicts with its state
-                    optimizer: ivon.then(|| self.trainer.state().to_bytes()),
+                    optimizer: with_state.then(|| self.trainer.state().to_bytes()),
                     swag: self.swag.as_ref().map(Swag::to_bytes),
                 });
             }

@@ -502,8 +502,8 @@ mod tests {
         assert_eq!(runs, expected.map(|(run, row)| (run.to_owned(), row)));
         for run in sweep.runs() {
             assert_eq!((run.train.epochs, run.train.batch), (3, 64));
-            assert_eq!(run.schedule, crate::config::ScheduleConfig::Constant {});
-            assert_eq!(run.optimizer.id(), "ucbopt");
+            assert_eq!(run.schedule, cbopt::ScheduleConfig::Constant {});
+            assert_eq!(run.optimizer.rule.id(), "ucbopt");
         }
     }
 
@@ -544,7 +544,7 @@ mod tests {
             "name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
         );
         assert!(
-            text.contains("vartheta is 1, allowed: [0, weight_decay]"),
+            text.contains("vartheta 1 is not in [0, weight_decay]"),
             "{text}"
         );
         let text = message("name = 'x'\nconfigs = ['ucbopt.toml', 'ucbopt.toml']");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use cbopt::noise::NoiseKey;
-use cbopt::{Executor, IvonConfig, Noise, Rule, SgdConfig, State};
+use cbopt::{Executor, IvonConfig, Rule, SgdConfig, State};
 use engine::{Network, PredictorConfig, TrainerConfig, zoo};
 use experiment::predictive::{
     Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
@@ -248,7 +248,7 @@ fn train(network: Network, rule: Rule, lr: f64) -> Run {
         ..Default::default()
     };
     let mut trainer = config
-        .build(&network, rule.clone(), network.initial_parameters(3))
+        .build(&network, rule, network.initial_parameters(3))
         .unwrap();
     let mut path = Vec::new();
     for step in 0..150 {
@@ -466,8 +466,8 @@ fn ivon_is_the_mean_over_perturbed_weights_and_leaves_the_state_alone() {
                 sample,
             };
             let mut weights = vec![0.0; run.parameters.len()];
-            let (from, noise) = (&run.parameters, Noise::Key(key));
-            rule.perturb(&Executor::single(), from, &run.state, noise, &mut weights)
+            let (from, state) = (&run.parameters, &run.state);
+            rule.sample(&Executor::single(), from, state, key, &mut weights)
                 .unwrap();
             // the formula itself, for some coordinates
             let mut z = vec![0.0; weights.len()];
@@ -475,7 +475,7 @@ fn ivon_is_the_mean_over_perturbed_weights_and_leaves_the_state_alone() {
             let config = rule.config();
             for i in (0..z.len()).step_by(997) {
                 let h = f64::from(run.state.curvature()[i]);
-                let n = f64::from(z[i]) / (config.ess * (h + config.weight_decay)).sqrt();
+                let n = f64::from(z[i]) / (config.ess.unwrap() * (h + config.weight_decay)).sqrt();
                 let want = f64::from(run.parameters[i]) + n;
                 assert!((f64::from(weights[i]) - want).abs() < 1e-6);
             }

@@ -7,16 +7,20 @@
 //!
 //! State: momentum and curvature (here `v`), 8 bytes per parameter; a step moves 28 bytes per parameter.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Result, check_nonnegative, check_positive, check_rate};
 use crate::executor::{Executor, StepReport};
 use crate::kernel::{Kernel, Marks, Point, filled};
+use crate::rule::Constants;
 use crate::state::State;
 use crate::update::{
     Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, sealed, sweep,
 };
 
 /// Hyper-parameters of `adamw`; the default is the paper's CIFAR setting.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct AdamWConfig {
     /// Rate of the first moment, β₁ in `[0, 1)`. Default 0.9.
     pub beta1: f64,
@@ -49,19 +53,20 @@ impl AdamWConfig {
         check_rate("beta2", self.beta2)?;
         check_positive("eps", self.eps)?;
         check_nonnegative("weight_decay", self.weight_decay)?;
-        Ok(AdamW {
-            config: self.clone(),
-        })
+        Ok(AdamW { config: *self })
     }
 }
 
 /// The rule `adamw`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamW {
     config: AdamWConfig,
 }
 
 impl AdamW {
+    /// Its identifier.
+    pub const ID: &'static str = "adamw";
+
     /// Its hyper-parameters.
     pub fn config(&self) -> &AdamWConfig {
         &self.config
@@ -70,7 +75,7 @@ impl AdamW {
 
 impl Update for AdamW {
     fn id(&self) -> &'static str {
-        "adamw"
+        Self::ID
     }
 
     fn state(&self, len: usize) -> State {
@@ -99,105 +104,99 @@ impl Update for AdamW {
         let scale = (x.curvature / bias_correction(config.beta2, step)).sqrt() + config.eps;
         x.theta -= lr * corrected / scale;
     }
-}
 
-impl sealed::Advance for AdamW {
-    fn limit(&self) -> f32 {
-        AdamWKernel::LIMIT
-    }
-
-    fn check_state(&self, state: &State) -> Result<()> {
-        check_buffer("momentum", &state.momentum, true, state)?;
-        check_buffer("curvature", &state.curvature, true, state)
-    }
-
-    fn advance(
-        &self,
-        executor: &Executor,
-        lr: f64,
-        params: &mut [f32],
-        grads: &[f32],
-        state: &mut State,
-    ) -> StepReport {
+    fn constants(&self, lr: f64, step: u64) -> Constants {
         let config = &self.config;
-        let step = state.step + 1;
-        let kernel = AdamWKernel {
+        Constants::AdamW(AdamWConstants {
             momentum: Average::new(config.beta1),
             curvature: Average::new(config.beta2),
             shrink: (lr * config.weight_decay) as f32,
             scale: (1.0 / bias_correction(config.beta2, step).sqrt()) as f32,
             eps: config.eps as f32,
             lr: (lr / bias_correction(config.beta1, step)) as f32,
-        };
-        if kernel.momentum.is_slow() && kernel.curvature.is_slow() {
-            sweep(executor, &SlowKernel(kernel), params, grads, state)
-        } else {
-            sweep(executor, &kernel, params, grads, state)
-        }
+        })
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct AdamWKernel {
-    momentum: Average,
-    curvature: Average,
-    /// ρ δ.
-    shrink: f32,
-    /// `1/√(1-β₂ᵗ)`.
-    scale: f32,
-    eps: f32,
-    /// `ρ/(1-β₁ᵗ)`.
-    lr: f32,
+impl sealed::Checked for AdamW {
+    fn check_buffers(&self, state: &State) -> Result<()> {
+        check_buffer("momentum", &state.momentum, true, state)?;
+        check_buffer("curvature", &state.curvature, true, state)
+    }
 }
 
-impl AdamWKernel {
+/// What a step of `adamw` depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamWConstants {
+    /// β₁.
+    pub momentum: Average,
+    /// β₂.
+    pub curvature: Average,
+    /// ρ δ.
+    pub shrink: f32,
+    /// `1/√(1-β₂ᵗ)`.
+    pub scale: f32,
+    /// ε.
+    pub eps: f32,
+    /// `ρ/(1-β₁ᵗ)`.
+    pub lr: f32,
+}
+
+impl AdamWConstants {
+    /// Makes the step.
+    pub(crate) fn advance(
+        self,
+        executor: &Executor,
+        params: &mut [f32],
+        grads: &[f32],
+        state: &mut State,
+    ) -> StepReport {
+        if self.momentum.from_old && self.curvature.from_old {
+            sweep(executor, &AdamWKernel::<true>(self), params, grads, state)
+        } else {
+            sweep(executor, &AdamWKernel::<false>(self), params, grads, state)
+        }
+    }
+
     #[inline(always)]
     fn denominator(&self, curvature: f32) -> f32 {
         curvature.sqrt() * self.scale + self.eps
     }
+}
+
+/// One step; `SLOW` is the form for rates of at least one half.
+#[derive(Debug, Clone, Copy)]
+struct AdamWKernel<const SLOW: bool>(AdamWConstants);
+
+impl<const SLOW: bool> Kernel for AdamWKernel<SLOW> {
+    const BUFFERS: usize = 2;
+    const SECOND: bool = false;
+    const QUIET: bool = SLOW;
+    const LIMIT: f32 = SQUARE_LIMIT;
 
     #[inline(always)]
-    fn step(&self, momentum: f32, curvature: f32, x: Point) -> (Point, Marks) {
-        let ratio = momentum / self.denominator(curvature);
+    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
+        let constants = &self.0;
+        let square = gradient * gradient;
+        let (momentum, curvature) = if SLOW {
+            (
+                constants.momentum.next_slow(x.momentum, gradient),
+                constants.curvature.next_slow(x.curvature, square),
+            )
+        } else {
+            (
+                constants.momentum.next(x.momentum, gradient),
+                constants.curvature.next(x.curvature, square),
+            )
+        };
+        let ratio = momentum / constants.denominator(curvature);
         let new = Point {
-            theta: x.theta - (self.shrink * x.theta + self.lr * ratio),
+            theta: x.theta - (constants.shrink * x.theta + constants.lr * ratio),
             momentum,
             curvature,
             ..x
         };
         (new, Marks::default())
-    }
-}
-
-impl Kernel for AdamWKernel {
-    const BUFFERS: usize = 2;
-    const SECOND: bool = false;
-    const LIMIT: f32 = SQUARE_LIMIT;
-
-    #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
-        let momentum = self.momentum.next(x.momentum, gradient);
-        let curvature = self.curvature.next(x.curvature, gradient * gradient);
-        self.step(momentum, curvature, x)
-    }
-}
-
-/// The same for rates of at least one half.
-#[derive(Debug, Clone, Copy)]
-struct SlowKernel(AdamWKernel);
-
-impl Kernel for SlowKernel {
-    const BUFFERS: usize = 2;
-    const SECOND: bool = false;
-    const QUIET: bool = true;
-    const LIMIT: f32 = SQUARE_LIMIT;
-
-    #[inline(always)]
-    fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
-        let momentum = self.0.momentum.next_slow(x.momentum, gradient);
-        let square = gradient * gradient;
-        let curvature = self.0.curvature.next_slow(x.curvature, square);
-        self.0.step(momentum, curvature, x)
     }
 
     #[inline(always)]
@@ -209,7 +208,7 @@ impl Kernel for SlowKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
+    use crate::error::assert_refused;
 
     #[test]
     fn first_step_by_hand() {
@@ -228,40 +227,15 @@ mod tests {
 
     #[test]
     fn fields_are_checked() {
-        for (config, name) in [
-            (
-                AdamWConfig {
-                    beta1: 1.0,
-                    ..Default::default()
-                },
-                "beta1",
-            ),
-            (
-                AdamWConfig {
-                    beta2: 1.0,
-                    ..Default::default()
-                },
-                "beta2",
-            ),
-            (
-                AdamWConfig {
-                    eps: 0.0,
-                    ..Default::default()
-                },
-                "eps",
-            ),
-            (
-                AdamWConfig {
-                    weight_decay: f64::NAN,
-                    ..Default::default()
-                },
-                "weight_decay",
-            ),
-        ] {
-            match config.build() {
-                Err(Error::OutOfRange { field, .. }) => assert_eq!(field, name),
-                other => panic!("{name}: {other:?}"),
-            }
-        }
+        assert_refused(
+            AdamWConfig::default(),
+            |config| config.build().map(|_| ()),
+            &[
+                ("beta1", |c| c.beta1 = 1.0),
+                ("beta2", |c| c.beta2 = 1.0),
+                ("eps", |c| c.eps = 0.0),
+                ("weight_decay", |c| c.weight_decay = f64::NAN),
+            ],
+        );
     }
 }

@@ -7,14 +7,18 @@
 //! The buffer starts at zero, so after the first step it is the first gradient; there is no dampening. State: momentum,
 //! 4 bytes per parameter, or nothing if µ = 0.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result, check_nonnegative, check_rate};
 use crate::executor::{Executor, StepReport};
 use crate::kernel::{Kernel, Marks, Point, filled};
+use crate::rule::Constants;
 use crate::state::State;
 use crate::update::{Coordinate, Update, check_buffer, sealed, sweep};
 
 /// Hyper-parameters of `sgd`; the default is the paper's CIFAR setting.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SgdConfig {
     /// Momentum µ in `[0, 1)`. Default 0.9.
     pub momentum: f64,
@@ -50,19 +54,20 @@ impl SgdConfig {
                 range,
             });
         }
-        Ok(Sgd {
-            config: self.clone(),
-        })
+        Ok(Sgd { config: *self })
     }
 }
 
 /// The rule `sgd`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sgd {
     config: SgdConfig,
 }
 
 impl Sgd {
+    /// Its identifier.
+    pub const ID: &'static str = "sgd";
+
     /// Its hyper-parameters.
     pub fn config(&self) -> &SgdConfig {
         &self.config
@@ -71,7 +76,7 @@ impl Sgd {
 
 impl Update for Sgd {
     fn id(&self) -> &'static str {
-        "sgd"
+        Self::ID
     }
 
     fn state(&self, len: usize) -> State {
@@ -106,14 +111,19 @@ impl Update for Sgd {
         };
         x.theta -= lr * direction;
     }
+
+    fn constants(&self, lr: f64, _step: u64) -> Constants {
+        Constants::Sgd(SgdConstants {
+            momentum: self.config.momentum as f32,
+            decay: self.config.weight_decay as f32,
+            lr: lr as f32,
+            nesterov: self.config.nesterov,
+        })
+    }
 }
 
-impl sealed::Advance for Sgd {
-    fn limit(&self) -> f32 {
-        f32::MAX
-    }
-
-    fn check_state(&self, state: &State) -> Result<()> {
+impl sealed::Checked for Sgd {
+    fn check_buffers(&self, state: &State) -> Result<()> {
         check_buffer(
             "momentum",
             &state.momentum,
@@ -121,29 +131,44 @@ impl sealed::Advance for Sgd {
             state,
         )
     }
+}
 
-    fn advance(
-        &self,
+/// What a step of `sgd` depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SgdConstants {
+    /// µ.
+    pub momentum: f32,
+    /// δ.
+    pub decay: f32,
+    /// ρ.
+    pub lr: f32,
+    /// Whether the step is Nesterov's.
+    pub nesterov: bool,
+}
+
+impl SgdConstants {
+    /// Makes the step; without momentum there is no buffer for it.
+    pub(crate) fn advance(
+        self,
         executor: &Executor,
-        lr: f64,
         params: &mut [f32],
         grads: &[f32],
         state: &mut State,
     ) -> StepReport {
-        let (momentum, decay, lr) = (
-            self.config.momentum as f32,
-            self.config.weight_decay as f32,
-            lr as f32,
-        );
-        if self.config.momentum == 0.0 {
+        let Self {
+            momentum,
+            decay,
+            lr,
+            nesterov,
+        } = self;
+        if state.momentum.is_empty() {
             return sweep(executor, &PlainKernel { decay, lr }, params, grads, state);
         }
-        let ahead = if self.config.nesterov { 1.0 } else { 0.0 };
         let kernel = MomentumKernel {
             momentum,
             decay,
             lr,
-            ahead,
+            ahead: if nesterov { 1.0 } else { 0.0 },
         };
         sweep(executor, &kernel, params, grads, state)
     }
@@ -203,6 +228,7 @@ impl Kernel for MomentumKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::assert_refused;
 
     #[test]
     fn two_steps_by_hand() {
@@ -233,42 +259,16 @@ mod tests {
 
     #[test]
     fn fields_are_checked() {
-        for (config, name) in [
-            (
-                SgdConfig {
-                    momentum: 1.0,
-                    ..Default::default()
-                },
-                "momentum",
-            ),
-            (
-                SgdConfig {
-                    momentum: f64::NAN,
-                    ..Default::default()
-                },
-                "momentum",
-            ),
-            (
-                SgdConfig {
-                    momentum: 0.0,
-                    nesterov: true,
-                    ..Default::default()
-                },
-                "momentum",
-            ),
-            (
-                SgdConfig {
-                    weight_decay: -1.0,
-                    ..Default::default()
-                },
-                "weight_decay",
-            ),
-        ] {
-            match config.build() {
-                Err(Error::OutOfRange { field, .. }) => assert_eq!(field, name),
-                other => panic!("{name}: {other:?}"),
-            }
-        }
+        assert_refused(
+            SgdConfig::default(),
+            |config| config.build().map(|_| ()),
+            &[
+                ("momentum", |c| c.momentum = 1.0),
+                ("momentum", |c| c.momentum = f64::NAN),
+                ("momentum", |c| (c.momentum, c.nesterov) = (0.0, true)),
+                ("weight_decay", |c| c.weight_decay = -1.0),
+            ],
+        );
     }
 
     #[test]

@@ -4,26 +4,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cbopt::{
-    AdamWConfig, IvonConfig, LowerAdaptCboConfig, Rule, SgdConfig, Update, UpperAdaptCboConfig,
-    UpperCboConfig,
-};
+use cbopt::{Rule, RuleConfig, Update};
 use clap::Args;
 use engine::{Isa, TrainerConfig, peak_gflops};
 use serde_json::json;
 
 use crate::commands::net;
 use crate::user_error::{UserError, unknown};
-
-/// Rules that can be timed.
-const RULES: [&str; 6] = [
-    "ucbopt",
-    "ucbopt-adapt",
-    "lcbopt-adapt",
-    "sgd",
-    "adamw",
-    "ivon",
-];
 
 /// Measure the time of a training step: forward pass, backward pass and update.
 ///
@@ -143,15 +130,12 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rule of this name with the settings of the paper's Fashion-MNIST experiment where it names them.
+/// The rule of this name with its defaults.
 fn rule(name: &str) -> anyhow::Result<Rule> {
-    Ok(match name {
-        "ucbopt" => UpperCboConfig::default().build()?.into(),
-        "ucbopt-adapt" => UpperAdaptCboConfig::default().build()?.into(),
-        "lcbopt-adapt" => LowerAdaptCboConfig::default().build()?.into(),
-        "sgd" => SgdConfig::default().build()?.into(),
-        "adamw" => AdamWConfig::default().build()?.into(),
-        "ivon" => IvonConfig::new(54_000.0).build()?.into(),
-        _ => return Err(UserError::new(unknown("rule", name, RULES)).into()),
-    })
+    let config = RuleConfig::by_id(name);
+    let mut config =
+        config.ok_or_else(|| UserError::new(unknown("rule", name, RuleConfig::IDS)))?;
+    // Fashion-MNIST's training images
+    config.fill_examples(54_000);
+    Ok(config.build()?)
 }

@@ -4,20 +4,20 @@
 //! the prediction at θ itself).
 
 use cbopt::noise::NoiseKey;
-use cbopt::{Executor, Ivon, Noise, Rule, State, Update};
+use cbopt::{Executor, Rule, State, Update};
 
 use super::PREDICTION_STEP;
 use super::error::{Error, Result};
 
-/// The rule, if it is the one.
-pub(crate) fn check_rule(rule: &Rule) -> Result<&Ivon> {
-    match rule {
-        Rule::Ivon(ivon) => Ok(ivon),
-        other => Err(Error::Unsuited {
-            method: "ivon",
-            problem: format!("needs weights trained with ivon, not with {}", other.id()),
-        }),
+/// `Ok` if the rule has samples to predict with.
+pub(crate) fn check_rule(rule: &Rule) -> Result<()> {
+    if rule.predicts_with_state() {
+        return Ok(());
     }
+    Err(Error::Unsuited {
+        method: "ivon",
+        problem: format!("needs weights trained with ivon, not with {}", rule.id()),
+    })
 }
 
 /// Writes sample number `sample` under `seed` to `out`.
@@ -25,7 +25,7 @@ pub(crate) fn check_rule(rule: &Rule) -> Result<&Ivon> {
 /// Its noise is the vector (seed, step 0, sample); training counts its steps from 1 and shares none of it.
 pub(crate) fn sample_into(
     executor: &Executor,
-    (rule, state): (&Ivon, &State),
+    (rule, state): (&Rule, &State),
     mean: &[f32],
     seed: u64,
     sample: u32,
@@ -36,6 +36,6 @@ pub(crate) fn sample_into(
         step: PREDICTION_STEP,
         sample,
     };
-    rule.perturb(executor, mean, state, Noise::Key(key), out)?;
+    rule.sample(executor, mean, state, key, out)?;
     Ok(())
 }

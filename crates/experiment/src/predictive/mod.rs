@@ -198,7 +198,7 @@ impl Predictive {
             Method::Ivon { samples } => {
                 let rule = trained.rule;
                 let (rule, state) = rule.ok_or_else(|| missing("the rule ivon and its state"))?;
-                let rule = ivon::check_rule(rule)?;
+                ivon::check_rule(rule)?;
                 self.mean_of_samples(samples, seed, images, |executor, sample, out| {
                     ivon::sample_into(executor, (rule, state), parameters, seed, sample, out)
                 })
