@@ -131,6 +131,25 @@ pub struct EpochPoint {
     /// Seconds of the epoch, validation included.
     #[serde(with = "crate::number")]
     pub seconds: f64,
+    /// What the updates of the epoch met; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<Updates>,
+}
+
+/// What the updates of one epoch met, summed over its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Updates {
+    /// Weights updated: weights times steps.
+    pub coordinates: u64,
+    /// Updates that were cut at the clip radius.
+    pub clipped: u64,
+    /// Updates whose curvature gap was not positive.
+    pub gap_not_positive: u64,
+    /// Updates left out because of an unusable gradient.
+    pub skipped: u64,
+    /// Whole steps left out because of an unusable gradient.
+    pub skipped_steps: u64,
 }
 
 /// Which weights were evaluated.
@@ -500,6 +519,20 @@ mod tests {
         }
     }
 
+    fn updates() -> impl Strategy<Value = Option<Updates>> {
+        let counts = any::<(u64, u64, u64, u64, u64)>();
+        let made = counts.prop_map(
+            |(coordinates, clipped, gap_not_positive, skipped, skipped_steps)| Updates {
+                coordinates,
+                clipped,
+                gap_not_positive,
+                skipped,
+                skipped_steps,
+            },
+        );
+        prop::option::of(made)
+    }
+
     prop_compose! {
         fn record()(
             (name, experiment, dataset, network, rule) in (word(), word(), word(), word(), word()),
@@ -508,11 +541,11 @@ mod tests {
             (version, commit, device, isa) in (word(), prop::option::of(word()), word(), word()),
             (cores, threads, peak_memory_bytes) in any::<(usize, usize, Option<u64>)>(),
             rate in -1e300..1e300f64,
-            epochs in prop::collection::vec((any::<usize>(), number(), number(), number(), maybe(), maybe(), number()), 0..4),
+            epochs in prop::collection::vec((any::<usize>(), number(), number(), number(), maybe(), maybe(), number(), updates()), 0..4),
             evaluations in prop::collection::vec(evaluation(), 0..3),
         ) -> RunRecord {
-            let curves = epochs.into_iter().map(|(epoch, lr, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds)| {
-                EpochPoint { epoch, lr, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds }
+            let curves = epochs.into_iter().map(|(epoch, lr, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds, updates)| {
+                EpochPoint { epoch, lr, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds, updates }
             });
             RunRecord {
                 schema: SCHEMA.to_owned(),

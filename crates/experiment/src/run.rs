@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cbopt::{Rule, Schedule};
+use cbopt::{Rule, Schedule, StepReport};
 use datasets::{
     Augmentation, Batches, BatchesConfig, ImageSet, Library, Normalization, Part, SplitOrder,
 };
 use engine::{Isa, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
-use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
+use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings, Updates};
 use random::Seeds;
 
 use crate::config::{RunConfig, SplitKind};
@@ -606,8 +606,8 @@ impl<'a> Training<'a> {
                 epoch,
                 lr,
             };
-            let result = match self.trainer.step(lr, batch.images, batch.labels) {
-                Ok(result) => result.batch,
+            let (result, report) = match self.trainer.step(lr, batch.images, batch.labels) {
+                Ok(step) => (step.batch, step.report),
                 Err(engine::Error::Rule(error)) => return Err(diverged(error.to_string())),
                 Err(error) => return Err(error.into()),
             };
@@ -619,6 +619,7 @@ impl<'a> Training<'a> {
             progress.loss_sum += result.loss * result.images as f64;
             progress.right += result.right as u64;
             progress.images += result.images as u64;
+            add_report(&mut progress.updates, &report);
             if told.elapsed() > Duration::from_millis(100) {
                 let (step, loss) = (progress.step, result.loss);
                 options
@@ -706,12 +707,14 @@ impl<'a> Training<'a> {
             validation_loss,
             validation_accuracy,
             seconds: progress.epoch_s + seconds,
+            updates: Some(progress.updates),
         };
         progress.curves.push(point);
         progress.epoch += 1;
         progress.step = 0;
         (progress.loss_sum, progress.epoch_s) = (0.0, 0.0);
         (progress.right, progress.images) = (0, 0);
+        progress.updates = Updates::default();
         options.observer.event(name, Event::Epoch(&point));
         Ok(())
     }
@@ -740,6 +743,15 @@ impl<'a> Training<'a> {
         self.saved = Instant::now();
         written
     }
+}
+
+/// Adds what a step met.
+fn add_report(updates: &mut Updates, report: &StepReport) {
+    updates.coordinates += report.coordinates;
+    updates.clipped += report.clipped;
+    updates.gap_not_positive += report.gap_not_positive;
+    updates.skipped += report.skipped_coordinates;
+    updates.skipped_steps += u64::from(report.skipped);
 }
 
 /// Mean cross-entropy and right predictions of logits `[n, classes]`, in `f64`.

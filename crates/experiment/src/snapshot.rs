@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use evaluation::record::EpochPoint;
+use evaluation::record::{EpochPoint, Updates};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,9 @@ pub struct Progress {
     pub right: u64,
     /// Images of the epoch.
     pub images: u64,
+    /// What the updates of the epoch met; nothing in older checkpoints.
+    #[serde(default)]
+    pub updates: Updates,
     /// Seconds of the epoch so far.
     pub epoch_s: f64,
     /// Epochs behind.
@@ -66,6 +69,7 @@ impl Progress {
             loss_sum: 0.0,
             right: 0,
             images: 0,
+            updates: Updates::default(),
             epoch_s: 0.0,
             curves: Vec::new(),
             best: None,

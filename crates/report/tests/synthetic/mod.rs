@@ -229,6 +229,7 @@ fn curves(stream: &mut Stream, rule: &str, epochs: usize) -> Vec<EpochPoint> {
                 validation_loss: Some(validation),
                 validation_accuracy: Some(0.912 - 0.19 * rest + 0.002 * stream.normal()),
                 seconds: 0.55 + 0.02 * stream.uniform(),
+                updates: None,
             }
         })
         .collect()
