@@ -1,12 +1,14 @@
-//! Times training steps, prediction and many-sample prediction, one JSON line each: what `benches/engine.py` reads.
+//! Times training steps, prediction and many-sample prediction, one JSON line each: what
+//! `benches/engine.py` reads.
 //!
-//! `cargo run --release -p maxitive-engine --example step -- NET BATCH THREADS ISA MODE ROUNDS` with mode `train`, `predict`, `samples` or
-//! `direct` (training without Winograd's form); 10,000 images are predicted, 64 samples are drawn.
+//! `cargo run --release -p maxitive-engine --example step -- NET BATCH THREADS ISA MODE ROUNDS`
+//! with mode `train`, `predict`, `samples` or `direct` (training without Winograd's form); 10,000
+//! images are predicted, 64 samples are drawn.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;
 
-use engine::{Isa, PredictorConfig, TrainerConfig, zoo};
+use engine::{Device, Isa, Member, PredictorConfig, TrainerConfig, zoo};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +21,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "best" => Isa::detect(),
         name => Isa::by_name(name).ok_or("this machine does not have the instruction set")?,
     };
+    let device = Device::cpu()
+        .threads(threads)
+        .isa(isa)
+        .winograd(mode != "direct");
     let rounds: usize = rounds.parse()?;
     let size = network.input_shape().len();
     let image = |i: usize| ((i * 7919 + i / 13) % 1009) as f32 / 504.5 - 1.0;
@@ -29,27 +35,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "train" | "direct" => {
             let config = TrainerConfig {
                 batch,
-                threads,
-                isa,
-                winograd: mode == "train",
+                device,
                 ..Default::default()
             };
             let rule = cbopt::AdamWConfig::default().build()?;
-            let mut trainer = config.build(&network, rule, parameters)?;
+            let mut trainer = config.build(&network, [Member::new(rule, parameters)])?;
             let images: Vec<f32> = (0..batch * size).map(image).collect();
             let labels: Vec<u32> = (0..batch).map(|i| (i % network.classes()) as u32).collect();
-            trainer.step(1e-4, &images, &labels)?;
+            trainer.step(0, 1e-4, &images, &labels)?;
             for _ in 0..rounds {
                 let start = Instant::now();
-                trainer.step(1e-4, &images, &labels)?;
+                trainer.step(0, 1e-4, &images, &labels)?;
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
             bytes = trainer.working_bytes();
         }
         "predict" | "samples" => {
             let mut predictor = PredictorConfig {
-                threads,
-                isa,
+                device,
                 ..Default::default()
             }
             .build(&network)?;
@@ -58,10 +61,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let samples: Vec<Vec<f32>> =
                 (0..count).map(|s| network.initial_parameters(s)).collect();
             let samples: Vec<&[f32]> = samples.iter().map(Vec::as_slice).collect();
-            predictor.mean_probabilities(&samples[..1], &images[..size * 128])?;
+            predictor.mean_probabilities(&samples[..1], 0, &images[..size * 128])?;
             for _ in 0..rounds {
                 let start = Instant::now();
-                std::hint::black_box(predictor.mean_probabilities(&samples, &images)?);
+                std::hint::black_box(predictor.mean_probabilities(&samples, 0, &images)?);
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
         }

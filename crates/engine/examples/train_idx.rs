@@ -1,16 +1,19 @@
-//! Trains LeNet with SGD on images in IDX files, from given parameters and in a given order: what `benches/fashion_mnist.py` reads.
+//! Trains LeNet with SGD on images in IDX files, from given parameters and in a given order: what
+//! `benches/fashion_mnist.py` reads.
 //!
-//! `cargo run --release -p maxitive-engine --example train_idx -- FOLDER THREADS RATE MOMENTUM BATCH`, where the folder has `images` and
-//! `labels` (IDX, not compressed), `parameters` (`f32`, flat, in the order of the state dict), `order` (`u32`, one position of an image
-//! per entry: all epochs one after another, `EPOCH` entries each) and `held-out` (`u32`, positions of the validation images).
-//! Prints one JSON line: mean training loss of each epoch, then loss and accuracy of the held-out images.
+//! `cargo run --release -p maxitive-engine --example train_idx -- FOLDER THREADS RATE MOMENTUM
+//! BATCH`, where the folder has `images` and `labels` (IDX, not compressed), `parameters` (`f32`,
+//! flat, in the order of the state dict), `order` (`u32`, one position of an image per entry: all
+//! epochs one after another, `EPOCH` entries each) and `held-out` (`u32`, positions of the
+//! validation images). Prints one JSON line: mean training loss of each epoch, then loss and
+//! accuracy of the held-out images.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use engine::{PredictorConfig, TrainerConfig, zoo};
+use engine::{Device, Member, PredictorConfig, TrainerConfig, zoo};
 
 /// Mean and standard deviation of the training pixels.
 const PIXELS: (f32, f32) = (0.2860, 0.3530);
@@ -71,17 +74,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let config = TrainerConfig {
         batch,
-        threads,
+        device: Device::cpu().threads(threads),
         ..Default::default()
     };
-    let mut trainer = config.build(&network, rule.build()?, parameters)?;
+    let mut trainer = config.build(&network, [Member::new(rule.build()?, parameters)])?;
     let start = Instant::now();
     let mut losses = Vec::new();
     for epoch in order.chunks(EPOCH) {
         let mut sum = 0.0;
         for positions in epoch.chunks(batch) {
             let (images, labels) = gather(positions)?;
-            let step = trainer.step(rate, &images, &labels)?;
+            let step = trainer.step(0, rate, &images, &labels)?;
             sum += step.batch.loss * positions.len() as f64;
         }
         losses.push(sum / EPOCH as f64);
@@ -89,12 +92,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seconds = start.elapsed().as_secs_f64();
     let (images, labels) = gather(&held_out)?;
     let config = PredictorConfig {
-        threads,
+        device: Device::cpu().threads(threads),
         ..Default::default()
     };
     let logits = config
         .build(&network)?
-        .logits(trainer.parameters(), &images)?;
+        .logits(trainer.parameters(0), 0, &images)?;
     let (mut loss, mut right) = (0.0, 0);
     for (row, &label) in logits.chunks(10).zip(&labels) {
         let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -3,6 +3,25 @@
 
 use random::mix;
 
+/// Which dropout layers act, and with which noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropoutMode {
+    /// All of them, as in training.
+    Train(u64),
+    /// Only those that are always on, as in prediction.
+    Predict(u64),
+}
+
+impl DropoutMode {
+    /// Seed of the masks, if a layer acts.
+    pub(crate) fn seed(self, always_on: bool) -> Option<u64> {
+        match self {
+            Self::Train(seed) => Some(seed),
+            Self::Predict(seed) => always_on.then_some(seed),
+        }
+    }
+}
+
 /// Key of the dropout mask of one layer for one image.
 pub(crate) const fn dropout_key(seed: u64, layer: usize, image: usize) -> u32 {
     mix(mix(seed ^ ((layer as u64) << 40)) ^ image as u64) as u32

@@ -1,5 +1,7 @@
 //! What can be wrong with a network, its data or its parameters.
 
+use crate::network::Shape;
+
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -26,14 +28,14 @@ pub enum Error {
         range: &'static str,
     },
     /// A slice of the wrong length.
-    #[error("{what} has {got} entries, expected {want}")]
+    #[error("{what} has {found} entries, expected {expected}")]
     Length {
         /// The slice.
         what: String,
         /// Its length.
-        got: usize,
+        found: usize,
         /// The length it should have.
-        want: usize,
+        expected: usize,
     },
     /// A label that is not a class.
     #[error("label {label} of image {index} is not in 0..{classes}")]
@@ -65,10 +67,67 @@ pub enum Error {
         /// The names there are.
         known: String,
     },
+    /// A device that is not there.
+    #[error("no device \"{name}\"; there are {known}")]
+    UnknownDevice {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Images of another shape than the network takes.
+    #[error("the images are {found}, the network takes {expected}")]
+    Images {
+        /// Shape of the images.
+        found: Shape,
+        /// Shape of the network's input.
+        expected: Shape,
+    },
     /// A call that does not fit what was done before.
     #[error("{0}")]
     Order(&'static str),
     /// The update rule refused the step.
     #[error(transparent)]
     Rule(#[from] cbopt::Error),
+}
+
+/// `Ok` if the lengths agree.
+pub(crate) fn check_length(what: &str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        what: what.into(),
+        found,
+        expected,
+    })
+}
+
+/// `Ok` if `value` is in `1..=most`.
+pub(crate) fn check_range(
+    field: &'static str,
+    value: usize,
+    most: usize,
+    range: &'static str,
+) -> Result<()> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        field,
+        value: value as f64,
+        range,
+    })
+}
+
+/// `Ok` if every label is a class.
+pub(crate) fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
+    match labels.iter().position(|&label| label as usize >= classes) {
+        None => Ok(()),
+        Some(index) => Err(Error::Label {
+            index,
+            label: labels[index],
+            classes,
+        }),
+    }
 }

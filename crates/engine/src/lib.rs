@@ -1,30 +1,41 @@
-//! Networks as data, compiled once to a plan, trained and evaluated on the CPU in blocks of 16 images.
+//! Networks as data, compiled once to a plan, trained and evaluated on the CPU in blocks of 16
+//! images.
 //!
 //! ```text
-//! NetworkBuilder / zoo ──► Network ──► Plan ──► CPU backend ──► Trainer, Predictor
+//! NetworkBuilder / zoo ──► Network ──► Plan ──► Device ──► Trainer, Predictor
 //! ```
 //!
-//! - [`network`] describes a network: layers, shapes, parameters with the names of PyTorch's state dict.
+//! - [`network`] describes a network: layers, shapes, parameters with the names of PyTorch's state
+//!   dict.
 //! - [`twin`] computes it the obvious way in `f64`; everything fast is held against it.
-//! - [`plan`] settles once what is computed in which order and where it is kept.
-//! - The CPU backend runs the plan, sixteen images side by side, with the instruction set it finds ([`Isa`]).
-//! - [`Trainer`] makes steps with any rule of `cbopt`, [`Predictor`] gives probabilities, logits and features.
+//! - A plan settles once what is computed in which order and which values share memory.
+//! - A [`Device`] runs the plan; the CPU does it sixteen images side by side with the instruction
+//!   set it finds ([`Isa`]).
+//! - [`Trainer`] makes steps with any rule of `cbopt`, [`Predictor`] gives probabilities, logits
+//!   and features.
 //!
 //! Results do not depend on the number of threads, to the last bit.
 
+mod backend;
 mod cpu;
+mod device;
 mod dropout;
 pub mod error;
 pub mod network;
-pub mod plan;
+mod plan;
 mod predictor;
 mod trainer;
 pub mod twin;
 pub mod zoo;
 
 pub use cpu::peak_gflops;
+pub use device::{Device, MAX_THREADS};
+pub use dropout::DropoutMode;
 pub use error::{Error, Result};
 pub use machine::Isa;
 pub use network::{Conv2d, Network, NetworkBuilder, Shape, Value};
-pub use predictor::{Predictor, PredictorConfig};
-pub use trainer::{BatchLoss, MAX_BATCH, MAX_THREADS, TrainStep, Trainer, TrainerConfig};
+pub use predictor::{Input, Predictor, PredictorConfig};
+pub use trainer::{
+    BatchLoss, MAX_BATCH, Member, Snapshot, Step, Stretch, Stretched, TrainStep, Trainer,
+    TrainerConfig,
+};

@@ -1,52 +1,32 @@
-//! Prediction: logits, probabilities and features, for one set of weights or the mean over many.
+//! Prediction: logits, probabilities, features and the loss, for one set of weights or the mean
+//! over many.
 
-use machine::Isa;
+use images::{Images, Normalization, Visit};
 use random::mix;
 
-use crate::cpu::{Cpu, LANES};
-use crate::error::{Error, Result};
-use crate::network::{Network, Value, check_length};
-use crate::plan::{Plan, PlanOptions};
-use crate::trainer::{MAX_THREADS, check_range, default_threads};
-use crate::twin::DropoutMode;
-
-/// Numbers of transformed weights kept at a time when many samples are evaluated: 64 MiB.
-const TRANSFORMED: usize = 1 << 24;
+use crate::backend::{Backend, Job, Sample, Source, Wanted};
+use crate::device::Device;
+use crate::error::{Error, Result, check_labels, check_length, check_range};
+use crate::network::{Network, Shape, Value};
+use crate::plan::{Plan, Purpose};
 
 /// How to predict.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PredictorConfig {
-    /// Threads, `1..=64`. Default: as many as the machine has, at most 8. The result does not depend on it.
-    pub threads: usize,
-    /// Instruction set. Default: the widest of the machine.
-    pub isa: Isa,
-    /// Whether 3×3 convolutions use Winograd's form where it pays. Default yes.
-    pub winograd: bool,
-    /// Seed of dropout that stays on. Default 0.
-    pub seed: u64,
-    /// What [`Predictor::features`] gives, a value of the network (see [`Network::output`]). Default: the input of the last layer.
+    /// Where. Default: [`Device::default`].
+    pub device: Device,
+    /// What [`Predictor::features`] gives, a value of the network (see [`Network::output`]).
+    /// Default: the input of the last layer.
     pub features: Option<Value>,
-}
-
-impl Default for PredictorConfig {
-    fn default() -> Self {
-        Self {
-            threads: default_threads(),
-            isa: Isa::detect(),
-            winograd: true,
-            seed: 0,
-            features: None,
-        }
-    }
 }
 
 impl PredictorConfig {
     /// A predictor for `network`.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for a number of threads outside its range, or features that the network does not have.
+    /// [`Error::OutOfRange`] for a number of threads outside its range, or features that the
+    /// network does not have.
     pub fn build(&self, network: &Network) -> Result<Predictor> {
-        check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
         if let Some(value) = self.features
             && value.index() >= network.shapes().len()
         {
@@ -56,175 +36,277 @@ impl PredictorConfig {
                 range: "the values of the network",
             });
         }
-        let plan = Plan::new(
-            network,
-            PlanOptions {
-                training: false,
-                winograd: self.winograd,
-                winograd_everywhere: false,
-                fuse_pooling: true,
-                features: self.features,
-            },
-        );
+        let purpose = Purpose {
+            training: false,
+            features: self.features,
+        };
+        let plan = Plan::new(network, purpose);
         Ok(Predictor {
-            cpu: Cpu::new(plan, LANES, self.threads, self.isa),
-            seed: self.seed,
+            config: *self,
+            input: plan.input_shape,
+            classes: plan.classes,
+            features: plan.features.1,
+            parameters: plan.parameters,
+            backend: self.device.start(Job { plan, batch: 1 })?,
         })
     }
 }
 
-/// Evaluates one network. Images are `[n, channels, height, width]`, row-major, any number of them.
+/// Images to predict.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// `[n, channels, height, width]`, row-major, any number of them.
+    Floats(&'a [f32]),
+    /// Some of the images of a set, in this order, normalized as they are read: no copy in `f32` is
+    /// made.
+    Bytes {
+        /// The set.
+        images: &'a Images,
+        /// What a byte becomes.
+        normalization: &'a Normalization,
+        /// Which of them.
+        indices: &'a [u32],
+    },
+}
+
+impl<'a> From<&'a [f32]> for Input<'a> {
+    fn from(images: &'a [f32]) -> Self {
+        Self::Floats(images)
+    }
+}
+
+impl<'a> From<&'a Vec<f32>> for Input<'a> {
+    fn from(images: &'a Vec<f32>) -> Self {
+        Self::Floats(images)
+    }
+}
+
+/// Evaluates one network.
+///
+/// Seeds choose the masks of dropout that stays on; networks without it ignore them.
 ///
 /// ```
-/// use engine::{PredictorConfig, zoo};
+/// use engine::{Device, PredictorConfig, zoo};
 /// let net = zoo::lenet(10)?;
-/// let mut predictor = PredictorConfig { threads: 1, ..Default::default() }.build(&net)?;
+/// let device = Device::cpu().threads(1);
+/// let mut predictor = PredictorConfig { device, ..Default::default() }.build(&net)?;
 /// let images = vec![0.5; 3 * 784];
-/// let p = predictor.probabilities(&net.initial_parameters(1), &images)?;
+/// let p = predictor.probabilities(&net.initial_parameters(1), 0, &images)?;
 /// assert_eq!(p.len(), 3 * 10);
 /// assert!((p[..10].iter().sum::<f32>() - 1.0).abs() < 1e-5);
 /// # Ok::<(), engine::Error>(())
 /// ```
 pub struct Predictor {
-    cpu: Cpu,
-    seed: u64,
+    config: PredictorConfig,
+    input: Shape,
+    classes: usize,
+    features: usize,
+    parameters: usize,
+    backend: Box<dyn Backend>,
 }
 
 impl std::fmt::Debug for Predictor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Predictor")
-            .field("isa", &self.cpu.isa())
-            .field("threads", &self.cpu.workers().count())
+            .field("config", &self.config)
             .finish_non_exhaustive()
     }
 }
 
-/// Softmax of one image of a block.
-fn softmax(logits: &[f32], lane: usize, out: &mut [f32]) {
-    let z = |k: usize| logits[k * LANES + lane];
-    let top = (0..out.len()).map(z).fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0;
-    for (k, value) in out.iter_mut().enumerate() {
-        *value = (z(k) - top).exp();
-        sum += *value;
-    }
-    out.iter_mut().for_each(|value| *value /= sum);
-}
-
 impl Predictor {
-    fn check(&self, parameters: &[f32], images: &[f32]) -> Result<usize> {
-        check_length("parameters", parameters.len(), self.cpu.plan().parameters)?;
-        let size = self.cpu.plan().input_shape.len();
-        let count = images.len() / size;
-        check_length("images", images.len(), count * size)?;
-        Ok(count)
-    }
-
     /// Features that [`Predictor::features`] gives per image.
     pub fn feature_count(&self) -> usize {
-        self.cpu.plan().features.1
+        self.features
+    }
+
+    /// Checks everything, then lets the backend fill rows of `width` numbers.
+    fn predict(
+        &mut self,
+        samples: &[Sample<'_>],
+        input: Input<'_>,
+        width: usize,
+        wanted: Wanted,
+    ) -> Result<Vec<f32>> {
+        for sample in samples {
+            check_length("parameters", sample.parameters.len(), self.parameters)?;
+        }
+        let (tables, visits);
+        let source = match input {
+            Input::Floats(values) => {
+                let count = values.len() / self.input.len();
+                check_length("images", values.len(), count * self.input.len())?;
+                Source::Floats(values)
+            }
+            Input::Bytes {
+                images,
+                normalization,
+                indices,
+            } => {
+                check_images(images, normalization, self.input)?;
+                for &index in indices {
+                    check_image(index, images)?;
+                }
+                tables = normalization.tables();
+                visits = indices
+                    .iter()
+                    .map(|&index| Visit::new(index, 0, 0, false))
+                    .collect::<Vec<_>>();
+                Source::Bytes {
+                    images,
+                    tables: &tables,
+                    visits: &visits,
+                }
+            }
+        };
+        let mut out = vec![0.0; source.count(self.input.len()) * width];
+        self.backend.forward(samples, source, wanted, &mut out);
+        Ok(out)
     }
 
     /// Logits `[n, classes]`.
     ///
     /// # Errors
-    /// [`crate::Error::Length`] for slices that do not fit the network.
-    pub fn logits(&mut self, parameters: &[f32], images: &[f32]) -> Result<Vec<f32>> {
-        let classes = self.cpu.plan().classes;
-        let mut out = vec![0.0; self.check(parameters, images)? * classes];
-        let mode = DropoutMode::Predict(self.seed);
-        self.cpu.forward(
-            &[parameters],
-            images,
-            |_| mode,
-            (&mut out, classes),
-            |_, z, _, out| {
-                copy_rows(z, classes, out);
-            },
-        );
-        Ok(out)
+    /// [`Error::Length`] or [`Error::OutOfRange`] for parameters or images that do not fit the
+    /// network.
+    pub fn logits<'a>(
+        &mut self,
+        parameters: &[f32],
+        seed: u64,
+        input: impl Into<Input<'a>>,
+    ) -> Result<Vec<f32>> {
+        let sample = Sample { parameters, seed };
+        self.predict(&[sample], input.into(), self.classes, Wanted::Logits)
     }
 
     /// Inputs of the last layer, or the value that was asked for, `[n, features]`.
     ///
     /// # Errors
-    /// [`crate::Error::Length`] for slices that do not fit the network.
-    pub fn features(&mut self, parameters: &[f32], images: &[f32]) -> Result<Vec<f32>> {
-        let width = self.feature_count();
-        let mut out = vec![0.0; self.check(parameters, images)? * width];
-        let mode = DropoutMode::Predict(self.seed);
-        self.cpu.forward(
-            &[parameters],
-            images,
-            |_| mode,
-            (&mut out, width),
-            |_, _, x, out| {
-                copy_rows(x, width, out);
-            },
-        );
-        Ok(out)
+    /// As [`Predictor::logits`].
+    pub fn features<'a>(
+        &mut self,
+        parameters: &[f32],
+        seed: u64,
+        input: impl Into<Input<'a>>,
+    ) -> Result<Vec<f32>> {
+        let sample = Sample { parameters, seed };
+        self.predict(&[sample], input.into(), self.features, Wanted::Features)
     }
 
     /// Class probabilities `[n, classes]`.
     ///
     /// # Errors
-    /// [`crate::Error::Length`] for slices that do not fit the network.
-    pub fn probabilities(&mut self, parameters: &[f32], images: &[f32]) -> Result<Vec<f32>> {
-        self.mean_probabilities(&[parameters], images)
+    /// As [`Predictor::logits`].
+    pub fn probabilities<'a>(
+        &mut self,
+        parameters: &[f32],
+        seed: u64,
+        input: impl Into<Input<'a>>,
+    ) -> Result<Vec<f32>> {
+        self.mean_probabilities(&[parameters], seed, input)
     }
 
-    /// Class probabilities `[n, classes]`, the mean over samples of the weights; dropout that stays on has another mask for each.
+    /// Class probabilities `[n, classes]`, the mean over samples of the weights; dropout that stays
+    /// on has another mask for each.
     ///
     /// Monte Carlo dropout is the same weights many times.
     ///
     /// # Errors
-    /// [`crate::Error::Length`] for slices that do not fit the network, [`crate::Error::OutOfRange`] without samples.
-    pub fn mean_probabilities(&mut self, samples: &[&[f32]], images: &[f32]) -> Result<Vec<f32>> {
+    /// As [`Predictor::logits`]; [`Error::OutOfRange`] without samples.
+    pub fn mean_probabilities<'a>(
+        &mut self,
+        samples: &[&[f32]],
+        seed: u64,
+        input: impl Into<Input<'a>>,
+    ) -> Result<Vec<f32>> {
         check_range("samples", samples.len(), usize::MAX, "1..")?;
-        let classes = self.cpu.plan().classes;
-        let mut count = 0;
-        for sample in samples {
-            count = self.check(sample, images)?;
-        }
-        let mut out = vec![0.0; count * classes];
         let share = 1.0 / samples.len() as f32;
-        let seed = self.seed;
-        let together = (TRANSFORMED / self.cpu.transformed_len().max(1)).max(1);
-        for (c, sets) in samples.chunks(together).enumerate() {
-            let mode = |set: usize| {
-                let number = c * together + set;
-                // The first sample has the mask of a single prediction.
-                DropoutMode::Predict(if number == 0 {
-                    seed
-                } else {
-                    mix(seed ^ mix(number as u64))
-                })
+        let samples = samples.iter().enumerate().map(|(number, parameters)| {
+            // The first sample has the mask of a single prediction.
+            let seed = match number {
+                0 => seed,
+                number => mix(seed ^ mix(number as u64)),
             };
-            self.cpu
-                .forward(sets, images, mode, (&mut out, classes), |_, z, _, out| {
-                    let mut row = [0.0f32; 128];
-                    let mut heap;
-                    let row = if classes <= row.len() {
-                        &mut row[..classes]
-                    } else {
-                        heap = vec![0.0; classes];
-                        &mut heap[..]
-                    };
-                    for (lane, out) in out.chunks_mut(classes).enumerate() {
-                        softmax(z, lane, row);
-                        out.iter_mut().zip(&*row).for_each(|(a, b)| *a += share * b);
-                    }
-                });
-        }
-        Ok(out)
+            Sample { parameters, seed }
+        });
+        let samples: Vec<_> = samples.collect();
+        let wanted = Wanted::Probabilities { share };
+        self.predict(&samples, input.into(), self.classes, wanted)
+    }
+
+    /// Mean cross-entropy in `f64`, and how many images have their label's logit as the first
+    /// largest.
+    ///
+    /// # Errors
+    /// As [`Predictor::logits`]; [`Error::Length`] or [`Error::Label`] for labels that do not fit.
+    pub fn loss<'a>(
+        &mut self,
+        parameters: &[f32],
+        seed: u64,
+        input: impl Into<Input<'a>>,
+        labels: &[u32],
+    ) -> Result<(f64, usize)> {
+        check_labels(labels, self.classes)?;
+        let logits = self.logits(parameters, seed, input)?;
+        check_length("labels", labels.len(), logits.len() / self.classes)?;
+        Ok(cross_entropy(&logits, labels, self.classes))
     }
 }
 
-/// `[width][16]` to rows per image.
-fn copy_rows(block: &[f32], width: usize, out: &mut [f32]) {
-    for (lane, row) in out.chunks_mut(width).enumerate() {
-        for (k, value) in row.iter_mut().enumerate() {
-            *value = block[k * LANES + lane];
+/// Mean cross-entropy and correct predictions of logits `[n, classes]`, in `f64`.
+fn cross_entropy(logits: &[f32], labels: &[u32], classes: usize) -> (f64, usize) {
+    let (mut sum, mut correct) = (0.0, 0);
+    for (row, &label) in logits.chunks_exact(classes).zip(labels) {
+        let mut top = 0;
+        for (k, z) in row.iter().enumerate() {
+            if *z > row[top] {
+                top = k;
+            }
         }
+        let peak = f64::from(row[top]);
+        let total: f64 = row.iter().map(|&z| (f64::from(z) - peak).exp()).sum();
+        sum += total.ln() + peak - f64::from(row[label as usize]);
+        correct += usize::from(top == label as usize);
+    }
+    (sum / labels.len() as f64, correct)
+}
+
+/// `Ok` if byte images fit a network.
+pub(crate) fn check_images(
+    images: &Images,
+    normalization: &Normalization,
+    input: Shape,
+) -> Result<()> {
+    if images.shape() != input {
+        return Err(Error::Images {
+            found: images.shape(),
+            expected: input,
+        });
+    }
+    check_length("normalization", normalization.channels(), input.channels)
+}
+
+/// `Ok` if there is such an image.
+pub(crate) fn check_image(index: u32, images: &Images) -> Result<()> {
+    if (index as usize) < images.len() {
+        return Ok(());
+    }
+    Err(Error::OutOfRange {
+        field: "index of an image",
+        value: index.into(),
+        range: "the images of the set",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cross_entropy_by_hand() {
+        let (loss, correct) = cross_entropy(&[0.0, 2.0, -1.0, 1.0, 1.0, 1.0], &[1, 2], 3);
+        let first = (1.0 + (-2.0_f64).exp() + (-3.0_f64).exp()).ln();
+        assert!((loss - (first + 3.0_f64.ln()) / 2.0).abs() < 1e-12);
+        // a tie goes to the first class
+        assert_eq!(correct, 1);
     }
 }

@@ -1,35 +1,29 @@
-//! Training: gradients of batches, steps of any rule, accumulation over micro-batches.
+//! Training: runs of one network in lock step, each with its own rule, weights and seed, from byte
+//! images or from batches of the host.
 
 use std::sync::Arc;
 
-use cbopt::{Executor, NonFinite, Optimizer, Rule, State, StepReport, Update};
-use machine::Isa;
+use cbopt::{NonFinite, Optimizer, Rule, State, StepReport};
+use images::{Images, Normalization, Table, Visit};
 use random::mix;
 
-use crate::cpu::{BatchResult, Cpu};
-use crate::error::{Error, Result};
-use crate::network::{Network, check_length};
-use crate::plan::{Plan, PlanOptions};
-use crate::twin::check_labels;
+use crate::backend::{Backend, BatchResult, Job, Source};
+use crate::device::Device;
+use crate::error::{Error, Result, check_labels, check_length, check_range};
+use crate::network::Network;
+use crate::plan::{Plan, Purpose};
+use crate::predictor::{check_image, check_images};
 
 /// Largest batch.
 pub const MAX_BATCH: usize = 4096;
-/// Most threads.
-pub const MAX_THREADS: usize = 64;
 
 /// How to train.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainerConfig {
-    /// Most images per call, `1..=4096`. Default 128.
+    /// Most images of a step, `1..=4096`. Default 128.
     pub batch: usize,
-    /// Threads, `1..=64`. Default: as many as the machine has, at most 8. The result does not depend on it.
-    pub threads: usize,
-    /// Instruction set. Default: the widest of the machine.
-    pub isa: Isa,
-    /// Whether 3×3 convolutions use Winograd's form where it pays. Default yes.
-    pub winograd: bool,
-    /// Seed of the dropout masks. Default 0.
-    pub seed: u64,
+    /// Where. Default: [`Device::default`].
+    pub device: Device,
     /// What happens with a gradient that is not finite. Default: the step is refused.
     pub non_finite: NonFinite,
 }
@@ -38,324 +32,483 @@ impl Default for TrainerConfig {
     fn default() -> Self {
         Self {
             batch: 128,
-            threads: default_threads(),
-            isa: Isa::detect(),
-            winograd: true,
-            seed: 0,
+            device: Device::default(),
             non_finite: NonFinite::Refuse,
         }
     }
 }
 
-/// Threads of the machine, at most 8.
-pub(crate) fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(8))
-}
-
-/// `Ok` if `value` is in `1..=most`.
-pub(crate) fn check_range(
-    field: &'static str,
-    value: usize,
-    most: usize,
-    range: &'static str,
-) -> Result<()> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        field,
-        value: value as f64,
-        range,
-    })
-}
-
 impl TrainerConfig {
-    /// A trainer of `network` with `rule`, starting from `parameters`.
+    /// A trainer of `network` with these members, which keep their order.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a batch or number of threads outside its range, [`Error::Length`] unless there is one entry per
-    /// parameter.
+    /// [`Error::OutOfRange`] for a batch or number of threads outside its range, or without
+    /// members; [`Error::Length`] unless every member has one entry per parameter; [`Error::Rule`]
+    /// for a state of another rule or length.
     pub fn build(
         &self,
         network: &Network,
-        rule: impl Into<Rule>,
-        parameters: Vec<f32>,
+        members: impl IntoIterator<Item = Member>,
     ) -> Result<Trainer> {
         check_range("batch", self.batch, MAX_BATCH, "1..=4096")?;
-        check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
         let count = network.parameter_count();
-        check_length("parameters", parameters.len(), count)?;
-        let plan = Plan::new(
-            network,
-            PlanOptions {
-                training: true,
-                winograd: self.winograd,
-                winograd_everywhere: false,
-                fuse_pooling: true,
-                features: None,
-            },
-        );
-        let cpu = Cpu::new(plan, self.batch, self.threads, self.isa);
-        // The threads have just worked on the gradient when the update comes.
-        let executor = Executor::sharing(Arc::clone(cpu.workers()))
-            .isa(self.isa)
-            .non_finite(self.non_finite);
+        let purpose = Purpose {
+            training: true,
+            features: None,
+        };
+        let plan = Plan::new(network, purpose);
+        let batch = self.batch;
+        let backend = self.device.start(Job { plan, batch })?;
+        let members = members.into_iter().map(|member| {
+            check_length("parameters", member.parameters.len(), count)?;
+            let executor = backend.executor().non_finite(self.non_finite);
+            let mut optimizer = Optimizer::new(member.rule, count, executor);
+            if let Some(state) = member.state {
+                optimizer.set_state(state)?;
+            }
+            Ok(Run {
+                optimizer,
+                parameters: member.parameters,
+                seed: member.seed,
+                draws: member.draws,
+            })
+        });
+        let members = members.collect::<Result<Vec<_>>>()?;
+        check_range("members", members.len(), usize::MAX, "1..")?;
         Ok(Trainer {
             config: *self,
-            cpu,
-            optimizer: Optimizer::new(rule, count, executor),
-            gradient: None,
             network: network.clone(),
-            parameters,
-            draws: 0,
+            backend,
+            members,
+            held: None,
         })
     }
 }
 
-/// Mean loss and hits of a batch.
+/// A run to be trained: from the beginning, or from a [`Snapshot`].
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its rule.
+    pub rule: Rule,
+    /// Its weights, flat, see [`Network::parameters`].
+    pub parameters: Vec<f32>,
+    /// The state of its rule; `None` before the first step.
+    pub state: Option<State>,
+    /// Seed of its dropout masks.
+    pub seed: u64,
+    /// Gradients taken so far, which choose the next dropout mask.
+    pub draws: u64,
+}
+
+impl Member {
+    /// A run before its first step, with seed 0.
+    pub fn new(rule: impl Into<Rule>, parameters: Vec<f32>) -> Self {
+        Self {
+            rule: rule.into(),
+            parameters,
+            state: None,
+            seed: 0,
+            draws: 0,
+        }
+    }
+
+    /// With this seed of the dropout masks.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+}
+
+/// Where a run is: what a [`Member`] needs to go on from here to the same bits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// Its weights.
+    pub parameters: Vec<f32>,
+    /// The state of its rule.
+    pub state: State,
+    /// Gradients taken so far.
+    pub draws: u64,
+}
+
+/// One step of a stretch. What else it needs of the rule follows from the rate and the state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Images of the batch: so many of the stretch's visits.
+    pub images: u32,
+    /// Learning rate.
+    pub lr: f64,
+}
+
+/// Steps of one run that are handed over together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Stretch<'a> {
+    /// Visits to the images that are held, step after step.
+    pub visits: &'a [Visit],
+    /// The steps; none for a run that rests.
+    pub steps: &'a [Step],
+}
+
+/// What became of a stretch.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stretched {
+    /// The steps that were made.
+    pub steps: Vec<TrainStep>,
+    /// Why the run did not make the next one: its rule refused the gradient, or the rate. Weights
+    /// and state are as before it.
+    pub stopped: Option<cbopt::Error>,
+}
+
+/// Mean loss and correct predictions of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchLoss {
     /// Mean cross-entropy.
     pub loss: f64,
     /// Images whose largest logit is the label's.
-    pub right: usize,
+    pub correct: usize,
     /// Images.
     pub images: usize,
+}
+
+impl BatchLoss {
+    fn of(result: BatchResult, labels: &[u32]) -> Self {
+        Self {
+            loss: result.loss / labels.len() as f64,
+            correct: result.correct,
+            images: labels.len(),
+        }
+    }
 }
 
 /// What a training step met.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainStep {
-    /// Loss and hits of the batch before the step.
+    /// Loss and correct predictions of the batch before the step.
     pub batch: BatchLoss,
     /// What the rule reports.
     pub report: StepReport,
 }
 
-/// Trains one network. Images are `[batch, channels, height, width]`, row-major.
+/// One run at work.
+struct Run {
+    optimizer: Optimizer,
+    parameters: Vec<f32>,
+    seed: u64,
+    draws: u64,
+}
+
+impl Run {
+    /// Seed of the masks of the next gradient.
+    fn masks(&self) -> u64 {
+        mix(self.seed ^ mix(self.draws))
+    }
+
+    /// Takes one gradient where the rule wants it.
+    fn gather(
+        &mut self,
+        backend: &mut dyn Backend,
+        source: Source<'_>,
+        labels: &[u32],
+    ) -> cbopt::Result<BatchLoss> {
+        let masks = self.masks();
+        let (at, place) = self.optimizer.point(&self.parameters)?;
+        self.draws += 1;
+        let result = backend.gradient(at, source, labels, masks, place);
+        self.optimizer.gather(labels.len())?;
+        Ok(BatchLoss::of(result, labels))
+    }
+
+    /// One step of the rule on a batch, with as many gradients as it takes samples; all or nothing.
+    fn step(
+        &mut self,
+        backend: &mut dyn Backend,
+        lr: f64,
+        source: Source<'_>,
+        labels: &[u32],
+    ) -> cbopt::Result<TrainStep> {
+        let samples = self.optimizer.samples();
+        let (mut loss, mut correct) = (0.0, 0);
+        let mut attempt = || {
+            for _ in 0..samples {
+                let batch = self.gather(&mut *backend, source, labels)?;
+                loss += batch.loss / f64::from(samples);
+                correct += batch.correct;
+            }
+            self.optimizer.step(lr, &mut self.parameters)
+        };
+        let report = attempt();
+        if report.is_err() {
+            self.optimizer.discard();
+        }
+        Ok(TrainStep {
+            report: report?,
+            batch: BatchLoss {
+                loss,
+                correct: correct / samples as usize,
+                images: labels.len(),
+            },
+        })
+    }
+}
+
+/// The images that visits go to.
+struct Held {
+    images: Arc<Images>,
+    tables: Vec<Table>,
+    /// Labels of the current batch.
+    labels: Vec<u32>,
+}
+
+/// Trains one network, one or more runs of it in lock step; a run's bits do not depend on the
+/// others.
 ///
-/// The weights of a dense layer or convolution, γ, β and τ lie in one flat vector, see [`Network::parameters`].
+/// Training from byte images: [`Trainer::hold`] them once, then [`Trainer::advance`] by stretches
+/// of visits. Training from batches of `f32`, `[batch, channels, height, width]`, row-major:
+/// [`Trainer::step`].
 ///
 /// ```
-/// use engine::{TrainerConfig, zoo};
+/// use engine::{Device, Member, TrainerConfig, zoo};
 /// let net = zoo::lenet(10)?;
 /// let rule = cbopt::SgdConfig { momentum: 0.9, ..Default::default() }.build()?;
-/// let config = TrainerConfig { batch: 16, threads: 1, ..Default::default() };
-/// let mut trainer = config.build(&net, rule, net.initial_parameters(1))?;
+/// let config = TrainerConfig { batch: 16, device: Device::cpu().threads(1), ..Default::default() };
+/// let mut trainer = config.build(&net, [Member::new(rule, net.initial_parameters(1))])?;
 /// let images: Vec<f32> = (0..16 * 784).map(|i| (i * 31 % 97) as f32 / 97.0).collect();
 /// let labels: Vec<u32> = (0..16).map(|i| i % 10).collect();
-/// let first = trainer.step(0.1, &images, &labels)?.batch.loss;
+/// let first = trainer.step(0, 0.1, &images, &labels)?.batch.loss;
 /// for _ in 0..20 {
-///     trainer.step(0.1, &images, &labels)?;
+///     trainer.step(0, 0.1, &images, &labels)?;
 /// }
-/// assert!(trainer.gradient(&images, &labels)?.loss < first);
+/// assert!(trainer.step(0, 0.1, &images, &labels)?.batch.loss < first);
 /// # Ok::<(), engine::Error>(())
 /// ```
 pub struct Trainer {
     config: TrainerConfig,
     network: Network,
-    cpu: Cpu,
-    optimizer: Optimizer,
-    parameters: Vec<f32>,
-    /// The gradient of [`Trainer::gradient`], unless a step came after it.
-    gradient: Option<Vec<f32>>,
-    /// Gradients taken, for the dropout masks.
-    draws: u64,
+    backend: Box<dyn Backend>,
+    members: Vec<Run>,
+    held: Option<Held>,
 }
 
 impl std::fmt::Debug for Trainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trainer")
             .field("network", &self.network.name())
-            .field("rule", &self.rule().id())
             .field("config", &self.config)
-            .field("steps", &self.state().steps())
+            .field("members", &self.members.len())
             .finish_non_exhaustive()
     }
 }
 
+/// Methods with a `run` panic if there is no such member.
 impl Trainer {
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The rule.
-    pub fn rule(&self) -> &Rule {
-        self.optimizer.rule()
+    /// Number of members.
+    pub fn members(&self) -> usize {
+        self.members.len()
     }
 
-    /// The state of the rule.
-    pub fn state(&self) -> &State {
-        self.optimizer.state()
+    /// The rule of a run.
+    pub fn rule(&self, run: usize) -> &Rule {
+        self.members[run].optimizer.rule()
     }
 
-    /// Continues from this state of the rule.
-    ///
-    /// # Errors
-    /// [`Error::Rule`] if it is one of another rule or of other parameters.
-    pub fn set_state(&mut self, state: State) -> Result<()> {
-        Ok(self.optimizer.set_state(state)?)
+    /// The state of its rule.
+    pub fn state(&self, run: usize) -> &State {
+        self.members[run].optimizer.state()
     }
 
-    /// The plan that is executed.
-    pub fn plan(&self) -> &Plan {
-        self.cpu.plan()
+    /// Its weights, flat.
+    pub fn parameters(&self, run: usize) -> &[f32] {
+        &self.members[run].parameters
     }
 
-    /// The instruction set that is used.
-    pub fn isa(&self) -> Isa {
-        self.cpu.isa()
+    /// Gradients it has taken so far, which choose the next dropout mask.
+    pub fn draws(&self, run: usize) -> u64 {
+        self.members[run].draws
     }
 
-    /// Threads, the calling one included.
-    pub fn threads(&self) -> usize {
-        self.cpu.workers().count()
+    /// Where a run is.
+    pub fn snapshot(&self, run: usize) -> Snapshot {
+        Snapshot {
+            parameters: self.parameters(run).to_vec(),
+            state: self.state(run).clone(),
+            draws: self.draws(run),
+        }
     }
 
-    /// Bytes of values, gradients and scratch memory; parameters and the state of the rule not counted.
+    /// Bytes of values, gradients and scratch memory; weights and the states of the rules not
+    /// counted.
     pub fn working_bytes(&self) -> usize {
-        self.cpu.bytes()
+        self.backend.bytes()
     }
 
-    /// The parameters, flat.
-    pub fn parameters(&self) -> &[f32] {
-        &self.parameters
-    }
-
-    /// Replaces the parameters; the state of the rule stays.
+    /// Holds the images that visits go to, instead of those held before.
     ///
     /// # Errors
-    /// [`Error::Length`].
-    pub fn set_parameters(&mut self, parameters: &[f32]) -> Result<()> {
-        check_length("parameters", parameters.len(), self.parameters.len())?;
-        self.parameters.copy_from_slice(parameters);
+    /// [`Error::Images`] for images of another shape, [`Error::Length`] for a normalization of
+    /// other channels, [`Error::Label`] for a label that is not a class of the network.
+    pub fn hold(&mut self, images: Arc<Images>, normalization: &Normalization) -> Result<()> {
+        check_images(&images, normalization, self.network.input_shape())?;
+        check_labels(images.labels(), self.network.classes())?;
+        self.held = Some(Held {
+            images,
+            tables: normalization.tables(),
+            labels: Vec::with_capacity(self.config.batch),
+        });
         Ok(())
     }
 
-    /// The gradient that was computed last, flat: the mean over the micro-batches of a step.
-    pub fn gradients(&self) -> &[f32] {
-        self.gradient
-            .as_deref()
-            .unwrap_or_else(|| self.optimizer.gradient())
-    }
-
-    /// Number of gradients taken so far, which chooses the next dropout mask; to be restored when a run continues.
-    pub fn draws(&self) -> u64 {
-        self.draws
-    }
-
-    /// Continues with the dropout masks after this many gradients.
-    pub fn set_draws(&mut self, draws: u64) {
-        self.draws = draws;
-    }
-
-    fn check_batch(&self, images: &[f32], labels: &[u32]) -> Result<()> {
-        if !(1..=self.config.batch).contains(&labels.len()) {
-            return Err(Error::OutOfRange {
-                field: "number of labels",
-                value: labels.len() as f64,
-                range: "1..=batch",
-            });
+    /// Makes the steps of every run's stretch. A run that its rule stops leaves alone, the others
+    /// go on.
+    ///
+    /// # Errors
+    /// [`Error::Order`] if no images are held; [`Error::Length`] unless there is one stretch per
+    /// member and its steps take all its visits; [`Error::OutOfRange`] for a batch outside its
+    /// range or a visit to no image. Then no step was made.
+    pub fn advance(&mut self, stretches: &[Stretch<'_>]) -> Result<Vec<Stretched>> {
+        let Some(held) = &mut self.held else {
+            return Err(Error::Order("no images are held: call hold first"));
+        };
+        check_length("stretches", stretches.len(), self.members.len())?;
+        for stretch in stretches {
+            let mut images = 0;
+            for step in stretch.steps {
+                check_batch(step.images as usize, self.config.batch)?;
+                images += step.images as usize;
+            }
+            check_length("visits", stretch.visits.len(), images)?;
+            for visit in stretch.visits {
+                check_image(visit.image, &held.images)?;
+            }
         }
+        let runs = self.members.iter_mut().zip(stretches);
+        let stretched = runs.map(|(run, stretch)| held.stretch(run, &mut *self.backend, stretch));
+        Ok(stretched.collect())
+    }
+
+    fn check_images(&self, images: &[f32], labels: &[u32]) -> Result<()> {
+        check_batch(labels.len(), self.config.batch)?;
         let size = self.network.input_shape().len();
         check_length("images", images.len(), labels.len() * size)?;
         check_labels(labels, self.network.classes())
     }
 
-    /// Seed of the next dropout masks.
-    fn draw(&mut self) -> u64 {
-        let seed = mix(self.config.seed ^ mix(self.draws));
-        self.draws += 1;
-        seed
-    }
-
-    /// Gradient of the mean loss of a batch at the parameters, left in [`Trainer::gradients`]; no step is made. It counts as a
-    /// draw of the dropout masks, see [`Trainer::draws`].
+    /// One step of a run on a batch of the host, with as many gradients as its rule takes samples.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Length`] or [`Error::Label`] for data that do not fit.
-    pub fn gradient(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
-        self.check_batch(images, labels)?;
-        let seed = self.draw();
-        let count = self.parameters.len();
-        let gradient = self.gradient.get_or_insert_with(|| vec![0.0; count]);
-        let result = self
-            .cpu
-            .gradient(&self.parameters, images, labels, seed, gradient);
-        Ok(mean_loss(&result, labels))
-    }
-
-    /// The next gradient that the optimizer asks for.
-    fn gather(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
-        let seed = self.draw();
-        self.gradient = None;
-        let (at, gradient) = self.optimizer.point(&self.parameters)?;
-        let result = self.cpu.gradient(at, images, labels, seed, gradient);
-        self.optimizer.gather(labels.len())?;
-        Ok(mean_loss(&result, labels))
-    }
-
-    /// One step of the rule on a batch. A rule that takes several samples of the weights gets the gradient at each.
-    ///
-    /// # Errors
-    /// As [`Trainer::gradient`]; [`Error::Rule`] if the rule refuses the step; [`Error::Order`] while micro-batches are pending.
-    pub fn step(&mut self, lr: f64, images: &[f32], labels: &[u32]) -> Result<TrainStep> {
-        self.check_batch(images, labels)?;
-        if self.optimizer.is_gathering() {
+    /// [`Error::OutOfRange`], [`Error::Length`] or [`Error::Label`] for data that do not fit;
+    /// [`Error::Rule`] if the rule refuses the step.
+    pub fn step(
+        &mut self,
+        run: usize,
+        lr: f64,
+        images: &[f32],
+        labels: &[u32],
+    ) -> Result<TrainStep> {
+        self.check_images(images, labels)?;
+        let run = &mut self.members[run];
+        if run.optimizer.is_gathering() {
             return Err(Error::Order("micro-batches are pending: call apply first"));
         }
-        let step = self.step_of_samples(lr, images, labels);
-        if step.is_err() {
-            // What a refused step has gathered belongs to other data than the next one.
-            self.optimizer.discard();
-        }
-        step
+        Ok(run.step(&mut *self.backend, lr, Source::Floats(images), labels)?)
     }
 
-    fn step_of_samples(&mut self, lr: f64, images: &[f32], labels: &[u32]) -> Result<TrainStep> {
-        let samples = self.optimizer.samples();
-        let mut batch = self.gather(images, labels)?;
-        if samples > 1 {
-            batch.loss /= f64::from(samples);
-            for _ in 1..samples {
-                let next = self.gather(images, labels)?;
-                batch.loss += next.loss / f64::from(samples);
-                batch.right += next.right;
-            }
-            batch.right /= samples as usize;
-        }
-        let report = self.optimizer.step(lr, &mut self.parameters)?;
-        Ok(TrainStep { batch, report })
-    }
-
-    /// Adds the gradient of a micro-batch, weighted by its images; [`Trainer::apply`] then makes the step with the mean. For a rule
-    /// that takes several samples of the weights it is the gradient at the next of them.
+    /// Adds the gradient of a micro-batch, weighted by its images; [`Trainer::apply`] then makes
+    /// the step with the mean. For a rule that takes several samples of the weights it is the
+    /// gradient at the next of them.
     ///
     /// # Errors
-    /// As [`Trainer::gradient`]; [`Error::Rule`] if the rule refuses the micro-batch.
-    pub fn accumulate(&mut self, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
-        self.check_batch(images, labels)?;
-        self.gather(images, labels)
+    /// As [`Trainer::step`].
+    pub fn accumulate(&mut self, run: usize, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
+        self.check_images(images, labels)?;
+        let source = Source::Floats(images);
+        Ok(self.members[run].gather(&mut *self.backend, source, labels)?)
     }
 
-    /// One step of the rule with the mean gradient of the micro-batches, which are forgotten then. A step that is refused for another
-    /// reason than their gradient, such as a learning rate out of range, can be tried again.
+    /// One step of the rule with the mean gradient of the micro-batches, which are forgotten then.
+    /// A step that is refused for another reason than their gradient, such as a learning rate out
+    /// of range, can be tried again.
     ///
     /// # Errors
     /// [`Error::Order`] if there is none, [`Error::Rule`] if the rule refuses the step.
-    pub fn apply(&mut self, lr: f64) -> Result<StepReport> {
-        if !self.optimizer.is_gathering() {
+    pub fn apply(&mut self, run: usize, lr: f64) -> Result<StepReport> {
+        let run = &mut self.members[run];
+        if !run.optimizer.is_gathering() {
             return Err(Error::Order("no micro-batch was accumulated"));
         }
-        Ok(self.optimizer.step(lr, &mut self.parameters)?)
+        Ok(run.optimizer.step(lr, &mut run.parameters)?)
+    }
+
+    /// The gradient that the last step of a run was made with; empty before the first.
+    pub fn last_gradient(&self, run: usize) -> &[f32] {
+        self.members[run].optimizer.gradient()
+    }
+
+    /// Gradient of the mean loss of a batch at the weights of a run, into `out`; no step is made.
+    /// It counts as a draw of the dropout masks, see [`Trainer::draws`].
+    ///
+    /// # Errors
+    /// As [`Trainer::step`]; [`Error::Length`] unless `out` has one entry per parameter.
+    pub fn gradient(
+        &mut self,
+        run: usize,
+        images: &[f32],
+        labels: &[u32],
+        out: &mut [f32],
+    ) -> Result<BatchLoss> {
+        self.check_images(images, labels)?;
+        check_length("gradient", out.len(), self.network.parameter_count())?;
+        let run = &mut self.members[run];
+        let (masks, source) = (run.masks(), Source::Floats(images));
+        run.draws += 1;
+        let parameters = &run.parameters;
+        let result = self
+            .backend
+            .gradient(parameters, source, labels, masks, out);
+        Ok(BatchLoss::of(result, labels))
     }
 }
 
-fn mean_loss(result: &BatchResult, labels: &[u32]) -> BatchLoss {
-    BatchLoss {
-        loss: result.loss / labels.len() as f64,
-        right: result.right,
-        images: labels.len(),
+impl Held {
+    fn stretch(
+        &mut self,
+        run: &mut Run,
+        backend: &mut dyn Backend,
+        stretch: &Stretch<'_>,
+    ) -> Stretched {
+        let mut stretched = Stretched {
+            steps: Vec::with_capacity(stretch.steps.len()),
+            stopped: None,
+        };
+        let mut visits = stretch.visits;
+        for step in stretch.steps {
+            let (batch, later) = visits.split_at(step.images as usize);
+            visits = later;
+            let labels = self.images.labels();
+            self.labels.clear();
+            self.labels
+                .extend(batch.iter().map(|visit| labels[visit.image as usize]));
+            let source = Source::Bytes {
+                images: &self.images,
+                tables: &self.tables,
+                visits: batch,
+            };
+            match run.step(backend, step.lr, source, &self.labels) {
+                Ok(step) => stretched.steps.push(step),
+                Err(error) => {
+                    stretched.stopped = Some(error);
+                    break;
+                }
+            }
+        }
+        stretched
     }
+}
+
+/// `Ok` if a batch has so many images.
+fn check_batch(images: usize, most: usize) -> Result<()> {
+    check_range("images of a batch", images, most, "1..=batch")
 }

@@ -1,22 +1,28 @@
-//! The obvious form of everything: forward and backward pass of a network in `f64`, NCHW, plain loops.
+//! The obvious form of everything: forward and backward pass of a network in `f64`, NCHW, plain
+//! loops.
 //!
-//! The fast kernels are held against this file, and this file against PyTorch and finite differences. Slices hold whole batches,
-//! row-major, `[batch, channels, height, width]`. At kinks the subgradients are PyTorch's: ReLU 0 at 0, half to each side of
-//! a TLU tie, the first maximum in row-major order for max-pooling. NaN is passed on, never swallowed by a maximum.
+//! The fast kernels are held against this file, and this file against PyTorch and finite
+//! differences. Slices hold whole batches, row-major, `[batch, channels, height, width]`. At kinks
+//! the subgradients are PyTorch's: ReLU 0 at 0, half to each side of a TLU tie, the first maximum
+//! in row-major order for max-pooling. NaN is passed on, never swallowed by a maximum.
 
-use crate::dropout::{dropout_bits, dropout_key, dropout_threshold};
-use crate::error::{Error, Result};
-use crate::network::{LayerKind, Network, Padding, Shape, check_length};
+use crate::dropout::{DropoutMode, dropout_bits, dropout_key, dropout_threshold};
+use crate::error::{Result, check_labels, check_length};
+use crate::network::{Conv, LayerKind, Network, Pool, Shape};
 
 /// ε in `√(mean x² + ε)`.
 pub const FRN_EPSILON: f64 = 1e-6;
 
-/// Calls `each(output index, input index, weight index)` for every product of a convolution.
-fn conv_products(
-    (batch, input, output): (usize, Shape, Shape),
-    (kernel, stride, padding): (usize, usize, Padding),
-    mut each: impl FnMut(usize, usize, usize),
-) {
+/// Calls `each(output index, input index, weight index)` for every product of a convolution of
+/// `batch` images.
+fn products(conv: &Conv, batch: usize, mut each: impl FnMut(usize, usize, usize)) {
+    let Conv {
+        input,
+        output,
+        kernel,
+        stride,
+        padding,
+    } = *conv;
     for n in 0..batch {
         for o in 0..output.channels {
             for y in 0..output.height {
@@ -47,64 +53,38 @@ fn conv_products(
     }
 }
 
-/// A convolution without its parameters.
-#[derive(Debug, Clone, Copy)]
-pub struct Convolution {
-    /// Images.
-    pub batch: usize,
-    /// Shape of an input image.
-    pub input: Shape,
-    /// Shape of an output image.
-    pub output: Shape,
-    /// Side of the kernel.
-    pub kernel: usize,
-    /// Step in both directions.
-    pub stride: usize,
-    /// Zeros around the input.
-    pub padding: Padding,
+/// Output of a convolution.
+pub fn conv2d(conv: &Conv, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
+    let batch = x.len() / conv.input.len();
+    let plane = conv.output.plane();
+    let mut out = vec![0.0; batch * conv.output.len()];
+    if let Some(bias) = bias {
+        for (i, value) in out.iter_mut().enumerate() {
+            *value = bias[i / plane % conv.output.channels];
+        }
+    }
+    products(conv, batch, |o, i, w| out[o] += x[i] * weight[w]);
+    out
 }
 
-impl Convolution {
-    fn products(&self, each: impl FnMut(usize, usize, usize)) {
-        conv_products(
-            (self.batch, self.input, self.output),
-            (self.kernel, self.stride, self.padding),
-            each,
-        );
+/// Gradients of a convolution: input, weight, bias.
+pub fn conv2d_backward(
+    conv: &Conv,
+    x: &[f64],
+    weight: &[f64],
+    grad: &[f64],
+) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let mut dx = vec![0.0; x.len()];
+    let mut dw = vec![0.0; weight.len()];
+    products(conv, x.len() / conv.input.len(), |o, i, w| {
+        dx[i] += grad[o] * weight[w];
+        dw[w] += grad[o] * x[i];
+    });
+    let mut db = vec![0.0; conv.output.channels];
+    for (i, g) in grad.iter().enumerate() {
+        db[i / conv.output.plane() % conv.output.channels] += g;
     }
-
-    /// Output.
-    pub fn forward(&self, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
-        let plane = self.output.plane();
-        let mut out = vec![0.0; self.batch * self.output.len()];
-        if let Some(bias) = bias {
-            for (i, value) in out.iter_mut().enumerate() {
-                *value = bias[i / plane % self.output.channels];
-            }
-        }
-        self.products(|o, i, w| out[o] += x[i] * weight[w]);
-        out
-    }
-
-    /// Gradients of input, weight and bias.
-    pub fn backward(
-        &self,
-        x: &[f64],
-        weight: &[f64],
-        grad: &[f64],
-    ) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
-        let mut dx = vec![0.0; x.len()];
-        let mut dw = vec![0.0; weight.len()];
-        self.products(|o, i, w| {
-            dx[i] += grad[o] * weight[w];
-            dw[w] += grad[o] * x[i];
-        });
-        let mut db = vec![0.0; self.output.channels];
-        for (i, g) in grad.iter().enumerate() {
-            db[i / self.output.plane() % self.output.channels] += g;
-        }
-        (dx, dw, db)
-    }
+    (dx, dw, db)
 }
 
 /// The larger of two numbers, NaN if one of them is.
@@ -152,7 +132,8 @@ fn frn_tlu_backward_across(
         let c = i % shape.channels;
         let square = plane.iter().map(|v| v * v).sum::<f64>() / size as f64;
         let root = (square + FRN_EPSILON).sqrt();
-        // One operation of the chain at a time: with one pixel the two parts of dx cancel to six digits.
+        // One operation of the chain at a time: with one pixel the two parts of dx cancel to six
+        // digits.
         let mut dscaled = Vec::with_capacity(size);
         let mut droot = 0.0;
         for (p, (v, g)) in plane.iter().zip(grad).enumerate() {
@@ -232,20 +213,21 @@ pub fn relu_backward(x: &[f64], grad: &[f64]) -> Vec<f64> {
     x.iter().zip(grad).map(pass).collect()
 }
 
-/// Calls `each(output index, input indices of the window)`.
-fn windows(
-    planes: usize,
-    (input, output): (Shape, Shape),
-    (kernel, stride): (usize, usize),
-    mut each: impl FnMut(usize, &[usize]),
-) {
-    let mut window = Vec::with_capacity(kernel * kernel);
+/// Calls `each(output index, input indices of the window)`. `planes` is images times channels.
+fn windows(pool: &Pool, planes: usize, mut each: impl FnMut(usize, &[usize])) {
+    let Pool {
+        input,
+        output,
+        stride,
+        ..
+    } = *pool;
+    let mut window = Vec::with_capacity(pool.height * pool.width);
     for p in 0..planes {
         for y in 0..output.height {
             for x in 0..output.width {
                 window.clear();
-                for ky in 0..kernel {
-                    for kx in 0..kernel {
+                for ky in 0..pool.height {
+                    for kx in 0..pool.width {
                         let row = p * input.height + y * stride + ky;
                         window.push(row * input.width + x * stride + kx);
                     }
@@ -268,73 +250,41 @@ fn first_maximum(x: &[f64], window: &[usize]) -> usize {
     window.iter().fold(window[0], better)
 }
 
-/// Maximum over windows. `planes` is images times channels.
-pub fn max_pool(
-    x: &[f64],
-    planes: usize,
-    shapes: (Shape, Shape),
-    size: (usize, usize),
-) -> Vec<f64> {
-    let mut out = vec![0.0; planes * shapes.1.plane()];
-    windows(planes, shapes, size, |o, w| out[o] = x[first_maximum(x, w)]);
+/// Maximum over windows.
+pub fn max_pool(pool: &Pool, x: &[f64]) -> Vec<f64> {
+    let planes = x.len() / pool.input.plane();
+    let mut out = vec![0.0; planes * pool.output.plane()];
+    windows(pool, planes, |o, w| out[o] = x[first_maximum(x, w)]);
     out
 }
 
 /// Gradient of max-pooling, to the first maximum.
-pub fn max_pool_backward(
-    x: &[f64],
-    planes: usize,
-    shapes: (Shape, Shape),
-    size: (usize, usize),
-    grad: &[f64],
-) -> Vec<f64> {
+pub fn max_pool_backward(pool: &Pool, x: &[f64], grad: &[f64]) -> Vec<f64> {
     let mut dx = vec![0.0; x.len()];
-    windows(planes, shapes, size, |o, w| {
-        dx[first_maximum(x, w)] += grad[o]
+    windows(pool, x.len() / pool.input.plane(), |o, w| {
+        dx[first_maximum(x, w)] += grad[o];
     });
     dx
 }
 
 /// Mean over windows.
-pub fn avg_pool(
-    x: &[f64],
-    planes: usize,
-    shapes: (Shape, Shape),
-    size: (usize, usize),
-) -> Vec<f64> {
-    let mut out = vec![0.0; planes * shapes.1.plane()];
-    windows(planes, shapes, size, |o, w| {
+pub fn avg_pool(pool: &Pool, x: &[f64]) -> Vec<f64> {
+    let planes = x.len() / pool.input.plane();
+    let mut out = vec![0.0; planes * pool.output.plane()];
+    windows(pool, planes, |o, w| {
         out[o] = w.iter().map(|&i| x[i]).sum::<f64>() / w.len() as f64;
     });
     out
 }
 
 /// Gradient of mean-pooling.
-pub fn avg_pool_backward(
-    planes: usize,
-    shapes: (Shape, Shape),
-    size: (usize, usize),
-    grad: &[f64],
-) -> Vec<f64> {
-    let mut dx = vec![0.0; planes * shapes.0.plane()];
-    windows(planes, shapes, size, |o, w| {
+pub fn avg_pool_backward(pool: &Pool, grad: &[f64]) -> Vec<f64> {
+    let planes = grad.len() / pool.output.plane();
+    let mut dx = vec![0.0; planes * pool.input.plane()];
+    windows(pool, planes, |o, w| {
         w.iter().for_each(|&i| dx[i] += grad[o] / w.len() as f64);
     });
     dx
-}
-
-/// Mean over all pixels.
-pub fn global_avg_pool(x: &[f64], shape: Shape) -> Vec<f64> {
-    let mean = |plane: &[f64]| plane.iter().sum::<f64>() / plane.len() as f64;
-    x.chunks(shape.plane()).map(mean).collect()
-}
-
-/// Gradient of the mean over all pixels.
-pub fn global_avg_pool_backward(shape: Shape, grad: &[f64]) -> Vec<f64> {
-    let size = shape.plane();
-    grad.iter()
-        .flat_map(|g| std::iter::repeat_n(g / size as f64, size))
-        .collect()
 }
 
 /// `log softmax` of every row.
@@ -375,25 +325,6 @@ fn dropout_factors(seed: u64, layer: usize, rate: f64, batch: usize, size: usize
     factors
 }
 
-/// Which dropout layers act, and with which noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropoutMode {
-    /// All of them, as in training.
-    Train(u64),
-    /// Only those that are always on, as in prediction.
-    Predict(u64),
-}
-
-impl DropoutMode {
-    /// Seed of the masks, if a layer acts.
-    pub(crate) fn seed(self, always_on: bool) -> Option<u64> {
-        match self {
-            Self::Train(seed) => Some(seed),
-            Self::Predict(seed) => always_on.then_some(seed),
-        }
-    }
-}
-
 /// What the twin computed.
 #[derive(Debug, Clone)]
 pub struct TwinRun {
@@ -417,7 +348,7 @@ impl TwinRun {
 /// Every value of the network for a batch of images.
 ///
 /// # Errors
-/// [`Error::Length`] if a slice does not fit the network.
+/// [`crate::Error::Length`] if a slice does not fit the network.
 pub fn forward(
     network: &Network,
     parameters: &[f64],
@@ -434,23 +365,10 @@ pub fn forward(
         let input = network.shapes[layer.inputs[0].0];
         let output = network.shapes[i + 1];
         let x = &values[layer.inputs[0].0];
-        let planes = batch * input.channels;
         let value = match layer.kind {
-            LayerKind::Conv2d {
-                kernel,
-                stride,
-                padding,
-                weight,
-                bias,
-            } => Convolution {
-                batch,
-                input,
-                output,
-                kernel,
-                stride,
-                padding,
+            LayerKind::Conv2d { conv, weight, bias } => {
+                conv2d(&conv, x, part(weight), bias.map(part))
             }
-            .forward(x, part(weight), bias.map(part)),
             LayerKind::FrnTlu { gamma, beta, tau } => {
                 frn_tlu(x, input, part(gamma), part(beta), part(tau))
             }
@@ -458,13 +376,8 @@ pub fn forward(
                 linear(x, input.len(), part(weight), bias.map(part))
             }
             LayerKind::Relu => relu(x),
-            LayerKind::MaxPool { kernel, stride } => {
-                max_pool(x, planes, (input, output), (kernel, stride))
-            }
-            LayerKind::AvgPool { kernel, stride } => {
-                avg_pool(x, planes, (input, output), (kernel, stride))
-            }
-            LayerKind::GlobalAvgPool => global_avg_pool(x, input),
+            LayerKind::MaxPool(pool) => max_pool(&pool, x),
+            LayerKind::AvgPool(pool) => avg_pool(&pool, x),
             LayerKind::Dropout { rate, always_on } => match mode.seed(always_on) {
                 None => x.clone(),
                 Some(seed) => {
@@ -493,13 +406,15 @@ pub fn forward(
     Ok(values)
 }
 
-/// Entries of a layer's output, by the layer's position in the network, whose gradient is taken on the other side of the kink.
+/// Entries of a layer's output, by the layer's position in the network, whose gradient is taken on
+/// the other side of the kink.
 pub type Crossings = std::collections::BTreeMap<usize, Vec<usize>>;
 
 /// Loss and gradients of a batch.
 ///
 /// # Errors
-/// [`Error::Length`] if a slice does not fit the network, [`Error::Label`] for a label that is not a class.
+/// [`crate::Error::Length`] if a slice does not fit the network, [`crate::Error::Label`] for a
+/// label that is not a class.
 pub fn run(
     network: &Network,
     parameters: &[f64],
@@ -510,10 +425,13 @@ pub fn run(
     run_across(network, parameters, images, labels, mode, &Crossings::new())
 }
 
-/// The same, where the TLUs and ReLUs listed in `crossings` pass the gradient on if they would not, and the other way round.
+/// The same, where the TLUs and ReLUs listed in `crossings` pass the gradient on if they would not,
+/// and the other way round.
 ///
-/// Rounding may move a value that lies next to a kink to its other side, where the gradient is another one; with the list of these
-/// values it can be compared all the same.
+/// Rounding may move a value that lies next to a kink to its other side, where the gradient is
+/// another one; with the list of these values it can be compared all the same.
+///
+/// Long because it is one `match` with an arm per kind of layer.
 ///
 /// # Errors
 /// As [`run`].
@@ -550,26 +468,11 @@ pub fn run_across(
         let input = network.shapes[layer.inputs[0].0];
         let output = network.shapes[i + 1];
         let x = &values[layer.inputs[0].0];
-        let planes = batch * input.channels;
         let grad = std::mem::take(&mut grads[i + 1]);
         let crossed = crossings.get(&i).map_or(&[][..], Vec::as_slice);
         let back = match layer.kind {
-            LayerKind::Conv2d {
-                kernel,
-                stride,
-                padding,
-                weight,
-                bias,
-            } => {
-                let convolution = Convolution {
-                    batch,
-                    input,
-                    output,
-                    kernel,
-                    stride,
-                    padding,
-                };
-                let (dx, dw, db) = convolution.backward(x, part(weight), &grad);
+            LayerKind::Conv2d { conv, weight, bias } => {
+                let (dx, dw, db) = conv2d_backward(&conv, x, part(weight), &grad);
                 add_part(weight, &dw);
                 if let Some(bias) = bias {
                     add_part(bias, &db);
@@ -600,13 +503,8 @@ pub fn run_across(
                 }
                 back
             }
-            LayerKind::MaxPool { kernel, stride } => {
-                max_pool_backward(x, planes, (input, output), (kernel, stride), &grad)
-            }
-            LayerKind::AvgPool { kernel, stride } => {
-                avg_pool_backward(planes, (input, output), (kernel, stride), &grad)
-            }
-            LayerKind::GlobalAvgPool => global_avg_pool_backward(input, &grad),
+            LayerKind::MaxPool(pool) => max_pool_backward(&pool, x, &grad),
+            LayerKind::AvgPool(pool) => avg_pool_backward(&pool, &grad),
             LayerKind::Dropout { rate, always_on } => match mode.seed(always_on) {
                 None => grad,
                 Some(seed) => {
@@ -645,16 +543,4 @@ pub fn run_across(
         gradient,
         input_gradient,
     })
-}
-
-/// `Ok` if every label is a class.
-pub(crate) fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
-    match labels.iter().position(|&label| label as usize >= classes) {
-        None => Ok(()),
-        Some(index) => Err(Error::Label {
-            index,
-            label: labels[index],
-            classes,
-        }),
-    }
 }

@@ -5,16 +5,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use engine::network::{LayerKind, Padding};
-use engine::twin::{self, Convolution, Crossings, DropoutMode};
-use engine::{Isa, Network, PredictorConfig, Shape, TrainerConfig, zoo};
+use engine::network::{Conv, LayerKind, Padding, Pool};
+use engine::twin::{self, Crossings};
+use engine::{
+    Device, DropoutMode, Isa, Member, Network, PredictorConfig, Shape, TrainerConfig, zoo,
+};
 use serde_json::Value;
 
 /// Short sums in `f64`: the order of summation moves a few units in the last place.
 const LAYER_TOLERANCE: f64 = 1e-12;
 /// What `f32` leaves of the logits, as measured with PyTorch in `f32`.
 const LOGITS_F32: f64 = 1e-5;
-/// What `f32` leaves of the gradients where no kink is in the way: 100 layers of sums of some hundred terms.
+/// What `f32` leaves of the gradients where no kink is in the way: 100 layers of sums of some
+/// hundred terms.
 const ACROSS_F32: f64 = 1e-5;
 /// Depth multiplies the rounding of a layer.
 const NET_TOLERANCE: f64 = 1e-9;
@@ -88,7 +91,7 @@ fn check(case: &Value, results: &[(&str, &[f64])]) {
 #[test]
 fn golden_conv2d() {
     for case in cases("layers/conv2d.json") {
-        let (batch, input) = image_shape(&case["input"]);
+        let (_, input) = image_shape(&case["input"]);
         let (_, output) = image_shape(&case["output"]);
         let pad = numbers(&case["padding_left_right_top_bottom"]);
         let pad: Vec<usize> = pad.iter().map(|&p| p as usize).collect();
@@ -98,8 +101,7 @@ fn golden_conv2d() {
             top: pad[2],
             bottom: pad[3],
         };
-        let convolution = Convolution {
-            batch,
+        let conv = Conv {
             input,
             output,
             kernel: size(&case, "kernel"),
@@ -108,8 +110,8 @@ fn golden_conv2d() {
         };
         let (x, w) = (numbers(&case["input"]), numbers(&case["weight"]));
         let bias = case.get("bias").map(numbers);
-        let y = convolution.forward(&x, &w, bias.as_deref());
-        let (dx, dw, db) = convolution.backward(&x, &w, &numbers(&case["grad_output"]));
+        let y = twin::conv2d(&conv, &x, &w, bias.as_deref());
+        let (dx, dw, db) = twin::conv2d_backward(&conv, &x, &w, &numbers(&case["grad_output"]));
         check(
             &case,
             &[("output", &y), ("grad_input", &dx), ("grad_weight", &dw)],
@@ -176,22 +178,20 @@ fn golden_relu() {
 fn golden_pooling() {
     for (file, max) in [("max_pool2d", true), ("avg_pool2d", false)] {
         for case in cases(&format!("layers/{file}.json")) {
-            let (batch, input) = image_shape(&case["input"]);
-            let (_, output) = image_shape(&case["output"]);
+            let (_, input) = image_shape(&case["input"]);
+            let pool = Pool::square(input, size(&case, "kernel"), size(&case, "stride"));
+            assert_eq!(pool.output, image_shape(&case["output"]).1);
             let x = numbers(&case["input"]);
             let grad = numbers(&case["grad_output"]);
-            let planes = batch * input.channels;
-            let window = (size(&case, "kernel"), size(&case, "stride"));
-            let shapes = (input, output);
             let (y, dx) = if max {
                 (
-                    twin::max_pool(&x, planes, shapes, window),
-                    twin::max_pool_backward(&x, planes, shapes, window, &grad),
+                    twin::max_pool(&pool, &x),
+                    twin::max_pool_backward(&pool, &x, &grad),
                 )
             } else {
                 (
-                    twin::avg_pool(&x, planes, shapes, window),
-                    twin::avg_pool_backward(planes, shapes, window, &grad),
+                    twin::avg_pool(&pool, &x),
+                    twin::avg_pool_backward(&pool, &grad),
                 )
             };
             check(&case, &[("output", &y), ("grad_input", &dx)]);
@@ -199,8 +199,9 @@ fn golden_pooling() {
     }
     for case in cases("layers/global_avg_pool.json") {
         let (_, shape) = image_shape(&case["input"]);
-        let y = twin::global_avg_pool(&numbers(&case["input"]), shape);
-        let dx = twin::global_avg_pool_backward(shape, &numbers(&case["grad_output"]));
+        let pool = Pool::global(shape);
+        let y = twin::avg_pool(&pool, &numbers(&case["input"]));
+        let dx = twin::avg_pool_backward(&pool, &numbers(&case["grad_output"]));
         check(&case, &[("output", &y), ("grad_input", &dx)]);
     }
 }
@@ -342,7 +343,8 @@ fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
                 near(got[*index as usize], want, norm, "sample");
             }
         }
-        // The named points: the value of the layer of this name, or the last one of the part of this name.
+        // The named points: the value of the layer of this name, or the last one of the part of
+        // this name.
         let mut found = 0;
         for point in case["activations"].as_array().unwrap() {
             let shape = dims(point);
@@ -369,7 +371,8 @@ const KINK: f64 = 1e-5;
 type Close = BTreeMap<usize, Vec<(usize, f64)>>;
 
 impl NetCase {
-    /// Relative errors of the tensors' gradients against the file, smallest first: of the samples and of the norm.
+    /// Relative errors of the tensors' gradients against the file, smallest first: of the samples
+    /// and of the norm.
     fn errors(&self, gradient: &[f32]) -> Vec<f64> {
         let tensors = self.case["tensors"].as_array().unwrap();
         let parts = tensors.iter().zip(self.network.parameters());
@@ -415,7 +418,8 @@ impl NetCase {
         close
     }
 
-    /// Those of them that a form of the engine has on the other side: its output is above the threshold, or is not.
+    /// Those of them that a form of the engine has on the other side: its output is above the
+    /// threshold, or is not.
     fn crossings(&self, close: &Close, config: PredictorConfig) -> Crossings {
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
         let (parameters, images) = (narrow(&self.parameters), narrow(&self.images));
@@ -427,7 +431,7 @@ impl NetCase {
                 ..config
             };
             let mut predictor = config.build(&self.network).unwrap();
-            let out = predictor.features(&parameters, &images).unwrap();
+            let out = predictor.features(&parameters, 0, &images).unwrap();
             let shape = self.network.shapes()[i + 1];
             let threshold = |at: usize| match layer.kind {
                 LayerKind::FrnTlu { tau, .. } => {
@@ -446,7 +450,8 @@ impl NetCase {
         crossings
     }
 
-    /// Relative errors of the tensors' gradients, in their norm, against the exact gradient beyond these kinks.
+    /// Relative errors of the tensors' gradients, in their norm, against the exact gradient beyond
+    /// these kinks.
     fn errors_across(&self, crossings: &Crossings, gradient: &[f32]) -> Vec<f64> {
         let mode = DropoutMode::Train(0);
         let (parameters, images, labels) = (&self.parameters, &self.images, &self.labels);
@@ -470,12 +475,14 @@ fn sorted(errors: impl Iterator<Item = f64>) -> Vec<f64> {
     errors
 }
 
-/// Loss, logits and gradients of the engine in all its forms. `median` and `worst` bound the relative error of the tensors' gradients.
+/// Loss, logits and gradients of the engine in all its forms. `median` and `worst` bound the
+/// relative error of the tensors' gradients.
 ///
-/// Among the millions of values before a threshold some lie nearer to it than rounding in `f32` can tell (1.2e-7 in the
-/// DenseNet-121 of the project's own copy). Beyond such a kink all tensors before it have another gradient, and on which side a
-/// form falls depends on the order of its sums. A form that is not near the file must be nearer still to the exact
-/// gradient on its own side of the kinks.
+/// Among the millions of values before a threshold some lie nearer to it than rounding in `f32` can
+/// tell (1.2e-7 in the DenseNet-121 of the project's own copy). Beyond such a kink all tensors
+/// before it have another gradient, and on which side a form falls depends on the order of its
+/// sums. A form that is not near the file must be nearer still to the exact gradient on its own
+/// side of the kinks.
 fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: f64, worst: f64) {
     for net in net_cases(file, make) {
         let case = &net.case;
@@ -486,33 +493,33 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
             .into_iter()
             .flat_map(|isa| [(isa, true), (isa, false)]);
         for (isa, winograd) in forms {
+            let device = Device::cpu().threads(2).isa(isa).winograd(winograd);
             let config = TrainerConfig {
-                threads: 2,
-                isa,
-                winograd,
+                device,
                 ..Default::default()
             };
             let rule = cbopt::SgdConfig::default().build().unwrap();
             let mut trainer = config
-                .build(&net.network, rule, parameters.clone())
+                .build(&net.network, [Member::new(rule, parameters.clone())])
                 .unwrap();
-            let batch = trainer.gradient(&images, &net.labels).unwrap();
+            let mut gradient = vec![0.0; parameters.len()];
+            let batch = trainer
+                .gradient(0, &images, &net.labels, &mut gradient)
+                .unwrap();
             close(&[batch.loss], &numbers(&case["loss"]), LOGITS_F32, "loss");
             let config = PredictorConfig {
-                threads: 2,
-                isa,
-                winograd,
+                device,
                 ..Default::default()
             };
             let mut predictor = config.build(&net.network).unwrap();
             let logits: Vec<f64> = predictor
-                .logits(&parameters, &images)
+                .logits(&parameters, 0, &images)
                 .unwrap()
                 .into_iter()
                 .map(f64::from)
                 .collect();
             close(&logits, &numbers(&case["logits"]), LOGITS_F32, "logits");
-            let errors = net.errors(trainer.gradients());
+            let errors = net.errors(&gradient);
             let middle = |errors: &[f64]| errors[errors.len() / 2];
             let last = |errors: &[f64]| errors[errors.len() - 1];
             if middle(&errors) <= median && last(&errors) <= worst {
@@ -520,7 +527,7 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
             }
             let near = close_to_kinks.get_or_insert_with(|| net.close_to_kinks());
             let crossings = net.crossings(near, config);
-            let across = net.errors_across(&crossings, trainer.gradients());
+            let across = net.errors_across(&crossings, &gradient);
             assert!(
                 !crossings.is_empty()
                     && middle(&across) <= ACROSS_F32

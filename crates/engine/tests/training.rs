@@ -1,10 +1,16 @@
-//! Trainer and predictor: rules, accumulation, names, samples, allocation; and the twin against finite differences.
+//! Trainer and predictor: rules, accumulation, names, samples, allocation; and the twin against
+//! finite differences.
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use cbopt::{AdamWConfig, IvonConfig, SgdConfig, Update, UpperCboConfig};
-use engine::twin::{self, DropoutMode};
-use engine::{Conv2d, Isa, Network, NetworkBuilder, PredictorConfig, Shape, TrainerConfig, zoo};
+use engine::{
+    BatchLoss, Conv2d, Device, DropoutMode, Input, Isa, Member, Network, NetworkBuilder, Predictor,
+    PredictorConfig, Shape, Snapshot, Step, Stretch, TrainStep, Trainer, TrainerConfig, twin, zoo,
+};
+use images::{Images, Normalization, Visit};
 
 /// Deterministic numbers on `[-1, 1)`.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
@@ -105,9 +111,16 @@ fn problem(batch: usize) -> Problem {
 fn config(batch: usize, threads: usize) -> TrainerConfig {
     TrainerConfig {
         batch,
-        threads,
+        device: Device::cpu().threads(threads),
         ..Default::default()
     }
+}
+
+/// The gradient at the weights of the first run.
+fn gradient(trainer: &mut Trainer, images: &[f32], labels: &[u32]) -> (BatchLoss, Vec<f32>) {
+    let mut out = vec![f32::NAN; trainer.network().parameter_count()];
+    let batch = trainer.gradient(0, images, labels, &mut out).unwrap();
+    (batch, out)
 }
 
 #[test]
@@ -119,16 +132,17 @@ fn a_step_is_the_rule_on_the_gradient() {
     } = problem(40);
     let rule = UpperCboConfig::default().build().unwrap();
     let start = net.initial_parameters(1);
-    let mut trainer = config(40, 2).build(&net, rule, start.clone()).unwrap();
-    trainer.gradient(&images, &labels).unwrap();
-    assert_eq!(trainer.parameters(), start);
-    let gradient = trainer.gradients().to_vec();
-    trainer.step(0.01, &images, &labels).unwrap();
+    let mut trainer = config(40, 2)
+        .build(&net, [Member::new(rule, start.clone())])
+        .unwrap();
+    let (_, gradient) = gradient(&mut trainer, &images, &labels);
+    assert_eq!(trainer.parameters(0), start);
+    trainer.step(0, 0.01, &images, &labels).unwrap();
     let mut want = start;
     let mut state = rule.state(want.len());
     rule.step(0.01, &mut want, &gradient, &mut state).unwrap();
-    assert_eq!(trainer.parameters(), want);
-    assert_eq!(trainer.state().steps(), 1);
+    assert_eq!(trainer.parameters(0), want);
+    assert_eq!(trainer.state(0).steps(), 1);
 }
 
 #[test]
@@ -183,14 +197,16 @@ fn every_rule_learns_a_batch_and_threads_do_not_matter() {
         let mut ends = Vec::new();
         for threads in [1, 3] {
             let start = net.initial_parameters(1);
-            let mut trainer = config(48, threads).build(&net, rule, start).unwrap();
-            let first = trainer.gradient(&images, &labels).unwrap().loss;
+            let mut trainer = config(48, threads)
+                .build(&net, [Member::new(rule, start)])
+                .unwrap();
+            let first = gradient(&mut trainer, &images, &labels).0.loss;
             for _ in 0..80 {
-                trainer.step(lr, &images, &labels).unwrap();
+                trainer.step(0, lr, &images, &labels).unwrap();
             }
-            let last = trainer.gradient(&images, &labels).unwrap().loss;
+            let last = gradient(&mut trainer, &images, &labels).0.loss;
             assert!(last < 0.95 * first, "{}: {first} to {last}", rule.id());
-            ends.push(trainer.parameters().to_vec());
+            ends.push(trainer.parameters(0).to_vec());
         }
         assert_eq!(ends[0], ends[1], "{}", rule.id());
     }
@@ -210,19 +226,24 @@ fn ivon_takes_its_gradient_at_perturbed_weights() {
     .build()
     .unwrap();
     let start = net.initial_parameters(1);
-    let mut trainer = config(16, 1).build(&net, rule, start.clone()).unwrap();
+    let mut trainer = config(16, 1)
+        .build(&net, [Member::new(rule, start.clone())])
+        .unwrap();
     let executor = cbopt::Executor::single();
     let mut sampled = start.clone();
-    let (state, key) = (trainer.state(), rule.noise_key(trainer.state()));
+    let (state, key) = (trainer.state(0), rule.noise_key(trainer.state(0)));
     rule.sample(&executor, &start, state, key, &mut sampled)
         .unwrap();
     assert_ne!(sampled, start);
     let mut other = config(16, 1)
-        .build(&net, SgdConfig::default().build().unwrap(), sampled)
+        .build(
+            &net,
+            [Member::new(SgdConfig::default().build().unwrap(), sampled)],
+        )
         .unwrap();
-    other.gradient(&images, &labels).unwrap();
-    trainer.step(0.1, &images, &labels).unwrap();
-    assert_eq!(trainer.gradients(), other.gradients());
+    let (_, want) = gradient(&mut other, &images, &labels);
+    trainer.step(0, 0.1, &images, &labels).unwrap();
+    assert_eq!(trainer.last_gradient(0), want);
 }
 
 #[test]
@@ -234,18 +255,26 @@ fn micro_batches_are_one_batch() {
     } = problem(48);
     let rule = SgdConfig::default().build().unwrap();
     let start = net.initial_parameters(1);
-    let mut whole = config(48, 2).build(&net, rule, start.clone()).unwrap();
-    whole.step(0.1, &images, &labels).unwrap();
-    let mut parts = config(48, 2).build(&net, rule, start).unwrap();
-    assert!(parts.apply(0.1).is_err());
+    let mut whole = config(48, 2)
+        .build(&net, [Member::new(rule, start.clone())])
+        .unwrap();
+    whole.step(0, 0.1, &images, &labels).unwrap();
+    let mut parts = config(48, 2)
+        .build(&net, [Member::new(rule, start)])
+        .unwrap();
+    assert!(parts.apply(0, 0.1).is_err());
     for range in [0..16, 16..21, 21..48] {
         parts
-            .accumulate(&images[range.start * 784..range.end * 784], &labels[range])
+            .accumulate(
+                0,
+                &images[range.start * 784..range.end * 784],
+                &labels[range],
+            )
             .unwrap();
     }
-    assert!(parts.step(0.1, &images, &labels).is_err());
-    parts.apply(0.1).unwrap();
-    for (a, b) in whole.parameters().iter().zip(parts.parameters()) {
+    assert!(parts.step(0, 0.1, &images, &labels).is_err());
+    parts.apply(0, 0.1).unwrap();
+    for (a, b) in whole.parameters(0).iter().zip(parts.parameters(0)) {
         // sums in another order
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
@@ -273,27 +302,29 @@ fn an_unusable_batch_does_not_stop_a_trainer_of_many_samples() {
             non_finite,
             ..config(16, 1)
         };
-        config.build(&net, rule, start.clone()).unwrap()
+        config
+            .build(&net, [Member::new(rule, start.clone())])
+            .unwrap()
     };
     let mut good = build(cbopt::NonFinite::Refuse);
-    good.step(0.1, &images, &labels).unwrap();
+    good.step(0, 0.1, &images, &labels).unwrap();
     let mut refusing = build(cbopt::NonFinite::Refuse);
     for _ in 0..2 {
-        assert!(refusing.step(0.1, &broken, &labels).is_err());
-        assert!(refusing.step(f64::NAN, &images, &labels).is_err());
-        assert_eq!(refusing.state().steps(), 0);
-        assert!(refusing.state().momentum().iter().all(|&m| m == 0.0));
-        assert!(refusing.state().curvature().iter().all(|&h| h == 0.5));
-        assert!(refusing.parameters() == start);
+        assert!(refusing.step(0, 0.1, &broken, &labels).is_err());
+        assert!(refusing.step(0, f64::NAN, &images, &labels).is_err());
+        assert_eq!(refusing.state(0).steps(), 0);
+        assert!(refusing.state(0).momentum().iter().all(|&m| m == 0.0));
+        assert!(refusing.state(0).curvature().iter().all(|&h| h == 0.5));
+        assert!(refusing.parameters(0) == start);
     }
-    refusing.step(0.1, &images, &labels).unwrap();
-    assert!(refusing.parameters() == good.parameters());
+    refusing.step(0, 0.1, &images, &labels).unwrap();
+    assert!(refusing.parameters(0) == good.parameters(0));
     let mut skipping = build(cbopt::NonFinite::SkipStep);
-    let step = skipping.step(0.1, &broken, &labels).unwrap();
+    let step = skipping.step(0, 0.1, &broken, &labels).unwrap();
     assert!(step.report.skipped);
-    assert_eq!(skipping.state().skipped_steps(), 1);
-    skipping.step(0.1, &images, &labels).unwrap();
-    assert!(skipping.parameters() == good.parameters());
+    assert_eq!(skipping.state(0).skipped_steps(), 1);
+    skipping.step(0, 0.1, &images, &labels).unwrap();
+    assert!(skipping.parameters(0) == good.parameters(0));
 }
 
 #[test]
@@ -313,34 +344,38 @@ fn micro_batches_wait_for_a_good_learning_rate() {
         ivon.build().unwrap().into(),
     ];
     for rule in rules {
-        let mut trainer = config(16, 1).build(&net, rule, start.clone()).unwrap();
-        trainer.accumulate(&images, &labels).unwrap();
-        assert!(trainer.apply(-1.0).is_err());
-        assert!(trainer.parameters() == start);
-        trainer.apply(0.1).unwrap();
-        assert!(trainer.parameters() != start);
-        assert!(trainer.apply(0.1).is_err());
+        let mut trainer = config(16, 1)
+            .build(&net, [Member::new(rule, start.clone())])
+            .unwrap();
+        trainer.accumulate(0, &images, &labels).unwrap();
+        assert!(trainer.apply(0, -1.0).is_err());
+        assert!(trainer.parameters(0) == start);
+        trainer.apply(0, 0.1).unwrap();
+        assert!(trainer.parameters(0) != start);
+        assert!(trainer.apply(0, 0.1).is_err());
         // an unusable gradient is forgotten
         let mut broken = images.clone();
         broken[3] = f32::NAN;
-        let moved = trainer.parameters().to_vec();
-        let refused = match trainer.accumulate(&broken, &labels) {
-            Ok(_) => trainer.apply(0.1).is_err(),
+        let moved = trainer.parameters(0).to_vec();
+        let refused = match trainer.accumulate(0, &broken, &labels) {
+            Ok(_) => trainer.apply(0, 0.1).is_err(),
             Err(_) => true,
         };
         assert!(refused, "{}", rule.id());
-        assert!(trainer.parameters() == moved);
-        trainer.step(0.1, &images, &labels).unwrap_or_else(|error| {
-            // `ivon` with micro-batches has no other way
-            assert_eq!(rule.id(), "ivon", "{error}");
-            trainer.accumulate(&images, &labels).unwrap();
-            let report = trainer.apply(0.1).unwrap();
-            engine::TrainStep {
-                batch: trainer.gradient(&images, &labels).unwrap(),
-                report,
-            }
-        });
-        assert!(trainer.parameters() != moved);
+        assert!(trainer.parameters(0) == moved);
+        trainer
+            .step(0, 0.1, &images, &labels)
+            .unwrap_or_else(|error| {
+                // `ivon` with micro-batches has no other way
+                assert_eq!(rule.id(), "ivon", "{error}");
+                trainer.accumulate(0, &images, &labels).unwrap();
+                let report = trainer.apply(0, 0.1).unwrap();
+                TrainStep {
+                    batch: gradient(&mut trainer, &images, &labels).0,
+                    report,
+                }
+            });
+        assert!(trainer.parameters(0) != moved);
     }
 }
 
@@ -353,7 +388,7 @@ fn wrong_data_are_refused() {
     } = problem(16);
     let rule = SgdConfig::default().build().unwrap();
     let start = net.initial_parameters(1);
-    let build = |config: TrainerConfig| config.build(&net, rule, start.clone());
+    let build = |config: TrainerConfig| config.build(&net, [Member::new(rule, start.clone())]);
     assert_eq!(
         build(config(0, 1)).unwrap_err().to_string(),
         "batch 0 is not in 1..=4096"
@@ -368,25 +403,29 @@ fn wrong_data_are_refused() {
     );
     let mut trainer = build(config(16, 1)).unwrap();
     let message = trainer
-        .step(0.1, &images[1..], &labels)
+        .step(0, 0.1, &images[1..], &labels)
         .unwrap_err()
         .to_string();
     assert_eq!(message, "images has 12543 entries, expected 12544");
     let mut wrong = labels.clone();
     wrong[5] = 10;
-    let message = trainer.step(0.1, &images, &wrong).unwrap_err().to_string();
+    let message = trainer
+        .step(0, 0.1, &images, &wrong)
+        .unwrap_err()
+        .to_string();
     assert_eq!(message, "label 10 of image 5 is not in 0..10");
-    assert!(trainer.step(0.1, &[], &[]).is_err());
-    assert!(trainer.set_parameters(&start[1..]).is_err());
+    assert!(trainer.step(0, 0.1, &[], &[]).is_err());
+    let short = Member::new(rule, start[1..].to_vec());
+    assert!(config(16, 1).build(&net, [short]).is_err());
     let mut broken = images.clone();
     broken[3] = f32::NAN;
-    let before = trainer.parameters().to_vec();
+    let before = trainer.parameters(0).to_vec();
     assert!(matches!(
-        trainer.step(0.1, &broken, &labels),
+        trainer.step(0, 0.1, &broken, &labels),
         Err(engine::Error::Rule(_))
     ));
-    assert_eq!(trainer.parameters(), before);
-    trainer.step(0.1, &images, &labels).unwrap();
+    assert_eq!(trainer.parameters(0), before);
+    trainer.step(0, 0.1, &images, &labels).unwrap();
 }
 
 #[test]
@@ -457,18 +496,16 @@ fn predictions_agree_with_each_other() {
     let samples: Vec<Vec<f32>> = (0..5).map(|s| net.initial_parameters(s)).collect();
     let samples: Vec<&[f32]> = samples.iter().map(Vec::as_slice).collect();
     for isa in Isa::available() {
-        let predictor = |threads, seed| {
+        let predictor = |threads| {
             let config = PredictorConfig {
-                threads,
-                isa,
-                seed,
+                device: Device::cpu().threads(threads).isa(isa),
                 ..Default::default()
             };
             config.build(&net).unwrap()
         };
-        let mut one = predictor(1, 4);
-        let logits = one.logits(samples[0], &images).unwrap();
-        let probabilities = one.probabilities(samples[0], &images).unwrap();
+        let mut one = predictor(1);
+        let logits = one.logits(samples[0], 4, &images).unwrap();
+        let probabilities = one.probabilities(samples[0], 4, &images).unwrap();
         for (z, p) in logits.chunks(10).zip(probabilities.chunks(10)) {
             let sum: f32 = z.iter().map(|v| v.exp()).sum();
             for (z, p) in z.iter().zip(p) {
@@ -476,7 +513,7 @@ fn predictions_agree_with_each_other() {
             }
         }
         // the last layer by hand
-        let features = one.features(samples[0], &images).unwrap();
+        let features = one.features(samples[0], 4, &images).unwrap();
         assert_eq!(features.len(), 37 * 84);
         let weight = &samples[0][net.parameter("fc3.weight").unwrap().range()];
         let bias = &samples[0][net.parameter("fc3.bias").unwrap().range()];
@@ -489,34 +526,36 @@ fn predictions_agree_with_each_other() {
         // the mean over samples is the mean of single predictions, here without dropout
         let plain = zoo::lenet(10).unwrap();
         let config = PredictorConfig {
-            threads: 2,
-            isa,
+            device: Device::cpu().threads(2).isa(isa),
             ..Default::default()
         };
         let mut plain = config.build(&plain).unwrap();
-        let mean = plain.mean_probabilities(&samples, &images).unwrap();
+        let mean = plain.mean_probabilities(&samples, 0, &images).unwrap();
         let mut want = vec![0.0f32; mean.len()];
         for sample in &samples {
-            let p = plain.probabilities(sample, &images).unwrap();
+            let p = plain.probabilities(sample, 0, &images).unwrap();
             want.iter_mut().zip(p).for_each(|(a, b)| *a += b / 5.0);
         }
         assert!(mean.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-6));
-        // dropout that stays on: other masks for other samples and seeds, the same for any number of threads
-        let many = one.mean_probabilities(&[samples[0]; 8], &images).unwrap();
+        // dropout that stays on: other masks for other samples and seeds, the same for any number
+        // of threads
+        let many = one
+            .mean_probabilities(&[samples[0]; 8], 4, &images)
+            .unwrap();
         assert!(
             many.iter()
                 .zip(&probabilities)
                 .any(|(a, b)| (a - b).abs() > 1e-4)
         );
         assert_eq!(
-            predictor(3, 4)
-                .mean_probabilities(&[samples[0]; 8], &images)
+            predictor(3)
+                .mean_probabilities(&[samples[0]; 8], 4, &images)
                 .unwrap(),
             many
         );
-        assert_ne!(predictor(1, 5).logits(samples[0], &images).unwrap(), logits);
-        assert!(one.mean_probabilities(&[], &images).is_err());
-        assert!(one.logits(samples[0], &images[1..]).is_err());
+        assert_ne!(one.logits(samples[0], 5, &images).unwrap(), logits);
+        assert!(one.mean_probabilities(&[], 0, &images).is_err());
+        assert!(one.logits(samples[0], 0, &images[1..]).is_err());
     }
 }
 
@@ -534,11 +573,11 @@ fn many_samples_of_many_images_are_the_samples_of_each() {
     let images = noise((16 * 75 + 5) * 16, 8);
     for threads in [1, 3] {
         let config = PredictorConfig {
-            threads,
+            device: Device::cpu().threads(threads),
             ..Default::default()
         };
         let mut predictor = config.build(&net).unwrap();
-        let mut mean = |images: &[f32]| predictor.mean_probabilities(&samples, images).unwrap();
+        let mut mean = |images: &[f32]| predictor.mean_probabilities(&samples, 0, images).unwrap();
         let together = mean(&images);
         let apart: Vec<f32> = images.chunks(16 * 16).flat_map(&mut mean).collect();
         assert!(together.iter().all(|p| *p > 0.0 && *p < 1.0));
@@ -564,14 +603,11 @@ fn the_large_tiles_of_winograd_round_little_more_than_the_direct_form() {
         let values = twin::forward(&net, &wide(&parameters), &wide(&images), mode).unwrap();
         let error = |winograd, isa| {
             let config = PredictorConfig {
-                threads: 1,
-                isa,
-                winograd,
+                device: Device::cpu().threads(1).isa(isa).winograd(winograd),
                 features: Some(y),
-                ..Default::default()
             };
             let mut predictor = config.build(&net).unwrap();
-            let got = predictor.features(&parameters, &images).unwrap();
+            let got = predictor.features(&parameters, 0, &images).unwrap();
             let squares = got.iter().zip(&values[y.index()]);
             let squares = squares.map(|(&a, b)| (f64::from(a) - b).powi(2));
             squares.sum::<f64>().sqrt()
@@ -600,14 +636,13 @@ fn features_are_the_input_of_the_last_layer() {
         };
         let features = |features| {
             let config = PredictorConfig {
-                threads: 1,
+                device: Device::cpu().threads(1),
                 features,
-                ..Default::default()
             };
             let mut predictor = config.build(net).unwrap();
-            let logits = predictor.logits(&parameters, &images).unwrap();
+            let logits = predictor.logits(&parameters, 0, &images).unwrap();
             close(&logits, values.last().unwrap());
-            let features = predictor.features(&parameters, &images).unwrap();
+            let features = predictor.features(&parameters, 0, &images).unwrap();
             assert_eq!(features.len(), 3 * predictor.feature_count());
             features
         };
@@ -664,12 +699,318 @@ fn a_step_allocates_nothing() {
         let labels = vec![1; batch];
         let rule = UpperCboConfig::default().build().unwrap();
         let mut trainer = config(batch, 1)
-            .build(&net, rule, net.initial_parameters(1))
+            .build(&net, [Member::new(rule, net.initial_parameters(1))])
             .unwrap();
-        trainer.step(0.01, &images, &labels).unwrap();
+        trainer.step(0, 0.01, &images, &labels).unwrap();
         let info = allocation_counter::measure(|| {
-            trainer.step(0.01, &images, &labels).unwrap();
+            trainer.step(0, 0.01, &images, &labels).unwrap();
         });
         assert_eq!(info.count_total, 0, "{}", net.name());
     }
+}
+
+/// Byte images, their normalization, and the visits of some steps, shifted and mirrored.
+struct Bytes {
+    images: Arc<Images>,
+    normalization: Normalization,
+    visits: Vec<Visit>,
+    steps: Vec<Step>,
+}
+
+fn bytes(shape: Shape, classes: usize, sizes: &[u32], lr: f64) -> Bytes {
+    let count = 40;
+    let pixels = (0..count * shape.len()).map(|i| (i * 37 + i / 5 * 11) as u8);
+    let labels = (0..count).map(|i| (i * 7 % classes) as u32).collect();
+    let images = Images::new(shape, classes, pixels.collect(), labels).unwrap();
+    let total: u32 = sizes.iter().sum();
+    let visit = |i: u32| {
+        let shift = |by: u32| (i * by % 9) as i8 - 4;
+        Visit::new(i * 13 % count as u32, shift(5), shift(7), i % 3 == 1)
+    };
+    let std = (0..shape.channels).map(|c| 0.3 + 0.1 * c as f32).collect();
+    Bytes {
+        images: Arc::new(images),
+        normalization: Normalization::new(vec![0.4; shape.channels], std).unwrap(),
+        visits: (0..total).map(visit).collect(),
+        steps: sizes.iter().map(|&images| Step { images, lr }).collect(),
+    }
+}
+
+impl Bytes {
+    /// Every batch in `f32`, with its labels.
+    fn batches(&self) -> Vec<(Vec<f32>, Vec<u32>)> {
+        let tables = self.normalization.tables();
+        let size = self.images.shape().len();
+        let mut visits = self.visits.as_slice();
+        let mut out = Vec::new();
+        for step in &self.steps {
+            let (batch, later) = visits.split_at(step.images as usize);
+            visits = later;
+            let mut images = vec![0.0; batch.len() * size];
+            for (visit, image) in batch.iter().zip(images.chunks_mut(size)) {
+                visit.write(&self.images, &tables, image);
+            }
+            let label = |visit: &Visit| self.images.labels()[visit.image as usize];
+            out.push((images, batch.iter().map(label).collect()));
+        }
+        out
+    }
+
+    /// The stretch of these steps.
+    fn stretch(&self, steps: std::ops::Range<usize>) -> Stretch<'_> {
+        let images = |steps: &[Step]| steps.iter().map(|s| s.images as usize).sum::<usize>();
+        let first = images(&self.steps[..steps.start]);
+        Stretch {
+            visits: &self.visits[first..first + images(&self.steps[steps.clone()])],
+            steps: &self.steps[steps],
+        }
+    }
+}
+
+/// Members that differ in everything they may.
+fn crowd(net: &Network) -> Vec<Member> {
+    let ivon = IvonConfig {
+        hess_init: 0.5,
+        mc_samples: 2,
+        ..IvonConfig::new(1e4)
+    };
+    vec![
+        Member::new(
+            SgdConfig::default().build().unwrap(),
+            net.initial_parameters(1),
+        )
+        .seed(5),
+        Member::new(ivon.build().unwrap(), net.initial_parameters(2)).seed(6),
+        Member::new(
+            UpperCboConfig::default().build().unwrap(),
+            net.initial_parameters(1),
+        )
+        .seed(7),
+    ]
+}
+
+#[test]
+fn stretches_of_bytes_are_single_steps_from_host_images() {
+    let net = zoo::lenet_dropout(10, 0.2).unwrap();
+    let data = bytes(net.input_shape(), 10, &[16, 21, 3, 32, 16, 16, 7], 0.01);
+    let mut alone = Vec::new();
+    for member in crowd(&net) {
+        let mut trainer = config(32, 1).build(&net, [member]).unwrap();
+        let steps: Vec<TrainStep> = data
+            .batches()
+            .iter()
+            .map(|(images, labels)| trainer.step(0, 0.01, images, labels).unwrap())
+            .collect();
+        alone.push((steps, trainer.snapshot(0)));
+    }
+    for members in [1, 3] {
+        for stretch in [1, 2, 7] {
+            // The first alone, and all of them in another order.
+            let order: Vec<usize> = (0..members).rev().collect();
+            let crowd = crowd(&net);
+            let chosen = order.iter().map(|&i| crowd[i].clone());
+            let mut trainer = config(32, 2).build(&net, chosen).unwrap();
+            trainer
+                .hold(Arc::clone(&data.images), &data.normalization)
+                .unwrap();
+            let mut steps = vec![Vec::new(); members];
+            for first in (0..7).step_by(stretch) {
+                let part = data.stretch(first..7.min(first + stretch));
+                let results = trainer.advance(&vec![part; members]).unwrap();
+                for (all, result) in steps.iter_mut().zip(results) {
+                    assert_eq!(result.stopped, None);
+                    all.extend(result.steps);
+                }
+            }
+            for (place, &i) in order.iter().enumerate() {
+                let what = format!("member {i} of {members}, stretch {stretch}");
+                assert_eq!(steps[place], alone[i].0, "{what}");
+                assert!(trainer.snapshot(place) == alone[i].1, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_its_snapshot() {
+    let net = zoo::lenet_dropout(10, 0.2).unwrap();
+    let data = bytes(net.input_shape(), 10, &[16; 6], 0.01);
+    for member in crowd(&net) {
+        let build = |member: Member| {
+            let mut trainer = config(16, 1).build(&net, [member]).unwrap();
+            trainer
+                .hold(Arc::clone(&data.images), &data.normalization)
+                .unwrap();
+            trainer
+        };
+        let mut whole = build(member.clone());
+        whole.advance(&[data.stretch(0..6)]).unwrap();
+        let mut first = build(member.clone());
+        first.advance(&[data.stretch(0..3)]).unwrap();
+        let Snapshot {
+            parameters,
+            state,
+            draws,
+        } = first.snapshot(0);
+        let mut second = build(Member {
+            parameters,
+            state: Some(state),
+            draws,
+            ..member
+        });
+        second.advance(&[data.stretch(3..6)]).unwrap();
+        assert!(second.snapshot(0) == whole.snapshot(0));
+    }
+}
+
+#[test]
+fn an_unusable_gradient_stops_one_run_alone() {
+    let net = zoo::lenet(10).unwrap();
+    let data = bytes(net.input_shape(), 10, &[16; 5], 0.01);
+    let rule = SgdConfig::default().build().unwrap();
+    let start = net.initial_parameters(1);
+    let mut broken = start.clone();
+    broken[0] = f32::INFINITY;
+    let run = |members: &[&Vec<f32>], stretch: usize| {
+        let members = members
+            .iter()
+            .map(|parameters| Member::new(rule, parameters.to_vec()));
+        let mut trainer = config(16, 1).build(&net, members).unwrap();
+        trainer
+            .hold(Arc::clone(&data.images), &data.normalization)
+            .unwrap();
+        let mut stopped = vec![None; trainer.members()];
+        for first in (0..5).step_by(stretch) {
+            let part = data.stretch(first..5.min(first + stretch));
+            let resting = |stop: &Option<cbopt::Error>| match stop {
+                None => part,
+                Some(_) => Stretch::default(),
+            };
+            let stretches: Vec<_> = stopped.iter().map(resting).collect();
+            let results = trainer.advance(&stretches).unwrap();
+            for (stop, result) in stopped.iter_mut().zip(results) {
+                *stop = stop.take().or(result.stopped);
+            }
+        }
+        let ends: Vec<Snapshot> = (0..trainer.members())
+            .map(|i| trainer.snapshot(i))
+            .collect();
+        (stopped, ends)
+    };
+    let (_, alone) = run(&[&start], 1);
+    for stretch in [1, 2, 5] {
+        let (stopped, ends) = run(&[&start, &broken, &start], stretch);
+        assert!(matches!(
+            stopped[1],
+            Some(cbopt::Error::NonFiniteGradient { .. })
+        ));
+        assert!(stopped[0].is_none() && stopped[2].is_none());
+        // before the update: weights and state are those before the step
+        assert!(ends[1].parameters == broken);
+        assert_eq!(ends[1].state.steps(), 0);
+        assert!(ends[0] == alone[0] && ends[2] == alone[0]);
+    }
+}
+
+#[test]
+fn bytes_are_predicted_as_their_floats_are() {
+    for net in [
+        zoo::lenet_dropout(10, 0.2).unwrap(),
+        zoo::resnet20(10).unwrap(),
+    ] {
+        let data = bytes(net.input_shape(), 10, &[1], 0.0);
+        let indices: Vec<u32> = (0..37).map(|i| i * 11 % 40).collect();
+        let input = Input::Bytes {
+            images: &data.images,
+            normalization: &data.normalization,
+            indices: &indices,
+        };
+        let floats = data.images.normalized_at(&indices, &data.normalization);
+        let weights = net.initial_parameters(3);
+        let mut predictor = PredictorConfig::default().build(&net).unwrap();
+        let mut both = |predict: fn(&mut Predictor, &[f32], Input<'_>) -> Vec<f32>| {
+            let want = predict(&mut predictor, &weights, Input::Floats(&floats));
+            assert!(predict(&mut predictor, &weights, input) == want);
+        };
+        both(|predictor, weights, input| predictor.logits(weights, 3, input).unwrap());
+        both(|predictor, weights, input| predictor.features(weights, 3, input).unwrap());
+        both(|predictor, weights, input| {
+            let samples = [weights; 3];
+            predictor.mean_probabilities(&samples, 3, input).unwrap()
+        });
+        let labels: Vec<u32> = indices
+            .iter()
+            .map(|&i| data.images.labels()[i as usize])
+            .collect();
+        let want = predictor.loss(&weights, 3, &floats, &labels).unwrap();
+        assert_eq!(predictor.loss(&weights, 3, input, &labels).unwrap(), want);
+        assert!(want.0.is_finite() && want.1 <= 37);
+    }
+}
+
+#[test]
+fn visits_that_do_not_fit_are_refused() {
+    let net = zoo::lenet(10).unwrap();
+    let data = bytes(net.input_shape(), 10, &[16, 16], 0.01);
+    let rule = SgdConfig::default().build().unwrap();
+    let member = || Member::new(rule, net.initial_parameters(1));
+    let mut trainer = config(16, 1).build(&net, [member()]).unwrap();
+    let mut message =
+        |stretches: &[Stretch<'_>]| trainer.advance(stretches).unwrap_err().to_string();
+    let all = data.stretch(0..2);
+    assert_eq!(message(&[all]), "no images are held: call hold first");
+    let hold = |trainer: &mut Trainer, shape, classes, channels| {
+        let images = bytes(shape, classes, &[1], 0.0).images;
+        let normalization = Normalization::identity(channels);
+        trainer
+            .hold(images, &normalization)
+            .unwrap_err()
+            .to_string()
+    };
+    let gray = net.input_shape();
+    assert_eq!(
+        hold(&mut trainer, Shape::new(1, 28, 27), 10, 1),
+        "the images are 1x28x27, the network takes 1x28x28"
+    );
+    assert_eq!(
+        hold(&mut trainer, gray, 10, 3),
+        "normalization has 3 entries, expected 1"
+    );
+    assert!(hold(&mut trainer, gray, 11, 1).ends_with("is not in 0..10"));
+    trainer
+        .hold(Arc::clone(&data.images), &data.normalization)
+        .unwrap();
+    let mut message =
+        |stretches: &[Stretch<'_>]| trainer.advance(stretches).unwrap_err().to_string();
+    assert_eq!(message(&[all, all]), "stretches has 2 entries, expected 1");
+    let short = Stretch {
+        visits: &data.visits[1..],
+        ..all
+    };
+    assert_eq!(message(&[short]), "visits has 31 entries, expected 32");
+    let large = [Step {
+        images: 32,
+        lr: 0.01,
+    }];
+    let large = Stretch {
+        steps: &large,
+        ..all
+    };
+    assert_eq!(
+        message(&[large]),
+        "images of a batch 32 is not in 1..=batch"
+    );
+    let mut visits = data.visits.clone();
+    visits[20].image = 40;
+    let outside = Stretch {
+        visits: &visits,
+        ..all
+    };
+    assert_eq!(
+        message(&[outside]),
+        "index of an image 40 is not in the images of the set"
+    );
+    assert_eq!(trainer.state(0).steps(), 0);
+    let none = config(16, 1).build(&net, []);
+    assert_eq!(none.unwrap_err().to_string(), "members 0 is not in 1..");
 }

@@ -36,7 +36,7 @@ pub(crate) struct Evaluator<'a> {
     pub directory: &'a Path,
     pub material: &'a Material,
     pub library: &'a Library,
-    pub threads: usize,
+    pub device: engine::Device,
     pub rule: &'a Rule,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<Vec<Evaluation>>> {
         let seed = Seeds::new(self.config.seed).stream("predict");
         let predictor = PredictorConfig {
-            threads: self.threads,
+            device: self.device,
             ..PredictorConfig::default()
         };
         let mut predictive = Predictive::new(&self.material.network, predictor)?;

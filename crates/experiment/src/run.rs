@@ -22,7 +22,7 @@ use cbopt::{Rule, Schedule, StepReport};
 use datasets::{
     Augmentation, Batches, BatchesConfig, ImageSet, Library, Normalization, Part, SplitOrder,
 };
-use engine::{Isa, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
+use engine::{Device, Member, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
 use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings, Updates};
 use random::Seeds;
 
@@ -60,6 +60,12 @@ pub struct RunOptions<'a> {
     pub stop: &'a Stop,
     /// A checkpoint is written after a step when this many seconds have passed since the last; 0 for every step.
     pub checkpoint_seconds: f64,
+}
+
+impl RunOptions<'_> {
+    fn device(&self) -> Device {
+        Device::cpu().threads(self.threads)
+    }
 }
 
 impl std::fmt::Debug for RunOptions<'_> {
@@ -285,15 +291,14 @@ impl Run {
             trainer,
             best,
             swag,
-            isa,
             ..
         } = training;
         let last = Weights {
-            parameters: trainer.parameters().to_vec(),
-            optimizer: Some(trainer.state().to_bytes()),
+            parameters: trainer.parameters(0).to_vec(),
+            optimizer: Some(trainer.state(0).to_bytes()),
             swag: swag.as_ref().map(Swag::to_bytes),
         };
-        let rule = *trainer.rule();
+        let rule = *trainer.rule(0);
         drop(trainer);
         weights::write(
             &self.directory.join(LAST),
@@ -313,7 +318,7 @@ impl Run {
             directory: &self.directory,
             material: &material,
             library: options.library,
-            threads: options.threads,
+            device: options.device(),
             rule: &rule,
         };
         let Some(evaluations) = evaluator.evaluate(&progress, best.as_ref(), &last, |event| {
@@ -338,9 +343,9 @@ impl Run {
             config: serde_json::to_value(&config)
                 .expect("a checked config has only tables, numbers and words"),
             code: hardware::code(),
-            device: "cpu".to_owned(),
-            precision: "f32".to_owned(),
-            hardware: hardware::hardware(options.threads, isa),
+            device: options.device().name().to_owned(),
+            precision: options.device().precision().to_owned(),
+            hardware: hardware::hardware(options.threads, options.device().instruction_set()),
             timings: Timings {
                 started_unix: progress.started_unix,
                 train_s: progress.train_s,
@@ -476,7 +481,8 @@ struct Training<'a> {
     swag: Option<Swag>,
     best: Option<Weights>,
     progress: Progress,
-    isa: Isa,
+    /// Seed of the masks of dropout that stays on when validating.
+    validation_seed: u64,
     saved: Instant,
 }
 
@@ -507,13 +513,7 @@ impl<'a> Training<'a> {
             Some(now) => now.parameters.clone(),
             None => material.network.initial_parameters(seeds.stream("init")),
         };
-        let trainer_config = TrainerConfig {
-            batch: config.train.batch,
-            threads: options.threads,
-            seed: seeds.stream("dropout"),
-            ..TrainerConfig::default()
-        };
-        let mut trainer = trainer_config.build(&material.network, rule, parameters)?;
+        let mut member = Member::new(rule, parameters).seed(seeds.stream("dropout"));
         let mut swag = match &config.swag {
             Some(swag) => Some(Swag::new(count, swag.rank)?),
             None => None,
@@ -522,16 +522,22 @@ impl<'a> Training<'a> {
             let malformed =
                 |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
             let bytes = now.optimizer.as_deref().unwrap_or_default();
-            let state = trainer
-                .rule()
+            let state = member
+                .rule
                 .state_from_bytes(count, bytes)
                 .map_err(|error| malformed(&error))?;
-            trainer.set_state(state)?;
-            trainer.set_draws(progress.draws);
+            member.state = Some(state);
+            member.draws = progress.draws;
             if let (Some(swag), Some(bytes)) = (&mut swag, &now.swag) {
                 *swag = Swag::from_bytes(count, bytes).map_err(|error| malformed(&error))?;
             }
         }
+        let trainer = TrainerConfig {
+            batch: config.train.batch,
+            device: options.device(),
+            ..TrainerConfig::default()
+        }
+        .build(&material.network, [member])?;
         let batches = BatchesConfig {
             set: Arc::clone(&material.set),
             indices: material.train.clone(),
@@ -552,8 +558,7 @@ impl<'a> Training<'a> {
         }
         progress.curves.truncate(progress.epoch);
         let predictor = PredictorConfig {
-            threads: options.threads,
-            seed: seeds.stream("validation"),
+            device: options.device(),
             ..PredictorConfig::default()
         }
         .build(&material.network)?;
@@ -561,7 +566,7 @@ impl<'a> Training<'a> {
             run,
             material,
             schedule: config.build_schedule()?,
-            isa: trainer.isa(),
+            validation_seed: seeds.stream("validation"),
             trainer,
             predictor,
             batches,
@@ -606,7 +611,7 @@ impl<'a> Training<'a> {
                 epoch,
                 lr,
             };
-            let (result, report) = match self.trainer.step(lr, batch.images, batch.labels) {
+            let (result, report) = match self.trainer.step(0, lr, batch.images, batch.labels) {
                 Ok(step) => (step.batch, step.report),
                 Err(engine::Error::Rule(error)) => return Err(diverged(error.to_string())),
                 Err(error) => return Err(error.into()),
@@ -617,7 +622,7 @@ impl<'a> Training<'a> {
             let progress = &mut self.progress;
             progress.step += 1;
             progress.loss_sum += result.loss * result.images as f64;
-            progress.right += result.right as u64;
+            progress.right += result.correct as u64;
             progress.images += result.images as u64;
             add_report(&mut progress.updates, &report);
             if told.elapsed() > Duration::from_millis(100) {
@@ -661,18 +666,20 @@ impl<'a> Training<'a> {
         if let (Some(config), Some(swag)) = (&self.run.config.swag, &mut self.swag)
             && epoch >= config.start
         {
-            swag.collect(self.trainer.parameters())?;
+            swag.collect(self.trainer.parameters(0))?;
             collecting = Some(swag.mean().iter().map(|&x| x as f32).collect::<Vec<f32>>());
         }
         // Where SWAG collects, its mean is validated.
-        let parameters = collecting.as_deref().unwrap_or(self.trainer.parameters());
+        let parameters = collecting.as_deref().unwrap_or(self.trainer.parameters(0));
         let (mut validation_loss, mut validation_accuracy) = (None, None);
         if !self.material.validation_labels.is_empty() {
             let labels = &self.material.validation_labels;
-            let logits = self
-                .predictor
-                .logits(parameters, &self.material.validation_images)?;
-            let (loss, right) = cross_entropy(&logits, labels);
+            let (loss, correct) = self.predictor.loss(
+                parameters,
+                self.validation_seed,
+                &self.material.validation_images,
+                labels,
+            )?;
             if !loss.is_finite() {
                 return Err(Error::Diverged {
                     what: format!("the validation loss is {loss}"),
@@ -682,14 +689,14 @@ impl<'a> Training<'a> {
                 });
             }
             validation_loss = Some(loss);
-            validation_accuracy = Some(right as f64 / labels.len() as f64);
+            validation_accuracy = Some(correct as f64 / labels.len() as f64);
             let candidate = self.run.config.swag.is_none() || collecting.is_some();
             if candidate && self.progress.best.is_none_or(|(_, best)| loss < best) {
                 self.progress.best = Some((epoch, loss));
-                let with_state = self.trainer.rule().predicts_with_state();
+                let with_state = self.trainer.rule(0).predicts_with_state();
                 self.best = Some(Weights {
                     parameters: parameters.to_vec(),
-                    optimizer: with_state.then(|| self.trainer.state().to_bytes()),
+                    optimizer: with_state.then(|| self.trainer.state(0).to_bytes()),
                     swag: self.swag.as_ref().map(Swag::to_bytes),
                 });
             }
@@ -727,13 +734,13 @@ impl<'a> Training<'a> {
     }
 
     fn save(&mut self) -> Result<()> {
-        self.progress.draws = self.trainer.draws();
+        self.progress.draws = self.trainer.draws(0);
         let snapshot = Snapshot {
             config: self.run.config.of_training(),
             progress: self.progress.clone(),
             now: Weights {
-                parameters: self.trainer.parameters().to_vec(),
-                optimizer: Some(self.trainer.state().to_bytes()),
+                parameters: self.trainer.parameters(0).to_vec(),
+                optimizer: Some(self.trainer.state(0).to_bytes()),
                 swag: self.swag.as_ref().map(Swag::to_bytes),
             },
             best: self.best.take(),
@@ -752,37 +759,4 @@ fn add_report(updates: &mut Updates, report: &StepReport) {
     updates.gap_not_positive += report.gap_not_positive;
     updates.skipped += report.skipped_coordinates;
     updates.skipped_steps += u64::from(report.skipped);
-}
-
-/// Mean cross-entropy and right predictions of logits `[n, classes]`, in `f64`.
-fn cross_entropy(logits: &[f32], labels: &[u32]) -> (f64, usize) {
-    let classes = logits.len() / labels.len();
-    let (mut sum, mut right) = (0.0, 0);
-    for (row, &label) in logits.chunks_exact(classes).zip(labels) {
-        let mut top = 0;
-        for (k, z) in row.iter().enumerate() {
-            if *z > row[top] {
-                top = k;
-            }
-        }
-        let peak = f64::from(row[top]);
-        let total: f64 = row.iter().map(|&z| (f64::from(z) - peak).exp()).sum();
-        sum += total.ln() + peak - f64::from(row[label as usize]);
-        right += usize::from(top == label as usize);
-    }
-    (sum / labels.len() as f64, right)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cross_entropy_by_hand() {
-        let (loss, right) = cross_entropy(&[0.0, 2.0, -1.0, 1.0, 1.0, 1.0], &[1, 2]);
-        let first = (1.0 + (-2.0_f64).exp() + (-3.0_f64).exp()).ln();
-        assert!((loss - (first + 3.0_f64.ln()) / 2.0).abs() < 1e-12);
-        // a tie goes to the first class
-        assert_eq!(right, 1);
-    }
 }

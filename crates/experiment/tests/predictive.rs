@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use cbopt::noise::NoiseKey;
 use cbopt::{Executor, IvonConfig, Rule, SgdConfig, State};
-use engine::{Network, PredictorConfig, TrainerConfig, zoo};
+use engine::{Device, Member, Network, PredictorConfig, TrainerConfig, zoo};
 use experiment::predictive::{
     Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
 };
@@ -244,22 +244,22 @@ fn train(network: Network, rule: Rule, lr: f64) -> Run {
     let (images, labels) = striped(64);
     let config = TrainerConfig {
         batch: 64,
-        threads: 1,
+        device: Device::cpu().threads(1),
         ..Default::default()
     };
     let mut trainer = config
-        .build(&network, rule, network.initial_parameters(3))
+        .build(&network, [Member::new(rule, network.initial_parameters(3))])
         .unwrap();
     let mut path = Vec::new();
     for step in 0..150 {
-        trainer.step(lr, &images, &labels).unwrap();
+        trainer.step(0, lr, &images, &labels).unwrap();
         if step >= 50 && step % 10 == 0 {
-            path.push(trainer.parameters().to_vec());
+            path.push(trainer.parameters(0).to_vec());
         }
     }
     Run {
-        state: trainer.state().clone(),
-        parameters: trainer.parameters().to_vec(),
+        state: trainer.state(0).clone(),
+        parameters: trainer.parameters(0).to_vec(),
         network,
         rule,
         images,
@@ -294,7 +294,7 @@ fn ivon() -> &'static Run {
 
 fn threads(threads: usize) -> PredictorConfig {
     PredictorConfig {
-        threads,
+        device: Device::cpu().threads(threads),
         ..Default::default()
     }
 }
@@ -305,7 +305,7 @@ fn predictive(network: &Network) -> Predictive {
 
 fn point(network: &Network, parameters: &[f32], images: &[f32]) -> Vec<f32> {
     let mut engine = threads(1).build(network).unwrap();
-    engine.probabilities(parameters, images).unwrap()
+    engine.probabilities(parameters, 0, images).unwrap()
 }
 
 fn with_rule(run: &Run) -> Trained<'_> {
@@ -566,9 +566,8 @@ fn mc_dropout_is_the_mean_over_masks() {
     };
     // one pass is one mask: the single prediction of the engine with this seed
     let one = |seed: u64| {
-        let config = PredictorConfig { seed, ..threads(1) };
-        let mut engine = config.build(&net).unwrap();
-        engine.probabilities(parameters, images).unwrap()
+        let mut engine = threads(1).build(&net).unwrap();
+        engine.probabilities(parameters, seed, images).unwrap()
     };
     assert_eq!(predict(1, 5), one(5));
     assert_ne!(predict(1, 6), one(5));
@@ -651,8 +650,8 @@ fn laplace_on_a_network() {
     assert!(confidence(&got) < confidence(&want));
     // the slow way: features and last layer by hand, with the covariance written out
     let mut engine = threads(1).build(&run.network).unwrap();
-    let features = engine.features(&run.parameters, &run.images).unwrap();
-    let logits = engine.logits(&run.parameters, &run.images).unwrap();
+    let features = engine.features(&run.parameters, 0, &run.images).unwrap();
+    let logits = engine.logits(&run.parameters, 0, &run.images).unwrap();
     let covariances = found.covariances(&features).unwrap();
     for (n, row) in got.chunks(10).enumerate() {
         let tempered = |c: usize| {

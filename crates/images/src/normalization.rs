@@ -1,4 +1,5 @@
-//! Normalization `(x/255 - mean) / std` per channel, computed in `f32` in this order, as torchvision does.
+//! Normalization `(x/255 - mean) / std` per channel, computed in `f32` in this order, as
+//! torchvision does.
 
 use crate::error::{Error, Result, check_length};
 use crate::set::Images;
@@ -25,7 +26,8 @@ impl Normalization {
     /// Custom constants, one per channel.
     ///
     /// # Errors
-    /// The lengths differ or are zero, a mean is not finite, or a deviation is not positive and finite.
+    /// The lengths differ or are zero, a mean is not finite, or a deviation is not positive and
+    /// finite.
     pub fn new(mean: Vec<f32>, std: Vec<f32>) -> Result<Self> {
         if mean.is_empty() {
             return Err(Error::OutOfRange {
@@ -64,9 +66,11 @@ impl Normalization {
         }
     }
 
-    /// The constants that give a set mean 0 and deviation 1 in every channel; a channel without variation keeps its scale.
+    /// The constants that give a set mean 0 and deviation 1 in every channel; a channel without
+    /// variation keeps its scale.
     ///
-    /// Cost: one pass over the pixels. For a custom set; measure the training part and use it for all.
+    /// Cost: one pass over the pixels. For a custom set; measure the training part and use it for
+    /// all.
     ///
     /// ```
     /// use images::{Images, Normalization, Shape};

@@ -4,7 +4,8 @@ use crate::error::{Error, Result, check_length};
 use crate::normalization::Normalization;
 use crate::shape::Shape;
 
-/// Labeled images, decoded once and never changed; hold them in an `Arc` and share them between runs.
+/// Labeled images, decoded once and never changed; hold them in an `Arc` and share them between
+/// runs.
 ///
 /// Memory: one byte per pixel and channel, four per label.
 ///

@@ -1,7 +1,7 @@
 //! One visit of a training to an image: which image, shifted how far, mirrored or not.
 //!
-//! Output `(y, x)` is pixel `(y + down, x + right)` of the perhaps mirrored image, black outside. Black is the byte 0 before the
-//! normalization, so that it becomes `-mean/std`, not 0.
+//! Output `(y, x)` is pixel `(y + down, x + right)` of the perhaps mirrored image, black outside.
+//! Black is the byte 0 before the normalization, so that it becomes `-mean/std`, not 0.
 
 use crate::normalization::Table;
 use crate::set::Images;
@@ -42,8 +42,8 @@ impl Visit {
         self.down == 0 && self.right == 0 && !self.flip
     }
 
-    /// Where row `y` of the output comes from: the row of the image and the columns of the output that lie inside it. `None` if all of
-    /// the row is black.
+    /// Where row `y` of the output comes from: the row of the image and the columns of the output
+    /// that lie inside it. `None` if all of the row is black.
     pub fn row(self, shape: Shape, y: usize) -> Option<(usize, std::ops::Range<usize>)> {
         let row = y as isize + isize::from(self.down);
         let (right, width) = (isize::from(self.right), shape.width as isize);
@@ -53,7 +53,8 @@ impl Visit {
         inside.then_some((row as usize, from..to))
     }
 
-    /// Column of the image that column `x` of the output shows, for `x` inside [`Visit::row`]'s range.
+    /// Column of the image that column `x` of the output shows, for `x` inside [`Visit::row`]'s
+    /// range.
     pub fn column(self, shape: Shape, x: usize) -> usize {
         let column = (x as isize + isize::from(self.right)) as usize;
         if self.flip {
@@ -63,7 +64,8 @@ impl Visit {
         }
     }
 
-    /// Writes what is seen, `[channels, height, width]`, every byte replaced by its entry in the channel's table.
+    /// Writes what is seen, `[channels, height, width]`, every byte replaced by its entry in the
+    /// channel's table.
     ///
     /// # Panics
     /// If there is no such image, or fewer tables than channels.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cbopt::{Rule, RuleConfig, Update};
 use clap::Args;
-use engine::{Isa, TrainerConfig, peak_gflops};
+use engine::{Device, Isa, Member, TrainerConfig, peak_gflops};
 use serde_json::json;
 
 use crate::commands::net;
@@ -66,15 +66,17 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
             UserError::new(unknown("instruction set of this machine", name, names))
         })?,
     };
-    let default = TrainerConfig::default();
+    let device = Device::cpu().isa(isa);
+    let threads = args.threads.unwrap_or(device.thread_count());
     let config = TrainerConfig {
         batch: args.batch,
-        threads: args.threads.unwrap_or(default.threads),
-        isa,
-        ..default
+        device: device.threads(threads),
+        ..TrainerConfig::default()
     };
     let parameters = network.initial_parameters(0);
-    let mut trainer = config.build(&network, rule, parameters).map_err(mistake)?;
+    let mut trainer = config
+        .build(&network, [Member::new(rule, parameters)])
+        .map_err(mistake)?;
     let size = network.input_shape().len();
     let images: Vec<f32> = (0..args.batch * size)
         .map(|i| (i * 7919 % 1009) as f32 / 504.5 - 1.0)
@@ -85,27 +87,27 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
 
     const RATE: f64 = 1e-6; // small: the values shall stay as they are
     for _ in 0..2 {
-        trainer.step(RATE, &images, &labels)?;
+        trainer.step(0, RATE, &images, &labels)?;
     }
     let mut times = Vec::new();
     let begin = Instant::now();
     while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(args.seconds) {
         let start = Instant::now();
-        trainer.step(RATE, &images, &labels)?;
+        trainer.step(0, RATE, &images, &labels)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
     let (best, median) = (times[0], times[times.len() / 2]);
     let images_per_second = args.batch as f64 / best * 1e3;
     let gflops = network.training_flops() as f64 * images_per_second / 1e9;
-    let share = gflops / peak_gflops(isa, trainer.threads());
+    let share = gflops / peak_gflops(isa, threads);
     let mut out = io::stdout();
     if args.json {
         let record = json!({
             "net": args.net,
             "batch": args.batch,
-            "threads": trainer.threads(),
-            "rule": trainer.rule().id(),
+            "threads": threads,
+            "rule": trainer.rule(0).id(),
             "isa": isa.name(),
             "ms_best": best,
             "ms_median": median,
@@ -121,8 +123,8 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
              {images_per_second:.0} images/s, {gflops:.0} GFLOP/s, {:.0} % of the multiply-add peak",
             args.net,
             args.batch,
-            trainer.rule().id(),
-            trainer.threads(),
+            trainer.rule(0).id(),
+            threads,
             isa.name(),
             100.0 * share
         )?;

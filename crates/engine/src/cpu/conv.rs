@@ -1,42 +1,41 @@
-//! Convolution without Winograd: forward pass, gradient of the input, gradient of the weights, for any size, stride and padding.
+//! Convolution without Winograd: forward pass, gradient of the input, gradient of the weights, for
+//! any size, stride and padding.
 //!
-//! Rows outside the image are left out; columns outside are zeros of a copy with wider rows, made only where there is padding.
-//! Blocks of pixels leave out the columns of taps that meet nothing but such zeros.
+//! Rows outside the image are left out; columns outside are zeros of a copy with wider rows, made
+//! only where there is padding. Blocks of pixels leave out the columns of taps that meet nothing
+//! but such zeros.
 
 use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::LANES;
-use crate::network::{Padding, Shape};
+use crate::network::{Conv, Padding, Shape};
 use machine::Isa;
 
-/// A convolution of one block of images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Geometry {
-    pub input: Shape,
-    pub output: Shape,
-    pub kernel: usize,
-    pub stride: usize,
-    pub padding: Padding,
+/// Vectors of scratch memory that any of the passes needs, except [`forward_pooled`].
+pub(crate) fn scratch(conv: &Conv) -> usize {
+    let g = conv.flattened();
+    let input = g.input.channels * g.input.height * g.wide_input();
+    let output = g.output.channels * g.output.height * g.wide_output().2;
+    input.max(output)
 }
 
-impl Geometry {
+/// Vectors of scratch memory that [`forward_pooled`] needs.
+pub(crate) fn pooled_scratch(conv: &Conv) -> usize {
+    conv.input.channels * conv.tall_input() * conv.wide_input()
+}
+
+impl Conv {
     /// With the plane as one row if neither neighbors nor steps are involved.
-    pub fn new(
-        input: Shape,
-        output: Shape,
-        kernel: usize,
-        stride: usize,
-        padding: Padding,
-    ) -> Self {
+    fn flattened(&self) -> Self {
         let flat = |s: Shape| Shape::new(s.channels, 1, s.plane());
-        let simple = kernel == 1 && stride == 1 && padding == Padding::default();
-        Self {
-            input: if simple { flat(input) } else { input },
-            output: if simple { flat(output) } else { output },
-            kernel,
-            stride,
-            padding,
+        if self.kernel == 1 && self.stride == 1 && self.padding == Padding::default() {
+            return Self {
+                input: flat(self.input),
+                output: flat(self.output),
+                ..*self
+            };
         }
+        *self
     }
 
     fn is_padded(&self) -> bool {
@@ -56,21 +55,9 @@ impl Geometry {
         (before, after, self.output.width + before + after)
     }
 
-    /// Vectors of scratch memory that any of the passes needs.
-    pub fn scratch(&self) -> usize {
-        let input = self.input.channels * self.input.height * self.wide_input();
-        let output = self.output.channels * self.output.height * self.wide_output().2;
-        input.max(output)
-    }
-
     /// Rows of the input with its padding.
     fn tall_input(&self) -> usize {
         self.input.height + self.padding.top + self.padding.bottom
-    }
-
-    /// Vectors of scratch memory that [`forward_pooled`] needs.
-    pub fn pooled_scratch(&self) -> usize {
-        self.input.channels * self.tall_input() * self.wide_input()
     }
 
     /// Rows of taps of output row `y` that meet the image.
@@ -82,7 +69,8 @@ impl Geometry {
     }
 }
 
-/// Copies `rows` rows of `width` vectors into rows of `wide` vectors with `before` zeros at the front.
+/// Copies `rows` rows of `width` vectors into rows of `wide` vectors with `before` zeros at the
+/// front.
 unsafe fn widen(
     from: *const f32,
     to: *mut f32,
@@ -108,13 +96,13 @@ unsafe fn widen(
 }
 
 /// Input with its padding in the columns, and its number of columns.
-unsafe fn padded_input(g: &Geometry, x: *const f32, scratch: *mut f32) -> (*const f32, usize) {
+unsafe fn padded_input(g: &Conv, x: *const f32, scratch: *mut f32) -> (*const f32, usize) {
     if !g.is_padded() {
         return (x, g.input.width);
     }
     let wide = g.wide_input();
     let rows = g.input.channels * g.input.height;
-    // SAFETY: `scratch` has `Geometry::scratch` vectors.
+    // SAFETY: `scratch` has as many vectors as [`scratch`] says.
     unsafe { widen(x, scratch, rows, g.input.width, g.padding.left, wide) };
     (scratch, wide)
 }
@@ -122,12 +110,13 @@ unsafe fn padded_input(g: &Geometry, x: *const f32, scratch: *mut f32) -> (*cons
 /// `y = w * x + bias`, then `max(·, 0)` if `relu`.
 pub(crate) unsafe fn forward(
     isa: Isa,
-    g: &Geometry,
+    g: &Conv,
     (x, w, bias): (*const f32, *const f32, Option<*const f32>),
     y: *mut f32,
     relu: bool,
     scratch: *mut f32,
 ) {
+    let g = &g.flattened();
     let k = g.kernel;
     // SAFETY: rows and columns of taps stay inside the (widened) image by construction.
     unsafe {
@@ -148,7 +137,7 @@ pub(crate) unsafe fn forward(
             y_out: g.output.plane() as isize * lane,
             y_pixel: lane,
         };
-        let start = bias.map_or(Start::Zero, Start::Bias);
+        let start = Start::bias(bias);
         for oy in 0..g.output.height {
             let (first, end) = g.rows(oy);
             let t = Taps {
@@ -174,12 +163,13 @@ pub(crate) unsafe fn forward(
     }
 }
 
-/// The maxima of the 2×2 windows of `w * x + bias`, or of `max(·, 0)` of it; an incomplete last row or column is left out.
+/// The maxima of the 2×2 windows of `w * x + bias`, or of `max(·, 0)` of it; an incomplete last row
+/// or column is left out.
 ///
 /// Padding in the rows is copied as well: the two rows of a window then meet the same taps.
 pub(crate) unsafe fn forward_pooled(
     isa: Isa,
-    g: &Geometry,
+    g: &Conv,
     (x, w, bias): (*const f32, *const f32, Option<*const f32>),
     to: &Pooled,
     scratch: *mut f32,
@@ -227,7 +217,7 @@ pub(crate) unsafe fn forward_pooled(
             y_pixel: lane,
         };
         let below = (g.stride * wide) as isize * lane;
-        let start = bias.map_or(Start::Zero, Start::Bias);
+        let start = Start::bias(bias);
         for row in 0..rows {
             let x = source.add(2 * row * g.stride * wide * LANES);
             let at = row * columns * LANES;
@@ -238,21 +228,20 @@ pub(crate) unsafe fn forward_pooled(
 }
 
 /// `dx (+)= ` gradient of the input, for the gradient `dy` of the output.
+///
+/// Long because its loops share the strides and borders that all of them need.
 pub(crate) unsafe fn input_gradient(
     isa: Isa,
-    g: &Geometry,
+    g: &Conv,
     (dy, w): (*const f32, *const f32),
     dx: *mut f32,
     accumulate: bool,
     scratch: *mut f32,
 ) {
+    let g = &g.flattened();
     let (k, s) = (g.kernel, g.stride);
     let (before, after, wide) = g.wide_output();
-    let start = if accumulate {
-        Start::Output
-    } else {
-        Start::Zero
-    };
+    let start = Start::accumulate(accumulate);
     // SAFETY: taps stay inside the widened gradient by construction.
     unsafe {
         let mut source = dy;
@@ -277,7 +266,8 @@ pub(crate) unsafe fn input_gradient(
             y_out: g.input.plane() as isize * lane,
             y_pixel: s as isize * lane,
         };
-        // Taps q of one phase: kernel positions phase + s·q, as far as they meet output positions 0..size.
+        // Taps q of one phase: kernel positions phase + s·q, as far as they meet output positions
+        // 0..size.
         let taps_of = |phase: usize, low: usize, high: usize, size: usize| {
             let count = if phase < k {
                 (k - phase).div_ceil(s)
@@ -295,7 +285,8 @@ pub(crate) unsafe fn input_gradient(
                 let phase_x = (ix0 + g.padding.left) % s;
                 let count = (g.input.width - ix0).div_ceil(s);
                 let first_a = (ix0 + g.padding.left) / s;
-                // Pairs of pixels at the borders, so that taps that meet nothing can be left out; the inner pixels together.
+                // Pairs of pixels at the borders, so that taps that meet nothing can be left out;
+                // the inner pixels together.
                 let mut j = 0;
                 while j < count {
                     let low = first_a + j;
@@ -337,12 +328,13 @@ pub(crate) unsafe fn input_gradient(
 /// `dw += ` gradient of the weights, `db += ` gradient of the bias.
 pub(crate) unsafe fn weight_gradient(
     isa: Isa,
-    g: &Geometry,
+    g: &Conv,
     (x, dy): (*const f32, *const f32),
     dw: *mut f32,
     db: Option<*mut f32>,
     scratch: *mut f32,
 ) {
+    let g = &g.flattened();
     let (k, s) = (g.kernel, g.stride);
     let (ic, oc) = (g.input.channels, g.output.channels);
     // SAFETY: rows and columns stay inside the (widened) image by construction.
@@ -364,7 +356,8 @@ pub(crate) unsafe fn weight_gradient(
             out_n: 1,
         };
         if k == 1 {
-            // No neighbors to share: four input channels at a time instead. Rows in the padding meet zeros.
+            // No neighbors to share: four input channels at a time instead. Rows in the padding
+            // meet zeros.
             let first = g.padding.top.div_ceil(s).min(g.output.height);
             let end = (g.input.height + g.padding.top)
                 .div_ceil(s)

@@ -13,7 +13,8 @@ pub(crate) struct Memory {
 
 // SAFETY: `Memory` owns its numbers, like a `Box<[f32]>`.
 unsafe impl Send for Memory {}
-// SAFETY: as above; shared access goes through raw pointers whose users say why they do not collide.
+// SAFETY: as above; shared access goes through raw pointers whose users say why they do not
+// collide.
 unsafe impl Sync for Memory {}
 
 impl Memory {

@@ -1,7 +1,7 @@
 //! Gradients of weights: products of two values summed over pixels and images.
 //!
-//! `out[m][n] += Σ_{r, c, image} a[m][r][c] · b[n][r][c]`. Lanes run over images; sixteen vectors at a time are summed across their
-//! lanes at the end.
+//! `out[m][n] += Σ_{r, c, image} a[m][r][c] · b[n][r][c]`. Lanes run over images; sixteen vectors
+//! at a time are summed across their lanes at the end.
 
 use super::vector::{LANES, Vector};
 

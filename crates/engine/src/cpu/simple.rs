@@ -1,8 +1,10 @@
 //! Everything that is not a product: FRN+TLU, ReLU, pooling, sums, dropout, softmax.
 
+use std::ops::Range;
+
 use super::vector::{LANES, Vector, kernel};
 use crate::dropout::dropout_bits;
-use crate::network::Shape;
+use crate::network::{Pool, Shape};
 
 /// ε in `√(mean x² + ε)`.
 const FRN_EPSILON: f32 = 1e-6;
@@ -19,10 +21,39 @@ macro_rules! each {
     };
 }
 
-/// `y = max(γ x s + β, τ) (+ other)` with `s = 1/√(mean x² + ε)`, which is kept in `scale`, one vector per channel.
+/// `s = 1/√(mean x² + ε)` of one channel, kept at `at`.
+#[inline(always)]
+unsafe fn frn_scale<V: Vector>(x: *const f32, pixels: usize, at: *mut f32) {
+    // SAFETY: the caller promises `pixels` vectors of images and one for the result.
+    unsafe {
+        let mut sum = [V::splat(0.0); 4];
+        let mut p = 0;
+        while p + 4 <= pixels {
+            for (j, s) in sum.iter_mut().enumerate() {
+                let v = V::load(x.add((p + j) * LANES));
+                *s = s.fma(v, v);
+            }
+            p += 4;
+        }
+        while p < pixels {
+            let v = V::load(x.add(p * LANES));
+            sum[0] = sum[0].fma(v, v);
+            p += 1;
+        }
+        let total = sum[0].add(sum[1]).add(sum[2].add(sum[3]));
+        total.store(at);
+        for i in 0..V::WIDTH {
+            *at.add(i) = 1.0 / (*at.add(i) / pixels as f32 + FRN_EPSILON).sqrt();
+        }
+    }
+}
+
+/// `y = max(γ x s + β, τ) (+ other)`. `scale` has `s`, one vector per channel; that of the `fresh`
+/// channels is computed first.
 #[inline(always)]
 unsafe fn frn<V: Vector>(
     shape: Shape,
+    fresh: &Range<usize>,
     x: *const f32,
     parameters: [*const f32; 3],
     y: *mut f32,
@@ -43,25 +74,9 @@ unsafe fn frn<V: Vector>(
             for part in 0..V::PARTS {
                 let offset = c * pixels * LANES + part * V::WIDTH;
                 let x = x.add(offset);
-                let mut sum = [V::splat(0.0); 4];
-                let mut p = 0;
-                while p + 4 <= pixels {
-                    for (j, s) in sum.iter_mut().enumerate() {
-                        let v = V::load(x.add((p + j) * LANES));
-                        *s = s.fma(v, v);
-                    }
-                    p += 4;
-                }
-                while p < pixels {
-                    let v = V::load(x.add(p * LANES));
-                    sum[0] = sum[0].fma(v, v);
-                    p += 1;
-                }
-                let total = sum[0].add(sum[1]).add(sum[2].add(sum[3]));
                 let at = scale.add(c * LANES + part * V::WIDTH);
-                total.store(at);
-                for i in 0..V::WIDTH {
-                    *at.add(i) = 1.0 / (*at.add(i) / pixels as f32 + FRN_EPSILON).sqrt();
+                if fresh.contains(&c) {
+                    frn_scale::<V>(x, pixels, at);
                 }
                 let factor = V::load(at).mul(gamma);
                 let y = y.add(offset);
@@ -89,6 +104,7 @@ unsafe fn frn<V: Vector>(
 kernel!(
     run_frn = frn(
         shape: Shape,
+        fresh: &Range<usize>,
         x: *const f32,
         parameters: [*const f32; 3],
         y: *mut f32,
@@ -142,7 +158,8 @@ unsafe fn frn_backward<V: Vector>(
                 let Some(dx) = dx else { continue };
                 let dx = dx.add(offset);
                 let back = inner.mul(s).mul(s).mul(V::splat(1.0 / pixels as f32));
-                // What a single pixel passes on: 1 - x² s² = ε s², of which the difference would leave nothing but rounding.
+                // What a single pixel passes on: 1 - x² s² = ε s², of which the difference would
+                // leave nothing but rounding.
                 let alone = V::splat(FRN_EPSILON).mul(s).mul(s);
                 for p in 0..pixels {
                     let (v, g) = (V::load(x.add(p * LANES)), V::load(dy.add(p * LANES)));
@@ -228,26 +245,6 @@ unsafe fn add<V: Vector>(count: usize, x: *const f32, y: *const f32, out: *mut f
 }
 kernel!(run_add = add(count: usize, x: *const f32, y: *const f32, out: *mut f32));
 
-/// Windows of a pooling layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Windows {
-    pub input: Shape,
-    pub output: Shape,
-    pub height: usize,
-    pub width: usize,
-    pub stride: usize,
-}
-
-impl Windows {
-    /// Whether every entry of the input is in exactly one window.
-    fn are_tiles(&self) -> bool {
-        self.height == self.stride
-            && self.width == self.stride
-            && self.output.height * self.stride == self.input.height
-            && self.output.width * self.stride == self.input.width
-    }
-}
-
 /// Calls `$body` for every window with the position of the output and of the window's first entry.
 macro_rules! each_window {
     ($w:expr, $out:ident, $first:ident => $body:block) => {
@@ -269,7 +266,7 @@ macro_rules! each_window {
 }
 
 #[inline(always)]
-unsafe fn max_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
+unsafe fn max_pool<V: Vector>(w: &Pool, x: *const f32, y: *mut f32) {
     // SAFETY: the caller promises whole values of these shapes.
     unsafe {
         each_window!(w, out, first => {
@@ -284,7 +281,7 @@ unsafe fn max_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
         });
     }
 }
-kernel!(run_max_pool = max_pool(w: &Windows, x: *const f32, y: *mut f32));
+kernel!(run_max_pool = max_pool(w: &Pool, x: *const f32, y: *mut f32));
 
 /// The first maximum of a 2×2 window of a convolution, and which one it is.
 #[inline(always)]
@@ -311,18 +308,14 @@ pub(crate) unsafe fn window_maximum<V: Vector>(window: [V; 4], relu: bool) -> (V
 /// Mark of a window without a positive entry, whose gradient a ReLU swallows.
 const NOBODY: f32 = -1.0;
 
-/// Gradient of 2×2 max-pooling where the forward pass has kept which entry of a window is the first maximum.
+/// Gradient of 2×2 max-pooling where the forward pass has kept which entry of a window is the first
+/// maximum.
 #[inline(always)]
-unsafe fn window_gradient<V: Vector>(
-    w: &Windows,
-    winner: *const f32,
-    dy: *const f32,
-    dx: *mut f32,
-) {
+unsafe fn window_gradient<V: Vector>(w: &Pool, winner: *const f32, dy: *const f32, dx: *mut f32) {
     // SAFETY: the caller promises whole values of these shapes.
     unsafe {
         let zero = V::splat(0.0);
-        if !w.are_tiles() {
+        if !w.is_tiling() {
             dx.write_bytes(0, w.input.len() * LANES);
         }
         each_window!(w, out, first => {
@@ -339,19 +332,20 @@ unsafe fn window_gradient<V: Vector>(
 }
 kernel!(
     run_window_gradient = window_gradient(
-        w: &Windows,
+        w: &Pool,
         winner: *const f32,
         dy: *const f32,
         dx: *mut f32,
     )
 );
 
-/// Gradient of max-pooling, to the first maximum; nothing where the output `y` is not positive if `relu`.
+/// Gradient of max-pooling, to the first maximum; nothing where the output `y` is not positive if
+/// `relu`.
 ///
 /// `dx` is overwritten unless `accumulate`.
 #[inline(always)]
 unsafe fn max_pool_backward<V: Vector>(
-    w: &Windows,
+    w: &Pool,
     (x, y, dy): (*const f32, *const f32, *const f32),
     dx: *mut f32,
     relu: bool,
@@ -360,7 +354,7 @@ unsafe fn max_pool_backward<V: Vector>(
     // SAFETY: the caller promises whole values of these shapes.
     unsafe {
         let zero = V::splat(0.0);
-        let overwrite = w.are_tiles() && !accumulate;
+        let overwrite = w.is_tiling() && !accumulate;
         if !overwrite && !accumulate {
             dx.write_bytes(0, w.input.len() * LANES);
         }
@@ -385,7 +379,7 @@ unsafe fn max_pool_backward<V: Vector>(
 }
 kernel!(
     run_max_pool_backward = max_pool_backward(
-        w: &Windows,
+        w: &Pool,
         values: (*const f32, *const f32, *const f32),
         dx: *mut f32,
         relu: bool,
@@ -394,7 +388,7 @@ kernel!(
 );
 
 #[inline(always)]
-unsafe fn avg_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
+unsafe fn avg_pool<V: Vector>(w: &Pool, x: *const f32, y: *mut f32) {
     // SAFETY: the caller promises whole values of these shapes.
     unsafe {
         let share = V::splat(1.0 / (w.height * w.width) as f32);
@@ -409,15 +403,10 @@ unsafe fn avg_pool<V: Vector>(w: &Windows, x: *const f32, y: *mut f32) {
         });
     }
 }
-kernel!(run_avg_pool = avg_pool(w: &Windows, x: *const f32, y: *mut f32));
+kernel!(run_avg_pool = avg_pool(w: &Pool, x: *const f32, y: *mut f32));
 
 #[inline(always)]
-unsafe fn avg_pool_backward<V: Vector>(
-    w: &Windows,
-    dy: *const f32,
-    dx: *mut f32,
-    accumulate: bool,
-) {
+unsafe fn avg_pool_backward<V: Vector>(w: &Pool, dy: *const f32, dx: *mut f32, accumulate: bool) {
     // SAFETY: the caller promises whole values of these shapes.
     unsafe {
         if !accumulate {
@@ -437,14 +426,15 @@ unsafe fn avg_pool_backward<V: Vector>(
 }
 kernel!(
     run_avg_pool_backward = avg_pool_backward(
-        w: &Windows,
+        w: &Pool,
         dy: *const f32,
         dx: *mut f32,
         accumulate: bool,
     )
 );
 
-/// `y (+)= x` times 0 or `factor`, as the bits of the masks have it; `keys` has one entry per image of the block.
+/// `y (+)= x` times 0 or `factor`, as the bits of the masks have it; `keys` has one entry per image
+/// of the block.
 #[inline(always)]
 unsafe fn dropout<V: Vector>(
     count: usize,
@@ -486,8 +476,8 @@ kernel!(
     )
 );
 
-/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`; `parts` are given by the first, their distance and their number.
-/// `out` may be the first of them.
+/// `out[i] = Σ_g parts[g][i]` over `from..to`, in the order of `g`; `parts` are given by the first,
+/// their distance and their number. `out` may be the first of them.
 #[inline(always)]
 unsafe fn sum_parts<V: Vector>(
     (parts, stride, count): (*const f32, usize, usize),
@@ -525,35 +515,8 @@ kernel!(
     )
 );
 
-/// Images `[n, size]`, row-major, to `[size][16]`; lanes without an image get the first one.
-///
-/// So they compute nothing that a lane with an image does not compute, and the gradient 0 that they begin with stays 0. A black
-/// image, of which nothing is known, could overflow, and 0 times infinity would spoil the sums over the lanes.
-#[inline(always)]
-unsafe fn gather<V: Vector>(images: *const f32, count: usize, size: usize, out: *mut f32) {
-    // SAFETY: the caller promises `count` images of `size` numbers and `size` vectors of room.
-    unsafe {
-        let mut e = 0;
-        while count == LANES && e + 16 <= size {
-            V::transpose(images.add(e), size, out.add(e * LANES), LANES);
-            e += 16;
-        }
-        while e < size {
-            // Short runs per image keep the lines that are written in the first cache.
-            let end = (e + 16).min(size);
-            for lane in 0..LANES {
-                let image = if lane < count { lane } else { 0 };
-                for i in e..end {
-                    *out.add(i * LANES + lane) = *images.add(image * size + i);
-                }
-            }
-            e = end;
-        }
-    }
-}
-kernel!(run_gather = gather(images: *const f32, count: usize, size: usize, out: *mut f32));
-
-/// Softmax cross-entropy of one block: what it adds to the loss, right predictions, and the gradient at the logits.
+/// Softmax cross-entropy of one block: what it adds to the loss, correct predictions, and the
+/// gradient at the logits.
 pub(crate) unsafe fn loss(
     logits: *const f32,
     classes: usize,
@@ -561,7 +524,7 @@ pub(crate) unsafe fn loss(
     weight: f32,
     gradient: *mut f32,
 ) -> (f64, usize) {
-    let (mut total, mut right) = (0.0, 0);
+    let (mut total, mut correct) = (0.0, 0);
     // SAFETY: the caller promises `classes` vectors of images in both.
     unsafe {
         for lane in 0..LANES {
@@ -591,10 +554,10 @@ pub(crate) unsafe fn loss(
             }
             *gradient.add(label as usize * LANES + lane) -= weight;
             total += f64::from(sum).ln() - f64::from(z(label as usize) - top);
-            right += usize::from(best == label as usize);
+            correct += usize::from(best == label as usize);
         }
     }
-    (total, right)
+    (total, correct)
 }
 
 /// `[count][16]` to 16 rows of `stride` numbers, zeros after the first `count`.

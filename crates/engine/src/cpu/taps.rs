@@ -1,8 +1,9 @@
-//! The one kernel behind convolutions, dense layers and Winograd products: weights broadcast over contiguous images.
+//! The one kernel behind convolutions, dense layers and Winograd products: weights broadcast over
+//! contiguous images.
 //!
-//! `y[o][p] = start + Σ_{c, r, k} w[o][c][r][k] · x[c][r][k][p]`, each `y[o][p]` one vector of images. Strides are free, so that
-//! the same loop serves the forward pass, the gradient of the input (rows and columns of taps run backwards) and products
-//! of matrices (one tap).
+//! `y[o][p] = start + Σ_{c, r, k} w[o][c][r][k] · x[c][r][k][p]`, each `y[o][p]` one vector of
+//! images. Strides are free, so that the same loop serves the forward pass, the gradient of the
+//! input (rows and columns of taps run backwards) and products of matrices (one tap).
 
 use super::simple::window_maximum;
 use super::vector::Vector;
@@ -25,6 +26,33 @@ pub(crate) struct Taps {
     pub y_pixel: isize,
 }
 
+impl Taps {
+    /// A product of matrices: `y[o][p] = Σ_c w[o][c] · x[c][p]`, with the distances of rows and
+    /// entries of each.
+    pub fn dense(
+        channels: usize,
+        (x_channel, x_pixel): (usize, usize),
+        (w_out, w_channel): (usize, usize),
+        (y_out, y_pixel): (usize, usize),
+    ) -> Self {
+        Self {
+            channels,
+            rows: 1,
+            columns: 1,
+            x_channel: x_channel as isize,
+            x_row: 0,
+            x_column: 0,
+            x_pixel: x_pixel as isize,
+            w_out: w_out as isize,
+            w_channel: w_channel as isize,
+            w_row: 0,
+            w_column: 0,
+            y_out: y_out as isize,
+            y_pixel: y_pixel as isize,
+        }
+    }
+}
+
 /// What a sum starts from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Start {
@@ -33,6 +61,18 @@ pub(crate) enum Start {
     Bias(*const f32),
     /// What is in the output already.
     Output,
+}
+
+impl Start {
+    /// From the bias, if there is one.
+    pub fn bias(bias: Option<*const f32>) -> Self {
+        bias.map_or(Self::Zero, Self::Bias)
+    }
+
+    /// Added to what is there, or not.
+    pub fn accumulate(accumulate: bool) -> Self {
+        if accumulate { Self::Output } else { Self::Zero }
+    }
 }
 
 /// Adds one tap to the sums of `OUT` channels of `PIXELS` pixels that lie `at` numbers from `x`.
@@ -95,7 +135,8 @@ unsafe fn sums<V: Vector, const OUT: usize, const PIXELS: usize>(
     }
 }
 
-/// What the sums of `OUT` channels of `PIXELS` pixels begin with; `y` is read only if it is to be added to.
+/// What the sums of `OUT` channels of `PIXELS` pixels begin with; `y` is read only if it is to be
+/// added to.
 #[inline(always)]
 unsafe fn begin<V: Vector, const OUT: usize, const PIXELS: usize>(
     t: &Taps,
@@ -150,7 +191,8 @@ pub(crate) unsafe fn tile<V: Vector, const OUT: usize, const PIXELS: usize>(
     }
 }
 
-/// A row of up to `pixels` pixels for all of `outs` channels: tiles that fit the registers, then the remainders.
+/// A row of up to `pixels` pixels for all of `outs` channels: tiles that fit the registers, then
+/// the remainders.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn row<V: Vector>(
@@ -257,7 +299,8 @@ super::vector::kernel!(
 pub(crate) struct Pooled {
     /// The maxima.
     pub y: *mut f32,
-    /// Which entry of each window is the first maximum, if that is to be kept; see [`window_maximum`].
+    /// Which entry of each window is the first maximum, if that is to be kept; see
+    /// [`window_maximum`].
     pub winner: Option<*mut f32>,
     pub relu: bool,
 }
@@ -297,7 +340,8 @@ unsafe fn window<V: Vector, const OUT: usize>(
     }
 }
 
-/// A row of `count` windows for all of `outs` channels, whose maxima lie `at` numbers from the start.
+/// A row of `count` windows for all of `outs` channels, whose maxima lie `at` numbers from the
+/// start.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn window_row<V: Vector>(
@@ -333,7 +377,8 @@ unsafe fn window_row<V: Vector>(
                         window::<V, 4>(t, below, x, w, to, start);
                         o += 4;
                     } else if left >= 2 {
-                        // Not three: twelve sums, four pixels and a weight are one more than 16 registers.
+                        // Not three: twelve sums, four pixels and a weight are one more than 16
+                        // registers.
                         window::<V, 2>(t, below, x, w, to, start);
                         o += 2;
                     } else {
@@ -361,9 +406,11 @@ super::vector::kernel!(
     )
 );
 
-/// `y[o][i] += Σ_k g[o][k] · x[k][i]` with vectors along `i`: the gradient of a dense layer's weights.
+/// `y[o][i] += Σ_k g[o][k] · x[k][i]` with vectors along `i`: the gradient of a dense layer's
+/// weights.
 ///
-/// `x` has rows of `stride` numbers, a multiple of [`super::vector::LANES`], of which `inputs` count.
+/// `x` has rows of `stride` numbers, a multiple of [`super::vector::LANES`], of which `inputs`
+/// count.
 #[inline(always)]
 unsafe fn dense_gradient<V: Vector>(
     x: *const f32,
@@ -374,22 +421,7 @@ unsafe fn dense_gradient<V: Vector>(
     inputs: usize,
 ) {
     use super::vector::LANES;
-    let width = V::WIDTH as isize;
-    let t = Taps {
-        channels: LANES,
-        rows: 1,
-        columns: 1,
-        x_channel: stride as isize,
-        x_row: 0,
-        x_column: 0,
-        x_pixel: width,
-        w_out: LANES as isize,
-        w_channel: 1,
-        w_row: 0,
-        w_column: 0,
-        y_out: inputs as isize,
-        y_pixel: width,
-    };
+    let t = Taps::dense(LANES, (stride, V::WIDTH), (LANES, 1), (inputs, V::WIDTH));
     // SAFETY: the caller promises `x` 16 rows, `g` one vector per output, `y` one row per output.
     unsafe {
         let whole = inputs / V::WIDTH;

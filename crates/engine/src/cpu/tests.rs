@@ -1,39 +1,55 @@
-//! The backend against the twin: odd sizes, every instruction set, any number of threads, Winograd's form against the direct one.
+//! The backend against the twin: odd sizes, every instruction set, any number of threads,
+//! Winograd's form against the direct one.
 
 use proptest::prelude::*;
 
 use machine::Isa;
 use random::Stream;
 
-use super::{Cpu, LANES};
+use super::lower::{Program, Step, Winograd};
+use super::{Choices, Cpu};
+use crate::backend::{Backend, Job, Sample, Source, Wanted};
+use crate::dropout::DropoutMode;
 use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
-use crate::plan::{Op, Plan, PlanOptions};
-use crate::twin::{self, DropoutMode};
-use crate::zoo;
+use crate::plan::{Op, Plan, Purpose};
+use crate::{twin, zoo};
 
-/// Relative error, in the norm of a tensor, that rounding in `f32` explains: some hundred sums of some hundred terms.
+/// Relative error, in the norm of a tensor, that rounding in `f32` explains: some hundred sums of
+/// some hundred terms.
 const TOLERANCE: f64 = 2e-5;
 /// The same for Winograd's form, whose larger tiles round two and a half times as much.
 const WINOGRAD: f64 = 2.5 * TOLERANCE;
 /// Relative rounding of a sum of some hundred terms in `f32`.
 const ROUNDING: f64 = 1e-6;
-/// Such sums on the way from the input to the gradient of its weights, roughly: two layers there and back.
+/// Such sums on the way from the input to the gradient of its weights, roughly: two layers there
+/// and back.
 const STEPS: f64 = 4.0;
 /// Values nearer than this to a kink may fall on its other side in `f32`.
 const KINK: f64 = 1e-5;
 /// Mean square below which FRN multiplies what rounding leaves of its input by more than one.
 const FAINT: f64 = 1e-4;
-/// What rounding a probability near 1 to `f32` leaves in its difference to the label, however small that difference is.
+/// What rounding a probability near 1 to `f32` leaves in its difference to the label, however small
+/// that difference is.
 const PROBABILITY: f64 = f32::EPSILON as f64 / 2.0;
 const SEED: u64 = 77;
 
-const TRAIN: PlanOptions = PlanOptions {
-    training: true,
-    winograd: true,
-    winograd_everywhere: false,
+const USUAL: Choices = Choices {
+    winograd: Winograd::WherePaying,
     fuse_pooling: true,
-    features: None,
 };
+
+fn job(network: &Network, training: bool, batch: usize) -> Job {
+    let purpose = Purpose {
+        training,
+        features: None,
+    };
+    let plan = Plan::new(network, purpose);
+    Job { plan, batch }
+}
+
+fn program(network: &Network, training: bool, choices: Choices) -> Program {
+    Program::new(job(network, training, 1).plan, choices)
+}
 
 struct Data {
     parameters: Vec<f32>,
@@ -62,51 +78,29 @@ fn data(network: &Network, batch: usize, seed: u64) -> Data {
 fn gradient(
     network: &Network,
     data: &Data,
-    options: PlanOptions,
+    choices: Choices,
     threads: usize,
     isa: Isa,
 ) -> (f64, Vec<f32>) {
-    let plan = Plan::new(network, options);
     let batch = data.labels.len();
-    let mut cpu = Cpu::new(plan, batch, threads, isa);
+    let mut cpu = Cpu::new(job(network, true, batch), threads, isa, choices);
     let mut out = vec![f32::NAN; network.parameter_count()];
+    let source = Source::Floats(&data.images);
     // Twice: memory that was used before must not matter.
-    cpu.gradient(&data.parameters, &data.images, &data.labels, SEED, &mut out);
-    let result = cpu.gradient(&data.parameters, &data.images, &data.labels, SEED, &mut out);
+    cpu.gradient(&data.parameters, source, &data.labels, SEED, &mut out);
+    let result = cpu.gradient(&data.parameters, source, &data.labels, SEED, &mut out);
     (result.loss / batch as f64, out)
 }
 
-fn logits(
-    network: &Network,
-    data: &Data,
-    options: PlanOptions,
-    threads: usize,
-    isa: Isa,
-) -> Vec<f32> {
-    let plan = Plan::new(
-        network,
-        PlanOptions {
-            training: false,
-            ..options
-        },
-    );
-    let mut cpu = Cpu::new(plan, LANES, threads, isa);
-    let classes = network.classes();
-    let mut out = vec![f32::NAN; data.labels.len() * classes];
-    let mode = DropoutMode::Predict(SEED);
-    cpu.forward(
-        &[&data.parameters],
-        &data.images,
-        |_| mode,
-        (&mut out, classes),
-        |_, z, _, out| {
-            for (lane, row) in out.chunks_mut(classes).enumerate() {
-                for (k, value) in row.iter_mut().enumerate() {
-                    *value = z[k * LANES + lane];
-                }
-            }
-        },
-    );
+fn logits(network: &Network, data: &Data, choices: Choices, threads: usize, isa: Isa) -> Vec<f32> {
+    let mut cpu = Cpu::new(job(network, false, 1), threads, isa, choices);
+    let mut out = vec![f32::NAN; data.labels.len() * network.classes()];
+    let sample = Sample {
+        parameters: &data.parameters,
+        seed: SEED,
+    };
+    let source = Source::Floats(&data.images);
+    cpu.forward(&[sample], source, Wanted::Logits, &mut out);
     out
 }
 
@@ -122,7 +116,8 @@ fn error(got: &[f32], want: &[f64]) -> f64 {
     norm(got.iter().zip(want).map(|(a, b)| f64::from(*a) - b))
 }
 
-/// Whether a value lies so near to a kink that rounding could move it to the other side, or rounding is blown up.
+/// Whether a value lies so near to a kink that rounding could move it to the other side, or
+/// rounding is blown up.
 fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool {
     network.layers.iter().any(|layer| {
         let input = network.shapes[layer.inputs[0].0];
@@ -145,10 +140,9 @@ fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool
                     plane.iter().any(|v| (v - tau).abs() < KINK)
                 })
             }
-            LayerKind::MaxPool { kernel, stride } => x.chunks(input.plane()).any(|plane| {
-                let rows = (input.height - kernel) / stride + 1;
-                let columns = (input.width - kernel) / stride + 1;
-                (0..rows * columns).any(|w| {
+            LayerKind::MaxPool(pool) => x.chunks(input.plane()).any(|plane| {
+                let (kernel, stride, columns) = (pool.height, pool.stride, pool.output.width);
+                (0..pool.output.plane()).any(|w| {
                     let (r, c) = (w / columns * stride, w % columns * stride);
                     let mut window: Vec<f64> = (0..kernel * kernel)
                         .map(|k| plane[(r + k / kernel) * input.width + c + k % kernel])
@@ -169,7 +163,7 @@ fn agrees(
     network: &Network,
     batch: usize,
     seed: u64,
-    options: PlanOptions,
+    choices: Choices,
     isa: Isa,
     tolerance: f64,
 ) -> bool {
@@ -186,7 +180,7 @@ fn agrees(
     if near_kink(network, &parameters, &run.values) {
         return false;
     }
-    let (loss, got) = gradient(network, &data, options, 2, isa);
+    let (loss, got) = gradient(network, &data, choices, 2, isa);
     assert!(
         (loss - run.loss).abs() <= tolerance * run.loss.max(1.0),
         "loss {loss}, not {}",
@@ -202,7 +196,8 @@ fn agrees(
         if error <= tolerance * scale + PROBABILITY {
             continue;
         }
-        // Or the network is ill-conditioned: then the exact gradient is as far off for inputs that differ by rounding.
+        // Or the network is ill-conditioned: then the exact gradient is as far off for inputs that
+        // differ by rounding.
         let others = neighbors.get_or_insert_with(|| {
             [1, 2, 3].map(|number| {
                 let moved = |values: &[f64], stream: u64| -> Vec<f64> {
@@ -231,7 +226,7 @@ fn agrees(
     }
     let values = twin::forward(network, &parameters, &images, DropoutMode::Predict(SEED)).unwrap();
     let want = &values[network.layers.len()];
-    let got = logits(network, &data, options, 2, isa);
+    let got = logits(network, &data, choices, 2, isa);
     let scale = norm(want.iter().copied());
     assert!(
         error(&got, want) <= tolerance * scale,
@@ -287,7 +282,8 @@ fn conv_case() -> impl Strategy<Value = ConvCase> {
         )
 }
 
-/// A 1×1 convolution, so that there is a gradient to pass on, then the one of the case, then a dense layer.
+/// A 1×1 convolution, so that there is a gradient to pass on, then the one of the case, then a
+/// dense layer.
 fn conv_net(case: &ConvCase) -> Network {
     let mut net = NetworkBuilder::new("conv", Shape::new(2, case.input.height, case.input.width));
     let x = net.input();
@@ -321,7 +317,7 @@ proptest! {
 
     #[test]
     fn convolutions_of_any_size(case in conv_case(), batch in 1usize..41, isa in 0usize..4, seed in 0u64..1000) {
-        prop_assume!(agrees(&conv_net(&case), batch, seed, TRAIN, isa_by_index(isa), TOLERANCE));
+        prop_assume!(agrees(&conv_net(&case), batch, seed, USUAL, isa_by_index(isa), TOLERANCE));
     }
 
     #[test]
@@ -334,10 +330,10 @@ proptest! {
             same => same,
         };
         case.conv = Conv2d { kernel: 3, stride: 1, padding: zeros, ..case.conv };
-        let options = PlanOptions { winograd_everywhere: true, ..TRAIN };
+        let choices = Choices { winograd: Winograd::Everywhere, ..USUAL };
         let network = conv_net(&case);
-        prop_assert_eq!(Plan::new(&network, options).winograd.len(), 1);
-        prop_assume!(agrees(&network, batch, seed, options, isa_by_index(isa), WINOGRAD));
+        prop_assert_eq!(program(&network, true, choices).winograd.iter().flatten().count(), 1);
+        prop_assume!(agrees(&network, batch, seed, choices, isa_by_index(isa), WINOGRAD));
     }
 
     #[test]
@@ -351,11 +347,12 @@ proptest! {
         let network = pooled_net(&case);
         prop_assume!(network.is_some());
         let network = network.unwrap();
-        let fused = PlanOptions { winograd_everywhere: winograd, ..TRAIN };
-        let separate = PlanOptions { fuse_pooling: false, ..fused };
-        let count = |options| {
-            let plan = Plan::new(&network, options);
-            plan.ops.iter().filter(|op| matches!(op, Op::ConvPool { .. })).count()
+        let form = if winograd { Winograd::Everywhere } else { Winograd::WherePaying };
+        let fused = Choices { winograd: form, ..USUAL };
+        let separate = Choices { fuse_pooling: false, ..fused };
+        let count = |choices| {
+            let steps = program(&network, true, choices).plan.ops;
+            steps.iter().filter(|step| matches!(step, Step::ConvPool { .. })).count()
         };
         prop_assert_eq!((count(fused), count(separate)), (1, 0));
         let data = data(&network, batch, seed);
@@ -413,7 +410,7 @@ proptest! {
         let y = net.relu("fc1.relu", y);
         let y = net.linear("fc2", y, 5);
         let network = net.build(y).unwrap();
-        prop_assume!(agrees(&network, batch, seed, TRAIN, isa_by_index(isa), TOLERANCE));
+        prop_assume!(agrees(&network, batch, seed, USUAL, isa_by_index(isa), TOLERANCE));
     }
 }
 
@@ -422,7 +419,7 @@ fn lenet_agrees_on_every_instruction_set() {
     for (name, batch) in [("lenet", 35), ("lenet-dropout", 5)] {
         let network = zoo::by_name(name, None).unwrap();
         for isa in Isa::available() {
-            let fits = (0..20).any(|seed| agrees(&network, batch, seed, TRAIN, isa, TOLERANCE));
+            let fits = (0..20).any(|seed| agrees(&network, batch, seed, USUAL, isa, TOLERANCE));
             assert!(fits, "every seed is near a kink");
         }
     }
@@ -439,7 +436,7 @@ fn normalization_of_a_single_pixel_keeps_its_digits() {
     let network = net.build(x).unwrap();
     for isa in Isa::available() {
         let count = (0..60)
-            .filter(|&seed| agrees(&network, 3, seed, TRAIN, isa, TOLERANCE))
+            .filter(|&seed| agrees(&network, 3, seed, USUAL, isa, TOLERANCE))
             .count();
         assert!(count > 20, "{count}");
     }
@@ -451,11 +448,11 @@ fn threads_do_not_change_a_bit() {
         let network = zoo::by_name(name, None).unwrap();
         let data = data(&network, batch, 3);
         let isa = Isa::detect();
-        let (loss, want) = gradient(&network, &data, TRAIN, 1, isa);
-        let z = logits(&network, &data, TRAIN, 1, isa);
+        let (loss, want) = gradient(&network, &data, USUAL, 1, isa);
+        let z = logits(&network, &data, USUAL, 1, isa);
         assert!(want.iter().all(|g| g.is_finite()));
         for threads in 2..=4 {
-            let (other, got) = gradient(&network, &data, TRAIN, threads, isa);
+            let (other, got) = gradient(&network, &data, USUAL, threads, isa);
             assert_eq!(loss.to_bits(), other.to_bits(), "{name}");
             assert!(
                 got.iter()
@@ -463,7 +460,7 @@ fn threads_do_not_change_a_bit() {
                     .all(|(a, b)| a.to_bits() == b.to_bits()),
                 "{name}"
             );
-            assert_eq!(logits(&network, &data, TRAIN, threads, isa), z, "{name}");
+            assert_eq!(logits(&network, &data, USUAL, threads, isa), z, "{name}");
         }
     }
 }
@@ -473,24 +470,29 @@ fn winograd_agrees_with_the_direct_form() {
     let network = zoo::resnet20(10).unwrap();
     let data = data(&network, 19, 4);
     for isa in Isa::available() {
-        let direct = PlanOptions {
-            winograd: false,
-            ..TRAIN
+        let direct = Choices {
+            winograd: Winograd::Never,
+            ..USUAL
         };
-        assert!(Plan::new(&network, direct).winograd.is_empty());
-        assert_eq!(Plan::new(&network, TRAIN).winograd.len(), 16);
+        let count = |choices| {
+            let program = program(&network, true, choices);
+            program.winograd.iter().flatten().count()
+        };
+        assert_eq!((count(direct), count(USUAL)), (0, 16));
         let want = wide(&logits(&network, &data, direct, 2, isa));
-        let got = logits(&network, &data, TRAIN, 2, isa);
+        let got = logits(&network, &data, USUAL, 2, isa);
         assert!(error(&got, &want) <= 1e-5 * norm(want.iter().copied()));
         let (_, want) = gradient(&network, &data, direct, 2, isa);
-        let (_, got) = gradient(&network, &data, TRAIN, 2, isa);
+        let (_, got) = gradient(&network, &data, USUAL, 2, isa);
         let want = wide(&want);
-        // Single activations cross the threshold of a TLU, so that the whole is compared, not every tensor.
+        // Single activations cross the threshold of a TLU, so that the whole is compared, not every
+        // tensor.
         assert!(error(&got, &want) <= 1e-3 * norm(want.iter().copied()));
     }
 }
 
-/// The largest batch of one block, and what the machine says of it when `spoil` has changed parameters and images.
+/// The largest batch of one block, and what the machine says of it when `spoil` has changed
+/// parameters and images.
 fn outcome(
     network: &Network,
     isa: Isa,
@@ -499,8 +501,8 @@ fn outcome(
 ) -> (f64, Vec<f32>, Vec<f32>) {
     let mut data = data(network, batch, 6);
     spoil(&mut data);
-    let (loss, gradient) = gradient(network, &data, TRAIN, 1, isa);
-    (loss, gradient, logits(network, &data, TRAIN, 1, isa))
+    let (loss, gradient) = gradient(network, &data, USUAL, 1, isa);
+    (loss, gradient, logits(network, &data, USUAL, 1, isa))
 }
 
 #[test]
@@ -557,7 +559,8 @@ fn nothing_hides_a_nan() {
 
 #[test]
 fn lanes_without_an_image_do_not_matter() {
-    // An image that keeps in range what a black one would not: the bias times a weight overflows unless the pixels cancel it.
+    // An image that keeps in range what a black one would not: the bias times a weight overflows
+    // unless the pixels cancel it.
     let mut net = NetworkBuilder::new("huge", Shape::new(1, 4, 4));
     let x = net.input();
     let x = net.conv2d("conv1", x, Conv2d::new(2, 1));
@@ -575,14 +578,18 @@ fn lanes_without_an_image_do_not_matter() {
             data.parameters[position("conv1.bias")] = 1e30;
             data.parameters[position("conv2.weight")..][..9].fill(1e20);
             data.images.fill(1.0);
-            let options = PlanOptions {
-                winograd_everywhere: winograd,
-                ..TRAIN
+            let choices = Choices {
+                winograd: if winograd {
+                    Winograd::Everywhere
+                } else {
+                    Winograd::WherePaying
+                },
+                ..USUAL
             };
-            let (loss, gradient) = gradient(&network, &data, options, 1, isa);
+            let (loss, gradient) = gradient(&network, &data, choices, 1, isa);
             assert!(loss.is_finite(), "{}", isa.name());
             assert!(gradient.iter().all(|g| g.is_finite()), "{}", isa.name());
-            let logits = logits(&network, &data, options, 1, isa);
+            let logits = logits(&network, &data, choices, 1, isa);
             assert!(logits.iter().all(|z| z.is_finite()), "{}", isa.name());
         }
     }
@@ -593,14 +600,27 @@ fn memory_is_given_back() {
     // DenseNet's values of one image, without sharing: all layers' outputs and their gradients.
     let network = zoo::densenet121(100, None).unwrap();
     let all: usize = network.shapes.iter().map(|s| 2 * s.len()).sum();
-    let train = Plan::new(&network, TRAIN);
-    assert!(train.arena < all / 2, "{} of {all}", train.arena);
-    let predict = Plan::new(
-        &network,
-        PlanOptions {
-            training: false,
-            ..TRAIN
-        },
-    );
-    assert!(predict.arena < all / 30, "{} of {all}", predict.arena);
+    let train = program(&network, true, USUAL).arena;
+    assert!(train < all / 2, "{train} of {all}");
+    let predict = program(&network, false, USUAL).arena;
+    assert!(predict < all / 30, "{predict} of {all}");
+}
+
+#[test]
+fn the_scale_of_a_channel_is_computed_once() {
+    // Every layer of a dense block normalizes all channels before it: only those of the layer
+    // before are new.
+    let network = zoo::densenet("dense", 10, &[4], None).unwrap();
+    let program = program(&network, true, USUAL);
+    let fresh = |step: &Step| match step {
+        Step::Op(Op::Frn { frn, fresh, .. }) => Some((frn.shape.channels, fresh.clone())),
+        _ => None,
+    };
+    let all: Vec<_> = program.plan.ops.iter().filter_map(fresh).collect();
+    let within = all.iter().filter(|(channels, _)| *channels != 48);
+    let within: Vec<_> = within
+        .map(|(channels, fresh)| (*channels, fresh.clone()))
+        .collect();
+    assert_eq!(within, [(24, 0..24), (36, 0..12), (60, 0..12), (72, 0..12)]);
+    assert_eq!(all.len(), 9);
 }

@@ -1,6 +1,7 @@
 //! The small set of vector operations that the kernels are written in, for each instruction set.
 //!
-//! Kernels are generic over [`Vector`] and `#[inline(always)]`; [`kernel!`] compiles them once per instruction set.
+//! Kernels are generic over [`Vector`] and `#[inline(always)]`; [`kernel!`] compiles them once per
+//! instruction set.
 
 /// Images per block: the innermost dimension of every value.
 pub(crate) const LANES: usize = 16;
@@ -8,7 +9,8 @@ pub(crate) const LANES: usize = 16;
 /// A few `f32` numbers; [`LANES`] is a multiple of their count.
 ///
 /// # Safety
-/// All functions require that the machine has the instruction set; pointers must be valid for `WIDTH` numbers.
+/// All functions require that the machine has the instruction set; pointers must be valid for
+/// `WIDTH` numbers.
 pub(crate) trait Vector: Copy {
     /// Numbers per vector.
     const WIDTH: usize;
@@ -25,7 +27,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn mul(self, other: Self) -> Self;
     /// `self + a * b`.
     unsafe fn fma(self, a: Self, b: Self) -> Self;
-    /// `self` where it is greater, else `other`; so a NaN in `self` is passed over and one in `other` stays.
+    /// `self` where it is greater, else `other`; so a NaN in `self` is passed over and one in
+    /// `other` stays.
     unsafe fn max(self, other: Self) -> Self;
     /// NaN where `a` or `b` is NaN, else `self`.
     unsafe fn poison(self, a: Self, b: Self) -> Self;
@@ -159,7 +162,8 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(crate) struct Avx2(__m256);
 
-    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see `Vector`).
+    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see
+    // `Vector`).
     #[allow(clippy::undocumented_unsafe_blocks)]
     impl Vector for Avx2 {
         const WIDTH: usize = 8;
@@ -249,7 +253,8 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(crate) struct Avx512(__m512);
 
-    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see `Vector`).
+    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see
+    // `Vector`).
     #[allow(clippy::undocumented_unsafe_blocks)]
     impl Vector for Avx512 {
         const WIDTH: usize = 16;
@@ -322,7 +327,8 @@ mod x86 {
                 for (i, row) in a.iter_mut().enumerate() {
                     *row = _mm512_loadu_ps(from.add(i * from_stride));
                 }
-                // Quarters of four rows: afterwards b[4 i + j] has, in quarter q, column 4 q + j of rows 4 i .. 4 i + 4.
+                // Quarters of four rows: afterwards b[4 i + j] has, in quarter q, column 4 q + j of
+                // rows 4 i .. 4 i + 4.
                 let mut b = a;
                 for i in 0..4 {
                     let [w, x, y, z] = [a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3]];
@@ -357,8 +363,8 @@ mod x86 {
         #[inline(always)]
         unsafe fn sums(v: &[Self; 16]) -> [f32; 16] {
             unsafe {
-                // Not closures: those would be compiled without the instruction set. Four vectors become one: in
-                // each quarter, the partial sums of the four.
+                // Not closures: those would be compiled without the instruction set. Four vectors
+                // become one: in each quarter, the partial sums of the four.
                 let mut fours = [v[0].0; 4];
                 for (i, four) in fours.iter_mut().enumerate() {
                     let [a, b, c, d] = [v[4 * i].0, v[4 * i + 1].0, v[4 * i + 2].0, v[4 * i + 3].0];
@@ -398,7 +404,8 @@ mod arm {
     #[derive(Clone, Copy)]
     pub(crate) struct Neon(float32x4_t);
 
-    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see `Vector`).
+    // SAFETY of every block below: the caller promises the instruction set and valid pointers (see
+    // `Vector`).
     #[allow(clippy::undocumented_unsafe_blocks)]
     impl Vector for Neon {
         const WIDTH: usize = 4;

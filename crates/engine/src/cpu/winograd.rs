@@ -1,11 +1,13 @@
 //! Winograd's forms of 3×3 convolutions of stride 1, in all three passes.
 //!
-//! With `U = G g Gᵀ`, `V = Bᵀ d B` for each tile `d` of the input (in steps of `M`), the `M`×`M` outputs are `Aᵀ (Σ_c U ⊙ V) A`. The
-//! gradient of the input is the same with turned weights; that of the weights is `Gᵀ (Σ_tiles (A dy Aᵀ) ⊙ V) G`. Tiles are handled
-//! in strips that stay in the second cache.
+//! With `U = G g Gᵀ`, `V = Bᵀ d B` for each tile `d` of the input (in steps of `M`), the `M`×`M`
+//! outputs are `Aᵀ (Σ_c U ⊙ V) A`. The gradient of the input is the same with turned weights; that
+//! of the weights is `Gᵀ (Σ_tiles (A dy Aᵀ) ⊙ V) G`. Tiles are handled in strips that stay in the
+//! second cache.
 //!
-//! F(2×2) needs 4 products per output instead of 9 and is as exact as the direct form. F(4×4) needs 2.25; with the points 0, ±√½,
-//! ±√2 and ∞ its error is two to three times that of the direct form, where the usual 0, ±1, ±2 and ∞ give five to ten times.
+//! F(2×2) needs 4 products per output instead of 9 and is as exact as the direct form. F(4×4) needs
+//! 2.25; with the points 0, ±√½, ±√2 and ∞ its error is two to three times that of the direct form,
+//! where the usual 0, ±1, ±2 and ∞ give five to ten times.
 
 use std::ops::Range;
 
@@ -15,13 +17,16 @@ use super::vector::{LANES, Vector, kernel};
 use crate::network::Shape;
 use machine::Isa;
 
-/// Numbers between two planes of the scratch memory, so that the planes do not meet in one set of the cache.
+/// Numbers between two planes of the scratch memory, so that the planes do not meet in one set of
+/// the cache.
 const GAP: usize = 5 * LANES;
-/// Vectors that the tiles of a strip may take if they are not too few: half a megabyte, which stays in the second cache.
+/// Vectors that the tiles of a strip may take if they are not too few: half a megabyte, which stays
+/// in the second cache.
 const STRIP: usize = 8192;
 /// Output channels that are handled at once.
 const CHUNK: usize = 16;
-/// Tiles of F(4×4) from which on the gradient of the weights uses it: sums over fewer are dearer to fold than to form.
+/// Tiles of F(4×4) from which on the gradient of the weights uses it: sums over fewer are dearer to
+/// fold than to form.
 const GRADIENT_TILES: usize = 16;
 
 /// Size of the tiles.
@@ -242,7 +247,8 @@ impl Form<6, 4> for Four {
     }
 }
 
-/// A transform of a square in both directions, first down its columns. Every entry is asked for once.
+/// A transform of a square in both directions, first down its columns. Every entry is asked for
+/// once.
 macro_rules! both {
     ($from:expr => $to:expr, $pass:path, $i:ident, $j:ident => $entry:expr) => {{
         let zero = V::splat(0.0);
@@ -265,8 +271,8 @@ macro_rules! both {
     }};
 }
 
-/// `U = G g Gᵀ` of `[out, in, 3, 3]` weights, to `[points, out, in]` for the forward pass or, turned, to `[points, in, out]` for the
-/// gradient of the input.
+/// `U = G g Gᵀ` of `[out, in, 3, 3]` weights, to `[points, out, in]` for the forward pass or,
+/// turned, to `[points, in, out]` for the gradient of the input.
 #[inline(always)]
 unsafe fn transform_weights<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     weights: *const f32,
@@ -326,11 +332,12 @@ pub(crate) struct Tiles {
     first: usize,
     count: usize,
     /// Tiles that the scratch memory has room for.
-    room: usize,
+    capacity: usize,
 }
 
-/// Half of the rows of `V = Bᵀ d B` for the tile that begins at `x`; entries outside `rows` and `columns` are zeros unless all are `INSIDE`.
-/// Both halves together need more registers than there are.
+/// Half of the rows of `V = Bᵀ d B` for the tile that begins at `x`; entries outside `rows` and
+/// `columns` are zeros unless all are `INSIDE`. Both halves together need more registers than there
+/// are.
 #[inline(always)]
 unsafe fn half_of_input<
     V: Vector,
@@ -381,7 +388,7 @@ unsafe fn transform_input<V: Vector, F: Form<N, M>, const N: usize, const M: usi
     x: *const f32,
     out: *mut f32,
 ) {
-    let plane = shape.channels * tiles.room * LANES + GAP;
+    let plane = shape.channels * tiles.capacity * LANES + GAP;
     let width = shape.width;
     // SAFETY: loads are guarded at the borders; `out` has a plane per point.
     unsafe {
@@ -402,7 +409,7 @@ unsafe fn transform_input<V: Vector, F: Form<N, M>, const N: usize, const M: usi
                 let x = x.wrapping_add(at.wrapping_mul(LANES));
                 for part in 0..V::PARTS {
                     let x = x.wrapping_add(part * V::WIDTH);
-                    let out = out.add((c * tiles.room + t) * LANES + part * V::WIDTH);
+                    let out = out.add((c * tiles.capacity + t) * LANES + part * V::WIDTH);
                     if inside {
                         half_of_input::<V, F, N, M, false, true>(x, width, held, out, plane);
                         half_of_input::<V, F, N, M, true, true>(x, width, held, out, plane);
@@ -437,7 +444,7 @@ unsafe fn transform_output<V: Vector, F: Form<N, M>, const N: usize, const M: us
     y: *mut f32,
     relu: bool,
 ) {
-    let plane = CHUNK * tiles.room * LANES + GAP;
+    let plane = CHUNK * tiles.capacity * LANES + GAP;
     // SAFETY: stores are guarded at the borders; `m` has a plane per point.
     unsafe {
         let zero = V::splat(0.0);
@@ -452,7 +459,7 @@ unsafe fn transform_output<V: Vector, F: Form<N, M>, const N: usize, const M: us
                 let (row, column) = (M * (tile / tiles.across), M * (tile % tiles.across));
                 for part in 0..V::PARTS {
                     let lane = part * V::WIDTH;
-                    let m = m.add((c * tiles.room + t) * LANES + lane);
+                    let m = m.add((c * tiles.capacity + t) * LANES + lane);
                     let out = tile_output::<V, F, N, M>(m, plane);
                     for (i, line) in out.iter().enumerate().take(shape.height - row) {
                         for (j, &v) in line.iter().enumerate().take(shape.width - column) {
@@ -471,7 +478,8 @@ unsafe fn transform_output<V: Vector, F: Form<N, M>, const N: usize, const M: us
     }
 }
 
-/// The maxima of the 2×2 windows of `Aᵀ m A + bias` for `channels` channels from `first` on. Incomplete ones are left out.
+/// The maxima of the 2×2 windows of `Aᵀ m A + bias` for `channels` channels from `first` on.
+/// Incomplete ones are left out.
 #[inline(always)]
 unsafe fn transform_output_pooled<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     shape: Shape,
@@ -481,7 +489,7 @@ unsafe fn transform_output_pooled<V: Vector, F: Form<N, M>, const N: usize, cons
     bias: Option<*const f32>,
     to: &Pooled,
 ) {
-    let plane = CHUNK * tiles.room * LANES + GAP;
+    let plane = CHUNK * tiles.capacity * LANES + GAP;
     let (rows, columns) = (shape.height / 2, shape.width / 2);
     // SAFETY: incomplete windows are left out; `m` has a plane per point.
     unsafe {
@@ -493,7 +501,7 @@ unsafe fn transform_output_pooled<V: Vector, F: Form<N, M>, const N: usize, cons
                 let column = M / 2 * (tile % tiles.across);
                 for part in 0..V::PARTS {
                     let lane = part * V::WIDTH;
-                    let m = m.add((c * tiles.room + t) * LANES + lane);
+                    let m = m.add((c * tiles.capacity + t) * LANES + lane);
                     let y = tile_output::<V, F, N, M>(m, plane);
                     for i in 0..(M / 2).min(rows.saturating_sub(row)) {
                         for j in 0..(M / 2).min(columns.saturating_sub(column)) {
@@ -522,7 +530,7 @@ unsafe fn transform_gradient<V: Vector, F: Form<N, M>, const N: usize, const M: 
     dy: *const f32,
     out: *mut f32,
 ) {
-    let plane = CHUNK * tiles.room * LANES + GAP;
+    let plane = CHUNK * tiles.capacity * LANES + GAP;
     // SAFETY: loads are guarded at the borders; `out` has a plane of `CHUNK` channels per point.
     unsafe {
         for c in 0..channels {
@@ -546,7 +554,7 @@ unsafe fn transform_gradient<V: Vector, F: Form<N, M>, const N: usize, const M: 
                             }
                         })
                     };
-                    let out = out.add((c * tiles.room + t) * LANES + lane);
+                    let out = out.add((c * tiles.capacity + t) * LANES + lane);
                     for i in 0..N {
                         for j in 0..N {
                             d[i][j].store(out.add((N * i + j) * plane));
@@ -663,8 +671,8 @@ passes!(
     run_fold_sums = fold_sums(count: usize, sums: *const f32, dw: *mut f32);
 );
 
-/// Weights `[out, in, 3, 3]` of a convolution from shape `input` to shape `output`, transformed for the forward pass and, if there
-/// is room for it, the gradient of the input.
+/// Weights `[out, in, 3, 3]` of a convolution from shape `input` to shape `output`, transformed for
+/// the forward pass and, if there is room for it, the gradient of the input.
 pub(crate) fn prepare_weights(
     isa: Isa,
     (input, output): (Shape, Shape),
@@ -714,7 +722,8 @@ pub(crate) enum Output<'a> {
     },
 }
 
-/// 3×3 convolution of stride 1 from shape `from` to shape `to` with zeros `(top, left)` before the input and transformed weights.
+/// 3×3 convolution of stride 1 from shape `from` to shape `to` with zeros `(top, left)` before the
+/// input and transformed weights.
 pub(crate) unsafe fn convolve(
     isa: Isa,
     (from, to): (Shape, Shape),
@@ -726,32 +735,26 @@ pub(crate) unsafe fn convolve(
     let tiling = Tiling::of(to);
     let (inputs, outputs) = (from.channels, to.channels);
     let (across, total) = tiling.tiles(to);
-    let room = tiling.strip(inputs);
-    let (from_plane, to_plane) = (inputs * room * LANES + GAP, CHUNK * room * LANES + GAP);
-    let t = Taps {
-        channels: inputs,
-        rows: 1,
-        columns: 1,
-        x_channel: (room * LANES) as isize,
-        x_row: 0,
-        x_column: 0,
-        x_pixel: LANES as isize,
-        w_out: inputs as isize,
-        w_channel: 1,
-        w_row: 0,
-        w_column: 0,
-        y_out: (room * LANES) as isize,
-        y_pixel: LANES as isize,
-    };
+    let capacity = tiling.strip(inputs);
+    let (from_plane, to_plane) = (
+        inputs * capacity * LANES + GAP,
+        CHUNK * capacity * LANES + GAP,
+    );
+    let t = Taps::dense(
+        inputs,
+        (capacity * LANES, LANES),
+        (inputs, 1),
+        (capacity * LANES, LANES),
+    );
     // SAFETY: `scratch` has room for both sets of planes.
     unsafe {
         let products = scratch.add(tiling.points() * from_plane);
-        for first in (0..total).step_by(room) {
+        for first in (0..total).step_by(capacity) {
             let tiles = Tiles {
                 across,
                 first,
-                count: room.min(total - first),
-                room,
+                count: capacity.min(total - first),
+                capacity,
             };
             run_transform_input(isa, tiling, from, before, tiles, x, scratch);
             for o in (0..outputs).step_by(CHUNK) {
@@ -805,9 +808,9 @@ pub(crate) unsafe fn weight_gradient(
     let points = tiling.points();
     let (inputs, outputs) = (input.channels, output.channels);
     let (across, total) = tiling.tiles(output);
-    let room = tiling.gradient_strip(inputs);
-    let input_plane = inputs * room * LANES + GAP;
-    let chunk_plane = CHUNK * room * LANES + GAP;
+    let capacity = tiling.gradient_strip(inputs);
+    let input_plane = inputs * capacity * LANES + GAP;
+    let chunk_plane = CHUNK * capacity * LANES + GAP;
     // SAFETY: `scratch` has room for the sums and both sets of planes.
     unsafe {
         let sums = scratch;
@@ -815,21 +818,21 @@ pub(crate) unsafe fn weight_gradient(
         let tiles_of_input = scratch.add((points * area).next_multiple_of(LANES));
         let tiles_of_gradient = tiles_of_input.add(points * input_plane);
         sums.write_bytes(0, points * area);
-        for first in (0..total).step_by(room) {
+        for first in (0..total).step_by(capacity) {
             let tiles = Tiles {
                 across,
                 first,
-                count: room.min(total - first),
-                room,
+                count: capacity.min(total - first),
+                capacity,
             };
             run_transform_input(isa, tiling, input, before, tiles, x, tiles_of_input);
             let t = Outer {
                 rows: 1,
                 columns: tiles.count,
-                a_m: room * LANES,
+                a_m: capacity * LANES,
                 a_row: 0,
                 a_column: LANES,
-                b_n: room * LANES,
+                b_n: capacity * LANES,
                 b_row: 0,
                 b_column: LANES,
                 out_m: inputs,

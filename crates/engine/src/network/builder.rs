@@ -1,6 +1,8 @@
 //! Builds networks layer by layer and refuses what does not fit, naming the layer.
 
-use super::{Init, Layer, LayerKind, Network, Padding, PaddingRule, Parameter, Shape, Value};
+use super::{
+    Conv, Init, Layer, LayerKind, Network, Padding, PaddingRule, Parameter, Pool, Shape, Value,
+};
 use crate::error::{Error, Result};
 
 /// Settings of a convolution.
@@ -58,10 +60,52 @@ impl Conv2d {
             ..self
         }
     }
+
+    /// The convolution of an input of this shape, or what does not fit.
+    fn resolve(self, input: Shape) -> std::result::Result<Conv, String> {
+        let Self {
+            channels,
+            kernel,
+            stride,
+            ..
+        } = self;
+        if channels == 0 || kernel == 0 || stride == 0 {
+            return Err(format!(
+                "channels {channels}, kernel {kernel} and stride {stride} must be at least 1"
+            ));
+        }
+        let (top, bottom) = self.padding.resolve(input.height, kernel, stride);
+        let (left, right) = self.padding.resolve(input.width, kernel, stride);
+        let height = input.height.saturating_add(top).saturating_add(bottom);
+        let width = input.width.saturating_add(left).saturating_add(right);
+        if !is_good(Shape::new(input.channels, height, width)) {
+            return Err(format!(
+                "the padded input of {height} x {width} is too large"
+            ));
+        }
+        if height < kernel || width < kernel {
+            return Err(format!(
+                "kernel {kernel} does not fit the padded input of {height} x {width}"
+            ));
+        }
+        let count = |size: usize| (size - kernel) / stride + 1;
+        Ok(Conv {
+            input,
+            output: Shape::new(channels, count(height), count(width)),
+            kernel,
+            stride,
+            padding: Padding {
+                left,
+                right,
+                top,
+                bottom,
+            },
+        })
+    }
 }
 
-/// Builds a [`Network`]. Methods return the output of the layer they add; the first mistake is reported by
-/// [`NetworkBuilder::build`].
+/// Builds a [`Network`]. Methods return the output of the layer they add; the first mistake is
+/// reported by [`NetworkBuilder::build`].
 ///
 /// ```
 /// use engine::{Conv2d, NetworkBuilder, Shape};
@@ -102,6 +146,12 @@ fn product(sizes: &[usize]) -> usize {
     sizes.iter().fold(1, |a, &b| a.saturating_mul(b))
 }
 
+/// Whether a value of this shape is neither empty nor too large.
+fn is_good(shape: Shape) -> bool {
+    let sizes = [shape.channels, shape.height, shape.width];
+    sizes.iter().all(|&n| n > 0) && product(&sizes) <= LARGEST
+}
+
 impl NetworkBuilder {
     /// A network for images of this shape.
     pub fn new(name: &str, input: Shape) -> Self {
@@ -112,7 +162,7 @@ impl NetworkBuilder {
             parameters: Vec::new(),
             error: None,
         };
-        if !builder.size_is_good(input) {
+        if !is_good(input) {
             builder.fail("input", format!("shape {input} is empty or too large"));
             builder.shapes[0] = STAND_IN;
         }
@@ -132,37 +182,55 @@ impl NetworkBuilder {
         self.shapes[value.0]
     }
 
-    fn size_is_good(&self, shape: Shape) -> bool {
-        let sizes = [shape.channels, shape.height, shape.width];
-        sizes.iter().all(|&n| n > 0) && product(&sizes) <= LARGEST
+    /// Adds a layer with one input: `make` gives what it computes and its output's shape from the
+    /// shape of the input, or has said what does not fit. Whatever is wrong, building goes on with
+    /// another value, and the first mistake is reported at the end.
+    fn layer(
+        &mut self,
+        name: &str,
+        x: Value,
+        make: impl FnOnce(&mut Self, Shape) -> std::result::Result<(LayerKind, Shape), String>,
+    ) -> Value {
+        self.layer_of(name, &[x], |net, shapes| make(net, shapes[0]))
     }
 
-    /// Shape of the input of a layer, unless it is a value of another network.
-    fn input_shape(&mut self, layer: &str, x: Value) -> Option<Shape> {
-        let shape = self.shapes.get(x.0).copied();
-        if shape.is_none() {
-            self.fail(layer, "its input belongs to another network".into());
+    /// The same for any number of inputs.
+    fn layer_of(
+        &mut self,
+        name: &str,
+        inputs: &[Value],
+        make: impl FnOnce(&mut Self, &[Shape]) -> std::result::Result<(LayerKind, Shape), String>,
+    ) -> Value {
+        let shapes: Option<Vec<Shape>> = inputs
+            .iter()
+            .map(|x| self.shapes.get(x.0).copied())
+            .collect();
+        let Some(shapes) = shapes else {
+            self.fail(name, "its input belongs to another network".into());
+            return self.input();
+        };
+        match make(self, &shapes) {
+            Ok((kind, shape)) => self.push(name, kind, inputs, shape),
+            Err(problem) => {
+                self.fail(name, problem);
+                inputs.first().copied().unwrap_or_else(|| self.input())
+            }
         }
-        shape
     }
 
     fn fail(&mut self, layer: &str, problem: String) {
         self.error.get_or_insert((layer.into(), problem));
     }
 
-    /// Whether the layer's parameters can be counted.
-    fn parameters_are_good(&mut self, layer: &str, shape: &[usize]) -> bool {
+    /// `Ok` if the layer's parameters can be counted.
+    fn check_parameters(&self, shape: &[usize]) -> std::result::Result<(), String> {
         let so_far = self.parameters.last().map_or(0, |p| p.range().end);
-        let good = product(shape) <= MOST_PARAMETERS - so_far;
-        if !good {
-            self.fail(
-                layer,
-                format!(
-                    "a weight {shape:?} is too large: {MOST_PARAMETERS} parameters are allowed"
-                ),
-            );
+        if product(shape) <= MOST_PARAMETERS - so_far {
+            return Ok(());
         }
-        good
+        Err(format!(
+            "a weight {shape:?} is too large: {MOST_PARAMETERS} parameters are allowed"
+        ))
     }
 
     fn parameter(&mut self, name: String, shape: Vec<usize>, init: Init) -> usize {
@@ -180,7 +248,7 @@ impl NetworkBuilder {
         if self.layers.iter().any(|layer| layer.name == name) {
             self.fail(name, "the name is used twice".into());
         }
-        let good = self.size_is_good(shape);
+        let good = is_good(shape);
         if !good {
             self.fail(name, format!("the output {shape} is empty or too large"));
         }
@@ -194,252 +262,146 @@ impl NetworkBuilder {
     }
 
     /// Convolution; parameters `name.weight` and `name.bias`.
-    pub fn conv2d(&mut self, name: &str, x: Value, conv: Conv2d) -> Value {
-        let Some(Shape {
-            channels,
-            height,
-            width,
-        }) = self.input_shape(name, x)
-        else {
-            return self.input();
-        };
-        let Conv2d { kernel, stride, .. } = conv;
-        if conv.channels == 0 || kernel == 0 || stride == 0 {
-            self.fail(
-                name,
-                format!(
-                    "channels {}, kernel {kernel} and stride {stride} must be at least 1",
-                    conv.channels
-                ),
-            );
-            return x;
-        }
-        let (top, bottom) = conv.padding.resolve(height, kernel, stride);
-        let (left, right) = conv.padding.resolve(width, kernel, stride);
-        let padded_height = height.saturating_add(top).saturating_add(bottom);
-        let padded_width = width.saturating_add(left).saturating_add(right);
-        if !self.size_is_good(Shape::new(channels, padded_height, padded_width)) {
-            self.fail(
-                name,
-                format!("the padded input of {padded_height} x {padded_width} is too large"),
-            );
-            return x;
-        }
-        if padded_height < kernel || padded_width < kernel {
-            self.fail(
-                name,
-                format!("kernel {kernel} does not fit the padded input of {padded_height} x {padded_width}"),
-            );
-            return x;
-        }
-        // A weight and a bias.
-        if !self.parameters_are_good(name, &[conv.channels, channels * kernel * kernel + 1]) {
-            return x;
-        }
-        let fan_in = channels * kernel * kernel;
-        let init = Init::Uniform {
-            bound: 1.0 / (fan_in as f64).sqrt(),
-        };
-        let weight = self.parameter(
-            format!("{name}.weight"),
-            vec![conv.channels, channels, kernel, kernel],
-            init,
-        );
-        let bias = conv
-            .bias
-            .then(|| self.parameter(format!("{name}.bias"), vec![conv.channels], init));
-        let shape = Shape::new(
-            conv.channels,
-            (padded_height - kernel) / stride + 1,
-            (padded_width - kernel) / stride + 1,
-        );
-        let padding = Padding {
-            left,
-            right,
-            top,
-            bottom,
-        };
-        let kind = LayerKind::Conv2d {
-            kernel,
-            stride,
-            padding,
-            weight,
-            bias,
-        };
-        self.push(name, kind, &[x], shape)
+    pub fn conv2d(&mut self, name: &str, x: Value, settings: Conv2d) -> Value {
+        self.layer(name, x, |net, input| {
+            let conv = settings.resolve(input)?;
+            let fan_in = input.channels * conv.kernel * conv.kernel;
+            // A weight and a bias.
+            net.check_parameters(&[settings.channels, fan_in + 1])?;
+            let init = Init::Uniform {
+                bound: 1.0 / (fan_in as f64).sqrt(),
+            };
+            let shape = vec![settings.channels, input.channels, conv.kernel, conv.kernel];
+            let weight = net.parameter(format!("{name}.weight"), shape, init);
+            let bias = settings
+                .bias
+                .then(|| net.parameter(format!("{name}.bias"), vec![settings.channels], init));
+            Ok((LayerKind::Conv2d { conv, weight, bias }, conv.output))
+        })
     }
 
-    /// Filter response normalization with threshold; parameters `name.gamma`, `name.beta`, `name.tau`.
+    /// Filter response normalization with threshold; parameters `name.gamma`, `name.beta`,
+    /// `name.tau`.
     pub fn frn_tlu(&mut self, name: &str, x: Value) -> Value {
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        if !self.parameters_are_good(name, &[3, shape.channels]) {
-            return x;
-        }
-        let mut part = |part: &str, value: f64| {
-            self.parameter(
-                format!("{name}.{part}"),
-                vec![shape.channels],
-                Init::Constant(value),
-            )
-        };
-        let kind = LayerKind::FrnTlu {
-            gamma: part("gamma", 1.0),
-            beta: part("beta", 0.0),
-            tau: part("tau", 0.0),
-        };
-        self.push(name, kind, &[x], shape)
+        self.layer(name, x, |net, shape| {
+            net.check_parameters(&[3, shape.channels])?;
+            let mut part = |part: &str, value: f64| {
+                let init = Init::Constant(value);
+                net.parameter(format!("{name}.{part}"), vec![shape.channels], init)
+            };
+            let kind = LayerKind::FrnTlu {
+                gamma: part("gamma", 1.0),
+                beta: part("beta", 0.0),
+                tau: part("tau", 0.0),
+            };
+            Ok((kind, shape))
+        })
     }
 
     /// Dense layer with bias; parameters `name.weight` and `name.bias`.
     pub fn linear(&mut self, name: &str, x: Value, features: usize) -> Value {
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        if !shape.is_flat() {
-            self.fail(
-                name,
-                format!("needs a flat input, got {shape} (flatten it first)"),
-            );
-            return x;
-        }
-        let inputs = shape.channels;
-        if !self.parameters_are_good(name, &[features, inputs + 1]) {
-            return x;
-        }
-        let init = Init::Uniform {
-            bound: 1.0 / (inputs as f64).sqrt(),
-        };
-        let weight = self.parameter(format!("{name}.weight"), vec![features, inputs], init);
-        let bias = Some(self.parameter(format!("{name}.bias"), vec![features], init));
-        let kind = LayerKind::Linear { weight, bias };
-        self.push(name, kind, &[x], Shape::new(features, 1, 1))
+        self.layer(name, x, |net, shape| {
+            if !shape.is_flat() {
+                return Err(format!(
+                    "needs a flat input, got {shape} (flatten it first)"
+                ));
+            }
+            let inputs = shape.channels;
+            net.check_parameters(&[features, inputs + 1])?;
+            let init = Init::Uniform {
+                bound: 1.0 / (inputs as f64).sqrt(),
+            };
+            let weight = net.parameter(format!("{name}.weight"), vec![features, inputs], init);
+            let bias = Some(net.parameter(format!("{name}.bias"), vec![features], init));
+            Ok((
+                LayerKind::Linear { weight, bias },
+                Shape::new(features, 1, 1),
+            ))
+        })
     }
 
     /// `max(x, 0)`.
     pub fn relu(&mut self, name: &str, x: Value) -> Value {
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        self.push(name, LayerKind::Relu, &[x], shape)
+        self.layer(name, x, |_, shape| Ok((LayerKind::Relu, shape)))
     }
 
     fn pool(
         &mut self,
         name: &str,
         x: Value,
-        kernel: usize,
-        stride: usize,
-        kind: LayerKind,
+        (kernel, stride): (usize, usize),
+        kind: fn(Pool) -> LayerKind,
     ) -> Value {
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        if kernel == 0 || stride == 0 {
-            self.fail(
-                name,
-                format!("kernel {kernel} and stride {stride} must be at least 1"),
-            );
-            return x;
-        }
-        if kernel > shape.height || kernel > shape.width {
-            self.fail(
-                name,
-                format!("window {kernel} does not fit the input {shape}"),
-            );
-            return x;
-        }
-        let out = Shape::new(
-            shape.channels,
-            (shape.height - kernel) / stride + 1,
-            (shape.width - kernel) / stride + 1,
-        );
-        self.push(name, kind, &[x], out)
+        self.layer(name, x, |_, shape| {
+            if kernel == 0 || stride == 0 {
+                return Err(format!(
+                    "kernel {kernel} and stride {stride} must be at least 1"
+                ));
+            }
+            if kernel > shape.height || kernel > shape.width {
+                return Err(format!("window {kernel} does not fit the input {shape}"));
+            }
+            let pool = Pool::square(shape, kernel, stride);
+            Ok((kind(pool), pool.output))
+        })
     }
 
-    /// Maximum over square windows.
+    /// Maximum over square windows; an incomplete last row or column is dropped.
     pub fn max_pool(&mut self, name: &str, x: Value, kernel: usize, stride: usize) -> Value {
-        self.pool(
-            name,
-            x,
-            kernel,
-            stride,
-            LayerKind::MaxPool { kernel, stride },
-        )
+        self.pool(name, x, (kernel, stride), LayerKind::MaxPool)
     }
 
-    /// Mean over square windows.
+    /// Mean over square windows; an incomplete last row or column is dropped.
     pub fn avg_pool(&mut self, name: &str, x: Value, kernel: usize, stride: usize) -> Value {
-        self.pool(
-            name,
-            x,
-            kernel,
-            stride,
-            LayerKind::AvgPool { kernel, stride },
-        )
+        self.pool(name, x, (kernel, stride), LayerKind::AvgPool)
     }
 
     /// Mean over all pixels; the output is flat.
     pub fn global_avg_pool(&mut self, name: &str, x: Value) -> Value {
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        let shape = Shape::new(shape.channels, 1, 1);
-        self.push(name, LayerKind::GlobalAvgPool, &[x], shape)
+        self.layer(name, x, |_, shape| {
+            let pool = Pool::global(shape);
+            Ok((LayerKind::AvgPool(pool), pool.output))
+        })
     }
 
     /// Dropout with probability `rate`; `always_on` also when predicting.
     pub fn dropout(&mut self, name: &str, x: Value, rate: f64, always_on: bool) -> Value {
-        if !(0.0..1.0).contains(&rate) {
-            self.fail(name, format!("dropout rate {rate} is not in [0, 1)"));
-        }
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        self.push(name, LayerKind::Dropout { rate, always_on }, &[x], shape)
+        self.layer(name, x, |_, shape| {
+            if !(0.0..1.0).contains(&rate) {
+                return Err(format!("dropout rate {rate} is not in [0, 1)"));
+            }
+            Ok((LayerKind::Dropout { rate, always_on }, shape))
+        })
     }
 
     /// Sum of two values.
     pub fn add(&mut self, name: &str, x: Value, y: Value) -> Value {
-        let (Some(a), Some(b)) = (self.input_shape(name, x), self.input_shape(name, y)) else {
-            return self.input();
-        };
-        if a != b {
-            self.fail(name, format!("cannot add {a} and {b}"));
-        }
-        self.push(name, LayerKind::Add, &[x, y], a)
+        self.layer_of(name, &[x, y], |_, shapes| match *shapes {
+            [a, b] if a != b => Err(format!("cannot add {a} and {b}")),
+            _ => Ok((LayerKind::Add, shapes[0])),
+        })
     }
 
     /// Channels of the values one after another.
     pub fn concat(&mut self, name: &str, values: &[Value]) -> Value {
-        let mut channels = 0;
-        let mut head = None;
-        for &value in values {
-            let Some(b) = self.input_shape(name, value) else {
-                return self.input();
+        self.layer_of(name, values, |_, shapes| {
+            let Some(a) = shapes.first() else {
+                return Err("nothing to concatenate".into());
             };
-            let a = *head.get_or_insert(b);
-            if (a.height, a.width) != (b.height, b.width) {
-                self.fail(name, format!("cannot concatenate {a} and {b}"));
+            let other = |b: &&Shape| (a.height, a.width) != (b.height, b.width);
+            if let Some(b) = shapes.iter().find(other) {
+                return Err(format!("cannot concatenate {a} and {b}"));
             }
-            channels += b.channels;
-        }
-        let Some(a) = head else {
-            self.fail(name, "nothing to concatenate".into());
-            return self.input();
-        };
-        let shape = Shape::new(channels, a.height, a.width);
-        self.push(name, LayerKind::Concat, values, shape)
+            let channels = shapes.iter().map(|shape| shape.channels).sum();
+            Ok((LayerKind::Concat, Shape::new(channels, a.height, a.width)))
+        })
     }
 
     /// All entries as one flat vector: channel, then row, then column.
     pub fn flatten(&mut self, name: &str, x: Value) -> Value {
-        let Some(shape) = self.input_shape(name, x) else {
-            return self.input();
-        };
-        let shape = Shape::new(shape.len(), 1, 1);
-        self.push(name, LayerKind::Flatten, &[x], shape)
+        self.layer(name, x, |_, shape| {
+            Ok((LayerKind::Flatten, Shape::new(shape.len(), 1, 1)))
+        })
     }
 
     /// The finished network, whose `logits` must be flat and the output of the last layer.
@@ -451,7 +413,11 @@ impl NetworkBuilder {
             self.fail("input", "the network has no layer".into());
         } else {
             let last = self.layers[self.layers.len() - 1].name.clone();
-            let shape = self.input_shape(&last, logits).unwrap_or(self.shapes[0]);
+            let shape = self.shapes.get(logits.0).copied();
+            let shape = shape.unwrap_or(self.shapes[0]);
+            if logits.0 > self.layers.len() {
+                self.fail(&last, "its input belongs to another network".into());
+            }
             if logits.0 != self.layers.len() {
                 self.fail(&last, "comes after the logits".into());
             }
@@ -614,13 +580,5 @@ mod tests {
         let x = net.input();
         net.flatten("end", x);
         assert!(net.build(far).is_err());
-    }
-
-    #[test]
-    fn same_padding_puts_the_odd_zero_last() {
-        assert_eq!(PaddingRule::Same.resolve(8, 3, 2), (0, 1));
-        assert_eq!(PaddingRule::Same.resolve(7, 3, 2), (1, 1));
-        assert_eq!(PaddingRule::Same.resolve(8, 5, 2), (1, 2));
-        assert_eq!(PaddingRule::Same.resolve(6, 1, 2), (0, 0));
     }
 }

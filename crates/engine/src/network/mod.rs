@@ -1,17 +1,22 @@
-//! A network is data: layers with names and shapes, in the order in which the forward pass runs them.
+//! A network is data: layers with names and shapes, in the order in which the forward pass runs
+//! them.
 //!
-//! Values are `[channels, height, width]` per image; a flat vector of `n` features is `[n, 1, 1]`. Parameters lie one after another
-//! in a single flat vector, in the order of first use, with the names and shapes of PyTorch's state dict.
+//! Values are `[channels, height, width]` per image; a flat vector of `n` features is `[n, 1, 1]`.
+//! Parameters lie one after another in a single flat vector, in the order of first use, with the
+//! names and shapes of PyTorch's state dict.
 
 mod builder;
+mod geometry;
 mod summary;
 
 pub use builder::{Conv2d, NetworkBuilder};
+pub use geometry::{Conv, Padding, PaddingRule, Pool};
 pub use images::Shape;
 pub use summary::{Summary, SummaryRow};
 
-use crate::error::{Error, Result};
 use random::Stream;
+
+use crate::error::{Error, Result, check_length};
 
 /// A value in the network: the input or the output of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,41 +29,10 @@ impl Value {
     }
 }
 
-/// Zero padding on the four sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Padding {
-    /// Columns before the first.
-    pub left: usize,
-    /// Columns after the last.
-    pub right: usize,
-    /// Rows before the first.
-    pub top: usize,
-    /// Rows after the last.
-    pub bottom: usize,
-}
-
-/// How a convolution is padded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PaddingRule {
-    /// The same number of zeros on every side.
-    Symmetric(usize),
-    /// TensorFlow's rule: output size `ceil(n / stride)`, the odd zero at the end.
-    Same,
-}
-
-impl PaddingRule {
-    /// Zeros before and after `size` pixels.
-    pub fn resolve(self, size: usize, kernel: usize, stride: usize) -> (usize, usize) {
-        match self {
-            Self::Symmetric(pad) => (pad, pad),
-            Self::Same => {
-                let last = (size.div_ceil(stride) - 1) * stride;
-                let need = last.saturating_add(kernel).saturating_sub(size);
-                (need / 2, need - need / 2)
-            }
-        }
-    }
-}
+// To add a layer, five places: its kind, label and parameters here; its method in `builder`; its
+// two arms in `twin`; its operations in `plan` (`op`, `emit`); its kernels in `cpu` (`simple`,
+// `block`). The compiler names every `match` that lacks it, and the tests of `cpu` hold it against
+// the twin once it is in `other_layers_of_any_size`.
 
 /// What a layer computes. Parameters are indices into [`Network::parameters`].
 #[derive(Debug, Clone, PartialEq)]
@@ -66,12 +40,8 @@ impl PaddingRule {
 pub enum LayerKind {
     /// Cross-correlation with a square kernel.
     Conv2d {
-        /// Side of the kernel.
-        kernel: usize,
-        /// Step in both directions.
-        stride: usize,
-        /// Zeros around the input.
-        padding: Padding,
+        /// Shapes, stride and padding.
+        conv: Conv,
         /// `[out, in, kernel, kernel]`.
         weight: usize,
         /// `[out]`.
@@ -95,22 +65,10 @@ pub enum LayerKind {
     },
     /// `max(x, 0)`.
     Relu,
-    /// Maximum over windows; an incomplete last row or column is dropped.
-    MaxPool {
-        /// Side of the window.
-        kernel: usize,
-        /// Step in both directions.
-        stride: usize,
-    },
-    /// Mean over windows; an incomplete last row or column is dropped.
-    AvgPool {
-        /// Side of the window.
-        kernel: usize,
-        /// Step in both directions.
-        stride: usize,
-    },
-    /// Mean over all pixels.
-    GlobalAvgPool,
+    /// Maximum over windows.
+    MaxPool(Pool),
+    /// Mean over windows; over all pixels if there is one window.
+    AvgPool(Pool),
     /// Zeroes entries with probability `rate` and divides the others by `1 - rate`.
     Dropout {
         /// Probability of a zero.
@@ -134,13 +92,26 @@ impl LayerKind {
             Self::FrnTlu { .. } => "frn+tlu",
             Self::Linear { .. } => "linear",
             Self::Relu => "relu",
-            Self::MaxPool { .. } => "max-pool",
-            Self::AvgPool { .. } => "avg-pool",
-            Self::GlobalAvgPool => "global-avg-pool",
+            Self::MaxPool(_) => "max-pool",
+            Self::AvgPool(pool) if *pool == Pool::global(pool.input) => "global-avg-pool",
+            Self::AvgPool(_) => "avg-pool",
             Self::Dropout { .. } => "dropout",
             Self::Add => "add",
             Self::Concat => "concat",
             Self::Flatten => "flatten",
+        }
+    }
+}
+
+impl LayerKind {
+    /// Its parameters, as indices into [`Network::parameters`].
+    pub fn parameters(&self) -> Vec<usize> {
+        match *self {
+            Self::Conv2d { weight, bias, .. } | Self::Linear { weight, bias } => {
+                [Some(weight), bias].into_iter().flatten().collect()
+            }
+            Self::FrnTlu { gamma, beta, tau } => vec![gamma, beta, tau],
+            _ => Vec::new(),
         }
     }
 }
@@ -275,9 +246,11 @@ impl Network {
             .ok_or_else(|| Error::UnknownParameter { name: name.into() })
     }
 
-    /// Initial parameters as PyTorch's defaults have them: weights and biases uniform on `±1/√fan_in`, γ = 1, β = τ = 0.
+    /// Initial parameters as PyTorch's defaults have them: weights and biases uniform on
+    /// `±1/√fan_in`, γ = 1, β = τ = 0.
     ///
-    /// Every parameter has its own stream, made from `seed` and its name, so that a layer more or less moves no other.
+    /// Every parameter has its own stream, made from `seed` and its name, so that a layer more or
+    /// less moves no other.
     pub fn initial_parameters(&self, seed: u64) -> Vec<f32> {
         let mut flat = vec![0.0; self.parameter_count()];
         for parameter in &self.parameters {
@@ -298,7 +271,8 @@ impl Network {
     /// The flat vector from named parts, in any order.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`Error::Length`] for a part that does not fit.
+    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`Error::Length`] for a part
+    /// that does not fit.
     pub fn import<'a>(
         &self,
         parts: impl IntoIterator<Item = (&'a str, &'a [f32])>,
@@ -312,13 +286,8 @@ impl Network {
                 .position(|p| p.name == name)
                 .ok_or_else(|| Error::UnknownParameter { name: name.into() })?;
             let parameter = &self.parameters[index];
-            if values.len() != parameter.len() {
-                return Err(Error::Length {
-                    what: format!("parameter \"{name}\""),
-                    got: values.len(),
-                    want: parameter.len(),
-                });
-            }
+            let what = format!("parameter \"{name}\"");
+            check_length(&what, values.len(), parameter.len())?;
             flat[parameter.range()].copy_from_slice(values);
             seen[index] = true;
         }
@@ -350,13 +319,15 @@ impl Network {
         Summary::of(self)
     }
 
-    /// Multiplications and additions of one image's forward pass, counting convolutions and linear layers.
+    /// Multiplications and additions of one image's forward pass, counting convolutions and linear
+    /// layers.
     pub fn forward_flops(&self) -> u64 {
         self.summary().rows.iter().map(|row| row.flops).sum()
     }
 
-    /// Multiplications and additions of one image's training step: the forward pass, the gradients of the weights, and the gradients
-    /// of the inputs except of the layers that read the image itself.
+    /// Multiplications and additions of one image's training step: the forward pass, the gradients
+    /// of the weights, and the gradients of the inputs except of the layers that read the image
+    /// itself.
     pub fn training_flops(&self) -> u64 {
         let rows = self.summary().rows;
         let first: u64 = self
@@ -368,16 +339,4 @@ impl Network {
             .sum();
         3 * rows.iter().map(|row| row.flops).sum::<u64>() - first
     }
-}
-
-/// `Ok` if the lengths agree.
-pub(crate) fn check_length(what: &str, got: usize, want: usize) -> Result<()> {
-    if got == want {
-        return Ok(());
-    }
-    Err(Error::Length {
-        what: what.into(),
-        got,
-        want,
-    })
 }

@@ -13,7 +13,8 @@ pub struct SummaryRow {
     pub shape: Shape,
     /// Number of its parameters.
     pub parameters: usize,
-    /// Multiplications and additions of the forward pass, per image; convolutions and linear layers only.
+    /// Multiplications and additions of the forward pass, per image; convolutions and linear layers
+    /// only.
     pub flops: u64,
     /// Bytes of its output in `f32`, per image.
     pub activation_bytes: usize,
@@ -41,19 +42,12 @@ impl Summary {
         let count = |index: usize| network.parameters[index].len();
         let rows = network.layers.iter().enumerate().map(|(i, layer)| {
             let shape = network.shapes[i + 1];
-            let input = network.shapes[layer.inputs[0].0];
             let plane = shape.plane() as u64;
-            let (parameters, flops) = match layer.kind {
-                LayerKind::Conv2d { weight, bias, .. } => (
-                    count(weight) + bias.map_or(0, count),
-                    2 * plane * count(weight) as u64,
-                ),
-                LayerKind::Linear { weight, bias } => (
-                    count(weight) + bias.map_or(0, count),
-                    2 * count(weight) as u64,
-                ),
-                LayerKind::FrnTlu { .. } => (3 * input.channels, 0),
-                _ => (0, 0),
+            let parameters = layer.kind.parameters().into_iter().map(count).sum();
+            let flops = match layer.kind {
+                LayerKind::Conv2d { weight, .. } => 2 * plane * count(weight) as u64,
+                LayerKind::Linear { weight, .. } => 2 * count(weight) as u64,
+                _ => 0,
             };
             SummaryRow {
                 name: layer.name.clone(),

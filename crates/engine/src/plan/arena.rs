@@ -1,10 +1,12 @@
 //! Places buffers in one arena so that those alive at the same time do not overlap.
 
-/// Extra room between buffers, so that equal ones do not meet in the same sets of the cache.
-const STAGGER: usize = 3;
-
-/// Offsets of the buffers and the length of the arena. `lives` are first and last use, `None` for buffers without use.
-pub(super) fn place(sizes: &[usize], lives: &[Option<(usize, usize)>]) -> (Vec<usize>, usize) {
+/// Offsets of the buffers, with `gap` entries after each, and the length of the arena. `lives` are
+/// first and last use, `None` for buffers without use.
+pub(super) fn place(
+    sizes: &[usize],
+    lives: &[Option<(usize, usize)>],
+    gap: usize,
+) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..sizes.len()).filter(|&i| lives[i].is_some()).collect();
     // The largest first: the small ones then fill the gaps.
     order.sort_by_key(|&i| (std::cmp::Reverse(sizes[i]), lives[i]));
@@ -16,18 +18,18 @@ pub(super) fn place(sizes: &[usize], lives: &[Option<(usize, usize)>]) -> (Vec<u
         let mut taken: Vec<(usize, usize)> = placed
             .iter()
             .filter(|&&j| lives[j].is_some_and(|(s, e)| s <= end && start <= e))
-            .map(|&j| (offsets[j], offsets[j] + sizes[j] + STAGGER))
+            .map(|&j| (offsets[j], offsets[j] + sizes[j] + gap))
             .collect();
         taken.sort_unstable();
         let mut at = 0;
         for (from, to) in taken {
-            if at + sizes[i] + STAGGER <= from {
+            if at + sizes[i] + gap <= from {
                 break;
             }
             at = at.max(to);
         }
         offsets[i] = at;
-        total = total.max(at + sizes[i] + STAGGER);
+        total = total.max(at + sizes[i] + gap);
         placed.push(i);
     }
     (offsets, total)
@@ -42,11 +44,12 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
         #[test]
         fn buffers_that_live_together_do_not_overlap(
-            buffers in prop::collection::vec((1usize..50, 0usize..20, 0usize..20), 1..30)
+            buffers in prop::collection::vec((1usize..50, 0usize..20, 0usize..20), 1..30),
+            gap in 0usize..4,
         ) {
             let sizes: Vec<usize> = buffers.iter().map(|b| b.0).collect();
             let lives: Vec<_> = buffers.iter().map(|b| Some((b.1.min(b.2), b.1.max(b.2)))).collect();
-            let (offsets, total) = place(&sizes, &lives);
+            let (offsets, total) = place(&sizes, &lives, gap);
             for i in 0..sizes.len() {
                 prop_assert!(offsets[i] + sizes[i] <= total);
                 for j in 0..i {

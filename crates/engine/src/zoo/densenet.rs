@@ -1,7 +1,8 @@
 //! DenseNet with filter response normalization for 32×32 color images, growth 12, reduction 1/2.
 //!
-//! Stem conv 3×3 (24). A layer is FRN, conv 1×1 (48), FRN, conv 3×3 (12), its output put *before* what came in. A transition is FRN,
-//! conv 1×1 to half the channels, mean-pool 2. At the end FRN, ReLU, mean-pool 4, dense layer. No convolution has a bias.
+//! Stem conv 3×3 (24). A layer is FRN, conv 1×1 (48), FRN, conv 3×3 (12), its output put *before*
+//! what came in. A transition is FRN, conv 1×1 to half the channels, mean-pool 2. At the end FRN,
+//! ReLU, mean-pool 4, dense layer. No convolution has a bias.
 
 use super::check_classes;
 use crate::error::Result;
@@ -10,7 +11,8 @@ use crate::network::{Conv2d, Network, NetworkBuilder, Shape};
 /// Channels that each layer adds.
 const GROWTH: usize = 12;
 
-/// DenseNet-121-FRN: blocks of 6, 12, 24 and 16 layers; `dropout` that stays on before the dense layer.
+/// DenseNet-121-FRN: blocks of 6, 12, 24 and 16 layers; `dropout` that stays on before the dense
+/// layer.
 ///
 /// # Errors
 /// As [`densenet`].
@@ -19,7 +21,8 @@ pub fn densenet121(classes: usize, dropout: Option<f64>) -> Result<Network> {
     densenet(name, classes, &[6, 12, 24, 16], dropout)
 }
 
-/// DenseNet-101-FRN: blocks of 6, 12, 24 and 8 layers; `dropout` that stays on before the dense layer.
+/// DenseNet-101-FRN: blocks of 6, 12, 24 and 8 layers; `dropout` that stays on before the dense
+/// layer.
 ///
 /// # Errors
 /// As [`densenet`].
@@ -31,8 +34,8 @@ pub fn densenet101(classes: usize, dropout: Option<f64>) -> Result<Network> {
 /// A DenseNet with these blocks.
 ///
 /// # Errors
-/// [`crate::Error::OutOfRange`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)` or more blocks than
-/// the image can be halved for.
+/// [`crate::Error::OutOfRange`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`
+/// or more blocks than the image can be halved for.
 pub fn densenet(
     name: &str,
     classes: usize,

@@ -1,4 +1,5 @@
-//! LeNet for 28×28 gray images: conv 5×5 (6), ReLU, max-pool 2, conv 5×5 (16), ReLU, max-pool 2, dense 120, 84, classes.
+//! LeNet for 28×28 gray images: conv 5×5 (6), ReLU, max-pool 2, conv 5×5 (16), ReLU, max-pool 2,
+//! dense 120, 84, classes.
 
 use super::check_classes;
 use crate::error::Result;

@@ -7,8 +7,8 @@
 //! | `densenet121` | DenseNet-121 with FRN, growth 12 | 1,050,928 (100 classes) |
 //! | `densenet101` | the same with blocks 6/12/24/8 | 863,776 (100 classes) |
 //!
-//! The names `lenet-dropout`, `resnet20-dropout`, `densenet121-dropout` and `densenet101-dropout` have dropout that stays on when
-//! predicting, at the places where Monte Carlo dropout has it.
+//! The names `lenet-dropout`, `resnet20-dropout`, `densenet121-dropout` and `densenet101-dropout`
+//! have dropout that stays on when predicting, at the places where Monte Carlo dropout has it.
 
 mod densenet;
 mod lenet;

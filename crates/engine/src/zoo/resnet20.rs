@@ -1,7 +1,8 @@
 //! ResNet-20 with filter response normalization for 32×32 color images.
 //!
-//! Stem, three stages of three blocks (16, 32, 64 channels), global mean, dense layer. A block is twice conv 3×3 + FRN, then the
-//! sum with the shortcut, and nothing after it. The first block of stages 2 and 3 has stride 2 and the shortcut conv 1×1 + FRN.
+//! Stem, three stages of three blocks (16, 32, 64 channels), global mean, dense layer. A block is
+//! twice conv 3×3 + FRN, then the sum with the shortcut, and nothing after it. The first block of
+//! stages 2 and 3 has stride 2 and the shortcut conv 1×1 + FRN.
 
 use super::check_classes;
 use crate::error::Result;

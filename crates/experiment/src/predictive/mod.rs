@@ -139,11 +139,12 @@ impl<'a> Trained<'a> {
 /// Predictions of one network by any method. Images are `[n, channels, height, width]`, row-major, any number of them.
 ///
 /// ```
-/// use engine::{PredictorConfig, zoo};
+/// use engine::{Device, PredictorConfig, zoo};
 /// use experiment::predictive::{Method, Predictive, Trained};
 /// let net = zoo::lenet_dropout(10, 0.05)?;
 /// let weights = net.initial_parameters(1);
-/// let mut predictive = Predictive::new(&net, PredictorConfig { threads: 1, ..Default::default() })?;
+/// let device = Device::cpu().threads(1);
+/// let mut predictive = Predictive::new(&net, PredictorConfig { device, ..Default::default() })?;
 /// let method = Method::McDropout { passes: 8 };
 /// let p = predictive.predict(&method, &Trained::new(&weights), 7, &vec![0.5; 2 * 784])?;
 /// assert_eq!(p.len(), 2 * 10);
@@ -153,14 +154,15 @@ impl<'a> Trained<'a> {
 #[derive(Debug)]
 pub struct Predictive {
     network: Network,
-    config: PredictorConfig,
     engine: Predictor,
+    /// Seed of the masks of dropout that stays on, as last used; features are taken with it.
+    masks: u64,
     executor: Executor,
     stays_random: bool,
 }
 
 impl Predictive {
-    /// Predictions of `network`; the seed in `config` is not used.
+    /// Predictions of `network`.
     ///
     /// # Errors
     /// [`Error::Engine`] for a config outside its ranges.
@@ -168,7 +170,7 @@ impl Predictive {
         Ok(Self {
             engine: config.build(network)?,
             network: network.clone(),
-            config,
+            masks: 0,
             executor: Executor::single(),
             stays_random: stays_random(network),
         })
@@ -240,7 +242,7 @@ impl Predictive {
         check_length("images", images.len(), labels.len() * size)?;
         self.check_layer(fit.layer(), parameters)?;
         for (images, labels) in images.chunks(IMAGES * size).zip(labels.chunks(IMAGES)) {
-            let features = self.engine.features(parameters, images)?;
+            let features = self.engine.features(parameters, self.masks, images)?;
             fit.add(&features, labels)?;
         }
         Ok(())
@@ -263,18 +265,9 @@ impl Predictive {
         fit.finish(config)
     }
 
-    /// Settles the masks of dropout that stays on.
-    fn seed(&mut self, seed: u64) -> Result<()> {
-        if self.stays_random && self.config.seed != seed {
-            self.config.seed = seed;
-            self.engine = self.config.build(&self.network)?;
-        }
-        Ok(())
-    }
-
     fn point(&mut self, parameters: &[f32], seed: u64, images: &[f32]) -> Result<Vec<f32>> {
-        self.seed(seed)?;
-        Ok(self.engine.probabilities(parameters, images)?)
+        self.masks = seed;
+        Ok(self.engine.probabilities(parameters, seed, images)?)
     }
 
     /// The same weights many times: the engine takes another mask for each.
@@ -294,9 +287,9 @@ impl Predictive {
                 ),
             });
         }
-        self.seed(seed)?;
+        self.masks = seed;
         let weights = vec![parameters; passes as usize];
-        Ok(self.engine.mean_probabilities(&weights, images)?)
+        Ok(self.engine.mean_probabilities(&weights, seed, images)?)
     }
 
     /// Mean over samples of the weights that `make(executor, number, weights)` writes one after another.
@@ -311,8 +304,8 @@ impl Predictive {
         let mut sum = Vec::new();
         for sample in 0..samples {
             make(&self.executor, sample, &mut weights)?;
-            self.seed(seed_of_sample(seed, sample))?;
-            let p = self.engine.probabilities(&weights, images)?;
+            self.masks = seed_of_sample(seed, sample);
+            let p = self.engine.probabilities(&weights, self.masks, images)?;
             sum.resize(p.len(), 0.0f64);
             sum.iter_mut().zip(p).for_each(|(s, p)| *s += f64::from(p));
         }
@@ -330,7 +323,7 @@ impl Predictive {
         let size = self.network.input_shape().len();
         let mut all = Vec::new();
         for images in images.chunks(IMAGES * size) {
-            let features = self.engine.features(parameters, images)?;
+            let features = self.engine.features(parameters, self.masks, images)?;
             let p = laplace.probabilities(&features)?;
             all.extend(p.into_iter().map(|p| p as f32));
         }

@@ -1,0 +1,108 @@
+//! What stands behind trainer and predictor: something that runs a plan on a device.
+
+use images::{Images, Table, Visit};
+
+use crate::plan::Plan;
+
+/// Images of a batch, wherever they lie.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// `[n, channels, height, width]`, row-major.
+    Floats(&'a [f32]),
+    /// Visits to byte images; a byte becomes its entry in the table of its channel.
+    Bytes {
+        images: &'a Images,
+        tables: &'a [Table],
+        visits: &'a [Visit],
+    },
+}
+
+impl Source<'_> {
+    /// Number of images of `size` entries.
+    ///
+    /// # Panics
+    /// If the images have another size, there are fewer tables than channels, or a visit goes to no
+    /// image.
+    pub fn count(&self, size: usize) -> usize {
+        match self {
+            Self::Floats(values) => {
+                assert!(values.len().is_multiple_of(size), "whole images");
+                values.len() / size
+            }
+            Self::Bytes {
+                images,
+                tables,
+                visits,
+            } => {
+                assert_eq!(images.shape().len(), size, "size of the images");
+                assert!(tables.len() >= images.shape().channels, "tables");
+                let inside = |visit: &Visit| (visit.image as usize) < images.len();
+                assert!(visits.iter().all(inside), "visits to images that are there");
+                visits.len()
+            }
+        }
+    }
+}
+
+/// Loss and correct predictions of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct BatchResult {
+    /// Sum of the cross-entropies.
+    pub loss: f64,
+    /// Images whose largest logit is the label's.
+    pub correct: usize,
+}
+
+/// A set of weights to predict with, and the seed of the dropout masks that stay on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample<'a> {
+    pub parameters: &'a [f32],
+    pub seed: u64,
+}
+
+/// What a prediction is to give.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Wanted {
+    /// `[n, classes]`, of the last sample.
+    Logits,
+    /// `[n, features]`, of the last sample.
+    Features,
+    /// `[n, classes]`: each sample adds its share.
+    Probabilities { share: f32 },
+}
+
+/// Runs one plan. Lengths are checked by the callers; a backend may assert them.
+pub(crate) trait Backend: Send {
+    /// Gradient of the mean loss of a batch of `labels.len()` images, with dropout masks from
+    /// `seed`.
+    fn gradient(
+        &mut self,
+        parameters: &[f32],
+        source: Source<'_>,
+        labels: &[u32],
+        seed: u64,
+        gradient: &mut [f32],
+    ) -> BatchResult;
+
+    /// Writes or adds what is wanted to the rows of `out`, one per image, for each sample in turn.
+    fn forward(
+        &mut self,
+        samples: &[Sample<'_>],
+        source: Source<'_>,
+        wanted: Wanted,
+        out: &mut [f32],
+    );
+
+    /// What updates weights and states that lie in the host's memory.
+    fn executor(&self) -> cbopt::Executor;
+
+    /// Bytes of values, gradients and scratch memory.
+    fn bytes(&self) -> usize;
+}
+
+/// What a device is asked to run.
+pub(crate) struct Job {
+    pub plan: Plan,
+    /// Most images of a gradient.
+    pub batch: usize,
+}
