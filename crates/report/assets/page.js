@@ -424,6 +424,7 @@ const painters = {
     chart('train_accuracy', 'Training accuracy', 'accuracy', false);
     chart('validation_accuracy', 'Validation accuracy', 'accuracy', false);
     chart('lr', 'Learning rate', 'rate', false);
+    chart('gap_not_positive', 'Gap not positive', 'share of updates', false);
   },
 };
 

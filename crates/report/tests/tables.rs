@@ -287,3 +287,29 @@ fn the_page_names_device_and_precision() {
     let page = report::html(&synthetic::fashion_mnist(1, 2), &report::Options::default());
     assert!(page.contains("<td class=\"left\">cpu, f32</td>"));
 }
+
+#[test]
+fn the_page_tells_what_the_updates_met() {
+    let mut records = synthetic::fashion_mnist(2, 2);
+    let options = Options::default();
+    assert!(!html(&records, &options).contains("what the updates met"));
+    let updates = evaluation::record::Updates {
+        coordinates: 1_000,
+        clipped: 250,
+        gap_not_positive: 125,
+        skipped: 0,
+        skipped_steps: 1,
+    };
+    let ours = records
+        .iter_mut()
+        .filter(|record| record.rule == "ucbopt-adapt");
+    for point in ours.flat_map(|record| &mut record.curves) {
+        point.updates = Some(updates);
+    }
+    let page = html(&records, &options);
+    assert!(page.contains("the consistency bound that the step minimizes does not hold"));
+    // two seeds of two epochs
+    let cells = "<td>4,000</td><td>12.5 %</td><td>25.0 %</td><td>0</td><td>4</td></tr>";
+    assert_eq!(page.matches(cells).count(), 1);
+    assert!(page.contains("\"gap_not_positive\":[[0.125,0.125],[0,0]]"));
+}

@@ -194,6 +194,10 @@ fn training(families: &[Family<'_>]) -> Value {
                 "train_accuracy": part(|point| Some(point.train_accuracy)),
                 "validation_accuracy": part(|point| point.validation_accuracy),
                 "lr": part(|point| Some(point.lr)),
+                "gap_not_positive": part(|point| {
+                    let updates = point.updates.filter(|updates| updates.coordinates > 0)?;
+                    Some(updates.gap_not_positive as f64 / updates.coordinates as f64)
+                }),
                 "epochs": kept,
             }))
         })
