@@ -368,20 +368,10 @@ impl Optimizer for IvonRule {
 mod tests {
     use super::*;
     use burn::tensor::Shape;
-    use serde_json::Value;
-    use std::path::PathBuf;
+    use golden::{Value, numbers};
 
     /// A dozen tensor operations per step in `f32`.
     const TOLERANCE: f64 = 2e-5;
-
-    fn vector(value: &Value) -> Vec<f64> {
-        value
-            .as_array()
-            .expect("a list")
-            .iter()
-            .map(|v| v.as_f64().expect("a number"))
-            .collect()
-    }
 
     fn tensor(values: &[f64]) -> Tensor<1> {
         let data: Vec<f32> = values.iter().map(|v| *v as f32).collect();
@@ -393,7 +383,7 @@ mod tests {
 
     fn close(what: &str, got: &Tensor<1>, want: &Value, largest: &mut f64) {
         let got: Vec<f32> = got.clone().into_data().try_to_vec::<f32>().expect("f32");
-        let want = vector(want);
+        let want = numbers(want);
         let scale = want.iter().fold(0.0f64, |m, w| m.max(w.abs()));
         let worst = got
             .iter()
@@ -410,15 +400,7 @@ mod tests {
 
     #[test]
     fn golden_ivon() {
-        let root = std::env::var_os("MAXITIVE_GOLDEN").map_or_else(
-            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-            PathBuf::from,
-        );
-        let text = std::fs::read_to_string(root.join("optimizers/ivon.json")).unwrap();
-        let file: Value = serde_json::from_str(&text).unwrap();
-        let cases = file["cases"].as_array().unwrap();
-        assert!(!cases.is_empty());
-        for case in cases {
+        for case in golden::cases("optimizers/ivon.json") {
             let hyper = &case["hyper"];
             let field = |name: &str| hyper[name].as_f64().unwrap();
             let config = IvonConfig {
@@ -445,7 +427,7 @@ mod tests {
                 rule: config.build().unwrap(),
                 turn,
             };
-            let mut theta = tensor(&vector(&case["theta0"]));
+            let mut theta = tensor(&numbers(&case["theta0"]));
             let mut state = IvonState {
                 momentum: theta.zeros_like(),
                 curvature: theta.full_like(config.hess_init),
@@ -456,13 +438,13 @@ mod tests {
                 step: 0,
             };
             let mut largest = [0.0; 3];
-            let lr = vector(&case["lr"]);
+            let lr = numbers(&case["lr"]);
             let after = case["after"].as_array().unwrap();
             assert!(!after.is_empty() && after.len() == lr.len());
             for (t, want) in after.iter().enumerate() {
                 for k in 0..config.mc_samples as usize {
-                    state.noise = Some(tensor(&vector(&case["z"][t][k])));
-                    rule.gather(tensor(&vector(&case["grads"][t][k])), &mut state);
+                    state.noise = Some(tensor(&numbers(&case["z"][t][k])));
+                    rule.gather(tensor(&numbers(&case["grads"][t][k])), &mut state);
                 }
                 theta = rule.update(lr[t], theta, &mut state);
                 let name = format!("{}, step {t}", case["name"]);

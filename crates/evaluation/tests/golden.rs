@@ -2,62 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use evaluation::{CalibrationConfig, Outcomes, Ranking, Scheme};
-use serde_json::Value;
+use golden::{Value, cases, numbers, optional, quotients, size};
 
 /// Sums of at most some thousand terms; rank metrics are exact given exact scores.
 const TOLERANCE: f64 = 1e-12;
 
-fn cases(path: &str) -> Vec<Value> {
-    // a set that lacks the whole part says nothing about it: then the project's own copy is read
-    let part = path.split('/').next().unwrap_or(path);
-    let root = std::env::var_os("MAXITIVE_GOLDEN")
-        .map(PathBuf::from)
-        .filter(|root| !root.is_dir() || root.join(part).exists())
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")));
-    let file = root.join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let value: Value = serde_json::from_str(&text).unwrap();
-    let cases = value["cases"].as_array().unwrap().clone();
-    assert!(!cases.is_empty(), "{path} has no case");
-    cases
-}
-
-/// A number, infinite ones as words; `null` and "nan" are undefined.
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Null => None,
-        Value::String(word) if word == "nan" => None,
-        Value::String(word) => Some(word.parse().unwrap()),
-        other => Some(other.as_f64().unwrap()),
-    }
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    let list = value.as_array().unwrap();
-    list.iter()
-        .flat_map(|item| match item {
-            Value::Array(_) => numbers(item),
-            other => vec![other.as_f64().unwrap()],
-        })
-        .collect()
-}
-
-/// Counts over a denominator.
-fn quotients(case: &Value, counts: &str) -> Vec<f64> {
-    let denominator = case["denominator"].as_f64().unwrap();
-    numbers(&case[counts])
-        .iter()
-        .map(|count| count / denominator)
-        .collect()
-}
-
 #[track_caller]
 fn check(case: &Value, key: &str, found: Option<f64>) {
     let (name, expected) = (&case["name"], &case["expected"]);
-    let wanted = number(
+    let wanted = optional(
         expected
             .get(key)
             .unwrap_or_else(|| panic!("{name} has no {key}")),
@@ -81,10 +35,10 @@ fn golden_in_domain() {
     for case in cases("metrics/indomain.json") {
         let probabilities = match case.get("probs") {
             Some(probabilities) => numbers(probabilities),
-            None => quotients(&case, "prob_counts"),
+            None => quotients(&case["prob_counts"], &case["denominator"]),
         };
         let labels: Vec<i64> = numbers(&case["labels"]).iter().map(|&y| y as i64).collect();
-        let classes = case["classes"].as_u64().unwrap() as usize;
+        let classes = size(&case["classes"]);
         assert_eq!(labels.len() as u64, case["n"].as_u64().unwrap());
         let (found, reliability) =
             evaluation::in_domain(&probabilities, classes, &labels, &calibration(20)).unwrap();
@@ -138,8 +92,8 @@ fn golden_in_domain() {
 fn golden_out_of_domain() {
     for case in cases("metrics/ood.json") {
         let (ins, outs) = (
-            quotients(&case, "in_counts"),
-            quotients(&case, "out_counts"),
+            quotients(&case["in_counts"], &case["denominator"]),
+            quotients(&case["out_counts"], &case["denominator"]),
         );
         let found = evaluation::out_of_domain("maximum probability", &ins, &outs).unwrap();
         let metrics = &found.values;

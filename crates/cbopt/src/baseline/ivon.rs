@@ -708,18 +708,10 @@ mod tests {
     /// Reference trajectories, `golden/optimizers/ivon.json`, with the noise of the reference.
     #[test]
     fn golden_trajectories() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden");
-        let root = std::env::var("MAXITIVE_GOLDEN").unwrap_or(root.into());
-        let text = std::fs::read_to_string(format!("{root}/optimizers/ivon.json")).unwrap();
-        let file: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let cases = file["cases"].as_array().unwrap();
-        assert!(!cases.is_empty());
-        let vector = |value: &serde_json::Value| -> Vec<f64> {
-            serde_json::from_value(value.clone()).unwrap()
+        let narrow = |value: &golden::Value| -> Vec<f32> {
+            golden::numbers(value).iter().map(|x| *x as f32).collect()
         };
-        let narrow = |value: &serde_json::Value| -> Vec<f32> {
-            vector(value).iter().map(|x| *x as f32).collect()
-        };
+        let cases = golden::cases("optimizers/ivon.json");
         for (case, isa) in cases.iter().flat_map(|case| {
             crate::Isa::available()
                 .into_iter()
@@ -748,7 +740,10 @@ mod tests {
             let mut params = narrow(&case["theta0"]);
             let mut sampled = params.clone();
             let mut state = rule.state(params.len());
-            let (lr, after) = (vector(&case["lr"]), case["after"].as_array().unwrap());
+            let (lr, after) = (
+                golden::numbers(&case["lr"]),
+                case["after"].as_array().unwrap(),
+            );
             assert!(!after.is_empty() && after.len() == lr.len());
             let mut largest = [0.0; 4];
             for (t, want) in after.iter().enumerate() {
@@ -761,7 +756,7 @@ mod tests {
                     let noise = Noise::Given(&z);
                     rule.perturb(&executor, &params, &state, noise, &mut sampled)
                         .unwrap();
-                    let want = vector(&want["sampled"][k]);
+                    let want = golden::numbers(&want["sampled"][k]);
                     assert_close(&what, &sampled, &want, &mut largest[3]);
                     state.gathered.gradient = grads;
                     if config.mc_samples > 1 {
@@ -790,7 +785,12 @@ mod tests {
                 .enumerate()
                 {
                     let what = format!("{what}, {key}");
-                    assert_close(&what, got, &vector(&want[key]), &mut largest[which]);
+                    assert_close(
+                        &what,
+                        got,
+                        &golden::numbers(&want[key]),
+                        &mut largest[which],
+                    );
                 }
             }
         }

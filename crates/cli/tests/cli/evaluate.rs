@@ -1,9 +1,8 @@
 //! `maxitive evaluate` on files of every kind, against worked values and the golden ones.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use serde_json::Value;
+use golden::{Value, numbers, quotients, size};
 
 use crate::common::{Place, assert_close, number};
 
@@ -782,31 +781,6 @@ fn mistakes_name_file_row_and_value() {
     refuse(&place, &[], &["--probs"]);
 }
 
-fn golden(path: &str) -> Vec<Value> {
-    // a set that lacks the whole part says nothing about it: then the project's own copy is read
-    let part = path.split('/').next().unwrap_or(path);
-    let root = std::env::var_os("MAXITIVE_GOLDEN")
-        .map(PathBuf::from)
-        .filter(|root| !root.is_dir() || root.join(part).exists())
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")));
-    let file = root.join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let value: Value = serde_json::from_str(&text).unwrap();
-    let cases = value["cases"].as_array().unwrap().clone();
-    assert!(!cases.is_empty(), "{path} has no case");
-    cases
-}
-
-fn list(value: &Value, scale: f64) -> Vec<f64> {
-    let items = value.as_array().unwrap().iter();
-    items
-        .flat_map(|item| match item {
-            Value::Array(_) => list(item, scale),
-            other => vec![other.as_f64().unwrap() / scale],
-        })
-        .collect()
-}
-
 #[track_caller]
 fn assert_golden(case: &Value, found: &Value, keys: &[(&str, &str)]) {
     for (key, golden) in keys {
@@ -826,13 +800,13 @@ fn assert_golden(case: &Value, found: &Value, keys: &[(&str, &str)]) {
 
 #[test]
 fn golden_metrics_through_the_command() {
-    for case in golden("metrics/indomain.json") {
-        let classes = case["classes"].as_u64().unwrap() as usize;
+    for case in golden::cases("metrics/indomain.json") {
+        let classes = size(&case["classes"]);
         let values = match case.get("probs") {
-            Some(values) => list(values, 1.0),
-            None => list(&case["prob_counts"], case["denominator"].as_f64().unwrap()),
+            Some(values) => numbers(values),
+            None => quotients(&case["prob_counts"], &case["denominator"]),
         };
-        let labels = list(&case["labels"], 1.0);
+        let labels = numbers(&case["labels"]);
         let rows = labels.len();
         let place = Place::new()
             .with("p.npy", fortran([rows, classes], &values, false))
@@ -863,12 +837,9 @@ fn golden_metrics_through_the_command() {
             assert_golden(&case, &value["in_domain"], &keys);
         }
     }
-    for case in golden("metrics/ood.json") {
-        let denominator = case["denominator"].as_f64().unwrap();
-        let (ins, outs) = (
-            list(&case["in_counts"], denominator),
-            list(&case["out_counts"], denominator),
-        );
+    for case in golden::cases("metrics/ood.json") {
+        let [ins, outs] = ["in_counts", "out_counts"]
+            .map(|counts| quotients(&case[counts], &case["denominator"]));
         let place = Place::new()
             .with("s.npy", doubles(&[ins.len()], &ins))
             .with("o.npy", doubles(&[outs.len()], &outs));

@@ -1,11 +1,10 @@
 //! Laws of the whole regression: golden numbers, finite differences, certified bounds, invariances.
 
 use std::num::NonZero;
-use std::path::PathBuf;
 
 use faer::Mat;
+use golden::number;
 use proptest::prelude::*;
-use serde_json::Value;
 
 use super::kernel::Demand;
 use super::*;
@@ -15,53 +14,14 @@ use crate::set::{Interval, RealSet};
 /// Closed forms, and roots found to full precision.
 const CLOSED_FORM: f64 = 1e-12;
 
-fn golden(file: &str) -> Value {
-    let folder = std::env::var_os("MAXITIVE_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
-    let path = folder.join("possibility").join(file);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap()
-}
-
-/// A golden number; strings stand for what JSON cannot say.
-fn number(value: &Value) -> f64 {
-    match value {
-        Value::String(text) => text.parse().unwrap(),
-        other => other.as_f64().unwrap(),
-    }
-}
-
+#[track_caller]
 fn assert_close(what: &str, got: f64, want: f64) {
-    // zero compares absolutely
-    let scale = if want == 0.0 { 1.0 } else { want.abs() };
-    assert!(
-        (got - want).abs() <= CLOSED_FORM * scale,
-        "{what}: got {got}, want {want}"
-    );
-}
-
-/// Errors are measured against the largest entry: single entries may pass through zero.
-fn assert_vectors_close(what: &str, got: &[f64], want: &[f64]) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    let scale = want.iter().fold(0.0f64, |m, w| m.max(w.abs()));
-    let scale = if scale == 0.0 { 1.0 } else { scale };
-    for (g, w) in got.iter().zip(want) {
-        assert!(
-            (g - w).abs() <= CLOSED_FORM * scale,
-            "{what}: got {g}, want {w}"
-        );
-    }
+    golden::assert_close(what, &[got], &[want], CLOSED_FORM);
 }
 
 #[test]
 fn golden_logistic_1d() {
-    let file = golden("logistic_1d.json");
-    let cases = file["cases"].as_array().unwrap();
-    assert!(!cases.is_empty());
-    for case in cases {
+    for case in golden::cases("possibility/logistic_1d.json") {
         let name = case["name"].as_str().unwrap();
         let what = |field: &str| format!("{name}: {field}");
         let mut design = Design::new(1).unwrap();
@@ -147,9 +107,19 @@ fn golden_logistic_1d() {
             .iter()
             .map(|&at| model.log_possibility(&design, &posterior, &[at]).unwrap())
             .collect();
-        assert_vectors_close(&what("log possibility"), &got, &column("log_possibility"));
+        golden::assert_close(
+            &what("log possibility"),
+            &got,
+            &column("log_possibility"),
+            CLOSED_FORM,
+        );
         let got: Vec<f64> = got.iter().map(|log| log.exp()).collect();
-        assert_vectors_close(&what("possibility"), &got, &column("possibility"));
+        golden::assert_close(
+            &what("possibility"),
+            &got,
+            &column("possibility"),
+            CLOSED_FORM,
+        );
         for cut in case["alpha_cuts"].as_array().unwrap() {
             let (inner, outer) = coefficient.alpha_cut(number(&cut["alpha"])).unwrap();
             let (low, high) = (number(&cut["low"]), number(&cut["high"]));

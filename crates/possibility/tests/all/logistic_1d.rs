@@ -1,8 +1,7 @@
 //! The paper's one-dimensional logistic example against 40-digit numbers.
 
-mod common;
-
-use common::{CLOSED_FORM, NUMERICAL, assert_absolute, assert_close, assert_number, cases, number};
+use crate::{CLOSED_FORM, NUMERICAL, assert_absolute, cases};
+use golden::{assert_close, assert_number, number};
 use possibility::bound::ConsistencyBounds;
 use possibility::curve::{LogSigmoid, Parabola};
 use possibility::line::Line;

@@ -1,13 +1,11 @@
 //! Reference trajectories: the tensor forms against `golden/optimizers`.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use burn::optim::Optimizer;
 use burn::tensor::{Device, Shape, Tensor, TensorData};
 use cbopt::cbo::{CboConfig, fixed::Fixed, lower::Lower, upper::Upper};
 use cbopt_burn::{Cbo, TensorGap};
-use serde_json::Value;
+use golden::{Value, cases, numbers};
 
 /// A dozen tensor operations per step in `f32`.
 const TOLERANCE: f64 = 2e-5;
@@ -15,29 +13,6 @@ const TOLERANCE: f64 = 2e-5;
 const ROUNDING: f64 = 8.0 * 5.97e-8;
 /// Below this ratio of denominator to its terms the reference itself has lost the digits of `f32`.
 const CANCELLED: f64 = 1e-3;
-
-fn load(kind: &str) -> Vec<Value> {
-    let root = std::env::var_os("MAXITIVE_GOLDEN").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")),
-        PathBuf::from,
-    );
-    let text = std::fs::read_to_string(root.join(format!("optimizers/{kind}.json"))).unwrap();
-    let file: Value = serde_json::from_str(&text).unwrap();
-    let cases = file["cases"].as_array().unwrap().clone();
-    assert!(!cases.is_empty());
-    cases
-}
-
-fn vector(value: &Value) -> Vec<f64> {
-    let number = |v: &Value| {
-        if v == "inf" {
-            f64::INFINITY
-        } else {
-            v.as_f64().unwrap()
-        }
-    };
-    value.as_array().unwrap().iter().map(number).collect()
-}
 
 fn tensor(values: &[f64]) -> Tensor<1> {
     let data: Vec<f32> = values.iter().map(|v| *v as f32).collect();
@@ -49,7 +24,7 @@ fn tensor(values: &[f64]) -> Tensor<1> {
 
 fn close(what: &str, got: &Tensor<1>, want: &Value, largest: &mut f64) {
     let got: Vec<f32> = got.clone().into_data().try_to_vec::<f32>().unwrap();
-    let want = vector(want);
+    let want = numbers(want);
     assert_eq!(got.len(), want.len());
     let scale = want.iter().fold(0.0f64, |m, w| m.max(w.abs()));
     let worst = got
@@ -76,13 +51,13 @@ fn rule<G: TensorGap>(hyper: &Value) -> Cbo<G> {
 
 fn trajectory<G: TensorGap>(case: &Value) {
     let rule = rule::<G>(&case["hyper"]);
-    let (lr, after) = (vector(&case["lr"]), case["after"].as_array().unwrap());
+    let (lr, after) = (numbers(&case["lr"]), case["after"].as_array().unwrap());
     assert!(!after.is_empty() && after.len() == lr.len());
-    let mut theta = tensor(&vector(&case["theta0"]));
+    let mut theta = tensor(&numbers(&case["theta0"]));
     let mut state = None;
     let mut largest = [0.0; 4];
     for (t, want) in after.iter().enumerate() {
-        let grad = tensor(&vector(&case["grads"][t]));
+        let grad = tensor(&numbers(&case["grads"][t]));
         (theta, state) = rule.step(lr[t], theta, grad, state);
         let state = state.as_ref().unwrap();
         let mut all = vec![
@@ -101,12 +76,12 @@ fn trajectory<G: TensorGap>(case: &Value) {
 
 #[test]
 fn golden_ucbopt() {
-    for case in load("ucbopt") {
+    for case in cases("optimizers/ucbopt.json") {
         let hyper = &case["hyper"];
         let field = |name: &str| hyper[name].as_f64().unwrap();
         let (decay, vartheta) = (field("weight_decay"), field("vartheta"));
         let cancelled = case["after"].as_array().unwrap().iter().any(|state| {
-            vector(&state["h"])
+            numbers(&state["h"])
                 .iter()
                 .any(|h| h + (decay - vartheta) < CANCELLED * (h + decay))
         });
@@ -119,14 +94,14 @@ fn golden_ucbopt() {
 
 #[test]
 fn golden_ucbopt_adapt() {
-    for case in load("ucbopt_adapt") {
+    for case in cases("optimizers/ucbopt_adapt.json") {
         trajectory::<Upper>(&case);
     }
 }
 
 #[test]
 fn golden_lcbopt_adapt() {
-    for case in load("lcbopt_adapt") {
+    for case in cases("optimizers/lcbopt_adapt.json") {
         trajectory::<Lower>(&case);
     }
 }

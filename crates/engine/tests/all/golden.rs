@@ -3,14 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use engine::network::{Conv, LayerKind, Padding, Pool};
 use engine::twin::{self, Crossings};
 use engine::{
     Device, DropoutMode, Isa, Member, Network, PredictorConfig, Shape, TrainerConfig, zoo,
 };
-use serde_json::Value;
+use golden::{Value, assert_close, assert_number, cases, list, numbers, size};
 
 /// Short sums in `f64`: the order of summation moves a few units in the last place.
 const LAYER_TOLERANCE: f64 = 1e-12;
@@ -22,37 +21,8 @@ const ACROSS_F32: f64 = 1e-5;
 /// Depth multiplies the rounding of a layer.
 const NET_TOLERANCE: f64 = 1e-9;
 
-fn cases(path: &str) -> Vec<Value> {
-    // a set that lacks the whole part says nothing about it: then the project's own copy is read
-    let part = path.split('/').next().unwrap_or(path);
-    let root = std::env::var_os("MAXITIVE_GOLDEN")
-        .map(PathBuf::from)
-        .filter(|root| !root.is_dir() || root.join(part).exists())
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")));
-    let file = root.join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let value: Value = serde_json::from_str(&text).unwrap();
-    let cases = value["cases"].as_array().unwrap().clone();
-    assert!(!cases.is_empty(), "{path} has no case");
-    cases
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    let list = value.get("data").unwrap_or(value);
-    fn walk(value: &Value, out: &mut Vec<f64>) {
-        match value {
-            Value::Array(items) => items.iter().for_each(|item| walk(item, out)),
-            other => out.push(other.as_f64().unwrap()),
-        }
-    }
-    let mut out = Vec::new();
-    walk(list, &mut out);
-    out
-}
-
 fn dims(value: &Value) -> Vec<usize> {
-    let list = value["shape"].as_array().unwrap();
-    list.iter().map(|n| n.as_u64().unwrap() as usize).collect()
+    list(&value["shape"]).iter().map(size).collect()
 }
 
 fn image_shape(value: &Value) -> (usize, Shape) {
@@ -64,27 +34,10 @@ fn labels(case: &Value) -> Vec<u32> {
     numbers(&case["labels"]).iter().map(|&v| v as u32).collect()
 }
 
-fn size(case: &Value, key: &str) -> usize {
-    case[key].as_u64().unwrap() as usize
-}
-
-#[track_caller]
-fn close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    let scale = want.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-    let scale = if scale == 0.0 { 1.0 } else { scale };
-    for (i, (a, b)) in got.iter().zip(want).enumerate() {
-        assert!(
-            (a - b).abs() <= tolerance * scale,
-            "{what}[{i}]: {a} instead of {b}"
-        );
-    }
-}
-
 fn check(case: &Value, results: &[(&str, &[f64])]) {
     for (key, got) in results {
         let what = format!("{} {key}", case["name"]);
-        close(got, &numbers(&case[*key]), LAYER_TOLERANCE, &what);
+        assert_close(&what, got, &numbers(&case[*key]), LAYER_TOLERANCE);
     }
 }
 
@@ -104,8 +57,8 @@ fn golden_conv2d() {
         let conv = Conv {
             input,
             output,
-            kernel: size(&case, "kernel"),
-            stride: size(&case, "stride"),
+            kernel: size(&case["kernel"]),
+            stride: size(&case["stride"]),
             padding,
         };
         let (x, w) = (numbers(&case["input"]), numbers(&case["weight"]));
@@ -179,7 +132,7 @@ fn golden_pooling() {
     for (file, max) in [("max_pool2d", true), ("avg_pool2d", false)] {
         for case in cases(&format!("layers/{file}.json")) {
             let (_, input) = image_shape(&case["input"]);
-            let pool = Pool::square(input, size(&case, "kernel"), size(&case, "stride"));
+            let pool = Pool::square(input, size(&case["kernel"]), size(&case["stride"]));
             assert_eq!(pool.output, image_shape(&case["output"]).1);
             let x = numbers(&case["input"]);
             let grad = numbers(&case["grad_output"]);
@@ -253,9 +206,9 @@ struct NetCase {
 fn net_cases(file: &str, make: fn(usize) -> engine::Result<Network>) -> Vec<NetCase> {
     let mut out = Vec::new();
     for case in cases(&format!("nets/{file}.json")) {
-        let network = make(size(&case, "classes")).unwrap();
+        let network = make(size(&case["classes"])).unwrap();
         let seed = case["seed"].as_u64().unwrap() * 65536;
-        assert_eq!(network.parameter_count(), size(&case, "parameters"));
+        assert_eq!(network.parameter_count(), size(&case["parameters"]));
         let tensors = case["tensors"].as_array().unwrap();
         assert_eq!(tensors.len(), network.parameters().len());
         let mut parameters = Vec::new();
@@ -273,15 +226,10 @@ fn net_cases(file: &str, make: fn(usize) -> engine::Result<Network>) -> Vec<NetC
                     }
                 })
                 .collect();
-            close(
-                &[values[0]],
-                &numbers(&tensor["param_first"]),
-                1e-15,
-                "first",
-            );
+            assert_number("first", values[0], &tensor["param_first"], 1e-15);
             parameters.extend(values);
         }
-        let count = size(&case, "batch") * network.input_shape().len();
+        let count = size(&case["batch"]) * network.input_shape().len();
         let images: Vec<f64> = (0..count)
             .map(|i| 1.5 * splitmix(seed + 60000, i as u64))
             .collect();
@@ -308,13 +256,9 @@ fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
             DropoutMode::Train(0),
         )
         .unwrap();
-        close(&[run.loss], &numbers(&case["loss"]), NET_TOLERANCE, "loss");
-        close(
-            run.logits(),
-            &numbers(&case["logits"]),
-            NET_TOLERANCE,
-            "logits",
-        );
+        assert_number("loss", run.loss, &case["loss"], NET_TOLERANCE);
+        let logits = numbers(&case["logits"]);
+        assert_close("logits", run.logits(), &logits, NET_TOLERANCE);
         for (tensor, parameter) in case["tensors"]
             .as_array()
             .unwrap()
@@ -506,7 +450,7 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
             let batch = trainer
                 .gradient(0, &images, &net.labels, &mut gradient)
                 .unwrap();
-            close(&[batch.loss], &numbers(&case["loss"]), LOGITS_F32, "loss");
+            assert_number("loss", batch.loss, &case["loss"], LOGITS_F32);
             let config = PredictorConfig {
                 device,
                 ..Default::default()
@@ -518,7 +462,7 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
                 .into_iter()
                 .map(f64::from)
                 .collect();
-            close(&logits, &numbers(&case["logits"]), LOGITS_F32, "logits");
+            assert_close("logits", &logits, &numbers(&case["logits"]), LOGITS_F32);
             let errors = net.errors(&gradient);
             let middle = |errors: &[f64]| errors[errors.len() / 2];
             let last = |errors: &[f64]| errors[errors.len() - 1];

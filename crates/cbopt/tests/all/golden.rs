@@ -1,16 +1,12 @@
 //! Reference trajectories and rates: `golden/optimizers/*.json` and `golden/schedules.json`.
-//!
-//! The files of another set with the same schema are read when `MAXITIVE_GOLDEN` names its folder.
 
 #![allow(clippy::unwrap_used)]
-
-use std::path::PathBuf;
 
 use cbopt::{
     Coordinate, Executor, HessianEstimate, Isa, Ivon, IvonConfig, Rule, RuleConfig, ScheduleConfig,
     State, Update,
 };
-use serde_json::Value;
+use golden::{Value, cases, matrix, number, numbers};
 
 /// A dozen elementwise steps in `f64`; only the order of operations differs.
 const TWIN: f64 = 1e-12;
@@ -24,49 +20,6 @@ const TWIN_CANCELLED: f64 = 1e-8;
 const CANCELLED: f64 = 1e-3;
 /// Rates in units of the base rate.
 const RATE: f64 = 1e-12;
-
-fn load(path: &str) -> Vec<Value> {
-    // a set that lacks the whole part says nothing about it: then the project's own copy is read
-    let part = path.split('/').next().unwrap_or(path);
-    let root = std::env::var_os("MAXITIVE_GOLDEN")
-        .map(PathBuf::from)
-        .filter(|root| !root.is_dir() || root.join(part).exists())
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")));
-    let file = root.join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let value: Value = serde_json::from_str(&text).unwrap();
-    let cases = value["cases"].as_array().expect("a list of cases").clone();
-    assert!(!cases.is_empty(), "{path} has no cases");
-    cases
-}
-
-fn number(value: &Value) -> f64 {
-    match value {
-        Value::String(text) if text == "inf" => f64::INFINITY,
-        Value::String(text) if text == "-inf" => f64::NEG_INFINITY,
-        other => other
-            .as_f64()
-            .unwrap_or_else(|| panic!("not a number: {other}")),
-    }
-}
-
-fn vector(value: &Value) -> Vec<f64> {
-    value
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(number)
-        .collect()
-}
-
-fn rows(value: &Value) -> Vec<Vec<f64>> {
-    value
-        .as_array()
-        .expect("a list of lists")
-        .iter()
-        .map(vector)
-        .collect()
-}
 
 fn narrow(values: &[f64]) -> Vec<f32> {
     values.iter().map(|v| *v as f32).collect()
@@ -156,7 +109,7 @@ fn cancelled(kind: &str, hyper: &Value, after: &[Value]) -> bool {
     let (decay, vartheta) = (field(hyper, "weight_decay"), field(hyper, "vartheta"));
     after
         .iter()
-        .flat_map(|state| vector(&state["h"]))
+        .flat_map(|state| numbers(&state["h"]))
         .any(|h| h + (decay - vartheta) < CANCELLED * (h + decay))
 }
 
@@ -173,7 +126,7 @@ fn check_coordinates(name: &str, got: &[Coordinate], want: &Value, tolerance: f6
     for (key, part) in parts {
         if let Some(want) = want.get(key) {
             let got: Vec<f64> = got.iter().map(part).collect();
-            close(&format!("{name}, {key}"), &got, &vector(want), tolerance);
+            close(&format!("{name}, {key}"), &got, &numbers(want), tolerance);
         }
     }
 }
@@ -193,7 +146,7 @@ fn check_state(name: &str, scales: &mut Scales, params: &[f32], state: &State, w
             scale.check(
                 &format!("{name}, {key}"),
                 &widen(got),
-                &vector(want),
+                &numbers(want),
                 FUSED,
                 ROUNDING,
             );
@@ -202,13 +155,13 @@ fn check_state(name: &str, scales: &mut Scales, params: &[f32], state: &State, w
 }
 
 fn trajectories(kind: &str) {
-    for case in load(&format!("optimizers/{kind}.json")) {
+    for case in cases(&format!("optimizers/{kind}.json")) {
         let name = format!("{kind} {}", case["name"]);
         let rule = rule(kind, &case["hyper"]);
         let (lr, grads, theta) = (
-            vector(&case["lr"]),
-            rows(&case["grads"]),
-            vector(&case["theta0"]),
+            numbers(&case["lr"]),
+            matrix(&case["grads"]),
+            numbers(&case["theta0"]),
         );
         let after = case["after"].as_array().expect("states");
         assert!(
@@ -300,18 +253,18 @@ fn ivon(hyper: &Value) -> Ivon {
 /// The twin; the update loops take the reference's noise in the tests of the rule itself.
 #[test]
 fn golden_ivon() {
-    for case in load("optimizers/ivon.json") {
+    for case in cases("optimizers/ivon.json") {
         let name = format!("ivon {}", case["name"]);
         let rule = ivon(&case["hyper"]);
         let samples = rule.config().mc_samples as usize;
         let price = rule.config().hessian == HessianEstimate::Price;
-        let (lr, theta) = (vector(&case["lr"]), vector(&case["theta0"]));
+        let (lr, theta) = (numbers(&case["lr"]), numbers(&case["theta0"]));
         let cube = |key: &str| -> Vec<Vec<Vec<f64>>> {
             case[key]
                 .as_array()
                 .expect("a list")
                 .iter()
-                .map(rows)
+                .map(matrix)
                 .collect()
         };
         let (z, grads) = (cube("z"), cube("grads"));
@@ -324,7 +277,7 @@ fn golden_ivon() {
         let mut twin: Vec<Coordinate> = theta.iter().map(|t| rule.coordinate(*t)).collect();
         for (t, want) in after.iter().enumerate() {
             assert_eq!(grads[t].len(), samples);
-            let sampled = rows(&want["sampled"]);
+            let sampled = matrix(&want["sampled"]);
             for k in 0..samples {
                 let got: Vec<f64> = twin
                     .iter()
@@ -353,7 +306,7 @@ fn golden_ivon() {
 
 #[test]
 fn golden_schedules() {
-    for case in load("schedules.json") {
+    for case in cases("schedules.json") {
         let epochs = |name: &str| number(&case[name]) as u64;
         let (lr, lr_final) = (number(&case["lr"]), number(&case["lr_final"]));
         let config = match case["kind"].as_str().expect("a kind") {
@@ -370,7 +323,7 @@ fn golden_schedules() {
             other => panic!("unknown schedule {other}"),
         };
         let schedule = config.build(lr, epochs("epochs")).unwrap();
-        let mut want = vector(&case["lr_per_epoch"]);
+        let mut want = numbers(&case["lr_per_epoch"]);
         assert_eq!(want.len() as u64, epochs("epochs"), "{}", case["name"]);
         want.extend(case.get("lr_after_last_epoch").map(number));
         for (epoch, want) in want.into_iter().enumerate() {

@@ -1,12 +1,7 @@
 //! Golden numbers of the exponential and conjugate families.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod common;
-
-use common::{
-    CLOSED_FORM, NUMERICAL, assert_absolute, assert_close, assert_number, cases, matrix, number,
-    numbers,
-};
+use crate::{CLOSED_FORM, NUMERICAL, assert_absolute, cases};
+use golden::{Value, assert_close, assert_number, matrix, number, numbers};
 use possibility::family::conjugate::{
     Bernoulli, Categorical, Conjugate, ConjugateFamily, Exponential, Normal, Parameter, Poisson,
     ScalarFamily,
@@ -16,7 +11,6 @@ use possibility::family::exponential::{
 };
 use possibility::set::{Interval, RealSet};
 use possibility::{Measure, Mode, Possibility};
-use serde_json::Value;
 
 /// The items of a list that may be absent.
 fn items<'a>(case: &'a Value, key: &str) -> &'a [Value] {

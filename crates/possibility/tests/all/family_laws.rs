@@ -1,5 +1,4 @@
 //! Laws that every conjugate family obeys: one table of families, one suite.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use faer::{Mat, mat};
 use possibility::family::conjugate::{

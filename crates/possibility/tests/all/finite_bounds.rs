@@ -1,8 +1,7 @@
 //! Consistency bounds on finite sets against 40-digit numbers.
 
-mod common;
-
-use common::{CLOSED_FORM, assert_absolute, assert_close, assert_number, cases, numbers};
+use crate::{CLOSED_FORM, assert_absolute, cases};
+use golden::{assert_close, assert_number, numbers};
 use possibility::Finite;
 use possibility::bound::ConsistencyBounds;
 use possibility::posterior::FinitePosterior;

@@ -1,9 +1,8 @@
 //! The Newton-like update of the consistency bounds against 40-digit trajectories.
 
-mod common;
-
-use common::{CLOSED_FORM, assert_close, cases, number, numbers};
+use crate::{CLOSED_FORM, cases};
 use faer::Mat;
+use golden::{assert_close, number, numbers};
 use possibility::smooth::SmoothLoss;
 use possibility::variational::{NormalGenerator, Side, Variational};
 

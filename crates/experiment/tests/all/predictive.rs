@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use cbopt::noise::NoiseKey;
@@ -11,7 +10,7 @@ use engine::{Device, Member, Network, PredictorConfig, TrainerConfig, zoo};
 use experiment::predictive::{
     Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
 };
-use serde_json::Value;
+use golden::{Value, cases, matrix, number, numbers, size};
 
 /// Running moments in `f64`, the same operations in the same order.
 const SWAG_MOMENTS: f64 = 1e-12;
@@ -20,57 +19,10 @@ const SWAG_SAMPLES: f64 = 1e-10;
 /// Eigenvalues, and a hundred steps of Adam.
 const LAPLACE: f64 = 1e-9;
 
-fn cases(path: &str) -> Vec<Value> {
-    // a set that lacks the whole part says nothing about it: then the project's own copy is read
-    let part = path.split('/').next().unwrap_or(path);
-    let root = std::env::var_os("MAXITIVE_GOLDEN")
-        .map(PathBuf::from)
-        .filter(|root| !root.is_dir() || root.join(part).exists())
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden")));
-    let file = root.join(path);
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let value: Value = serde_json::from_str(&text).unwrap();
-    let cases = value["cases"].as_array().unwrap().clone();
-    assert!(!cases.is_empty(), "{path} has no case");
-    cases
-}
-
-/// All numbers of nested lists, row-major.
-fn numbers(value: &Value) -> Vec<f64> {
-    match value {
-        Value::Array(items) => items.iter().flat_map(numbers).collect(),
-        Value::String(text) => vec![text.parse().unwrap()],
-        other => vec![
-            other
-                .as_f64()
-                .unwrap_or_else(|| panic!("no number: {other}")),
-        ],
-    }
-}
-
-fn rows(value: &Value) -> Vec<Vec<f64>> {
-    value.as_array().unwrap().iter().map(numbers).collect()
-}
-
-fn number(value: &Value) -> f64 {
-    numbers(value)[0]
-}
-
-fn size(value: &Value) -> usize {
-    value.as_u64().unwrap() as usize
-}
-
+/// Within `tolerance` of the largest entry; zeros must be zeros.
 #[track_caller]
 fn close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    let scale = want.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-    for (i, (a, b)) in got.iter().zip(want).enumerate() {
-        let error = (a - b).abs();
-        assert!(
-            error <= tolerance * scale,
-            "{what}[{i}]: {a} instead of {b}"
-        );
-    }
+    golden::assert_within(what, got, want, tolerance * golden::largest(want));
 }
 
 #[test]
@@ -78,7 +30,7 @@ fn golden_swag() {
     for case in cases("swag/swag.json") {
         let name = &case["name"];
         let (dim, max_rank) = (size(&case["dim"]), size(&case["max_rank"]));
-        let snapshots = rows(&case["snapshots"]);
+        let snapshots = matrix(&case["snapshots"]);
         let mut swag = Swag::new(dim, max_rank).unwrap();
         for snapshot in &snapshots {
             swag.collect(snapshot).unwrap();
@@ -107,7 +59,7 @@ fn golden_swag() {
             snapshots.len() as u64,
             numbers(&case["mean"]),
             numbers(&case["second_moment"]),
-            rows(&case["deviations"]),
+            matrix(&case["deviations"]),
         )
         .unwrap();
         let samples = case["samples"].as_array().unwrap();

@@ -1,0 +1,4 @@
+//! The crate from the outside: against golden numbers, and trained.
+
+mod golden;
+mod training;

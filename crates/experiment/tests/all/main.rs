@@ -1,0 +1,4 @@
+//! The crate from the outside: predictive methods, and whole runs.
+
+mod predictive;
+mod run;
