@@ -16,7 +16,7 @@ use evaluation::{
 use serde_json::{Value, json};
 
 use crate::arrays::{Floats, Loaded};
-use crate::report::significant;
+use crate::text::significant;
 use crate::user_error::UserError;
 
 /// Files to evaluate.
@@ -592,7 +592,7 @@ fn table(mut text: String, lines: &[Line<'_>]) -> String {
     let value = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), significant);
     let ends = |interval: Option<ConfidenceInterval>| {
         interval.map_or_else(String::new, |ConfidenceInterval { low, high, .. }| {
-            crate::report::interval(low, high)
+            crate::text::interval(low, high)
         })
     };
     let cells: Vec<[String; 4]> = lines

@@ -10,13 +10,14 @@ mod commands;
 mod data;
 mod event;
 mod figures;
+mod files;
 mod inference;
-mod lab;
 mod plot;
 mod progress;
 mod quotes;
-mod report;
-mod results;
+mod tables;
+mod text;
+mod training;
 mod user_error;
 
 use std::io::{self, Write};

@@ -10,7 +10,7 @@ use experiment::{Event, Observer};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::lab::message;
+use crate::training::message;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,32 +95,16 @@ impl Progress {
 
     fn human(&self, run: &str, event: &Event<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Event::Finished(_) | Event::Skipped(_) | Event::Stopped | Event::Failed(_) = event {
-            state.done += 1;
-            if let Some((bar, _)) = state.bars.remove(run) {
-                bar.finish_and_clear();
+        match event {
+            Event::Finished(_) | Event::Skipped(_) | Event::Stopped | Event::Failed(_) => {
+                self.end(&mut state, run, event);
             }
-            if let Some(bar) = &self.all {
-                bar.inc(1);
-            }
-            if self.is_told_later(event) {
-                return;
-            }
-            let count = if self.runs > 1 {
-                format!("[{}/{}] ", state.done, self.runs)
-            } else {
-                String::new()
-            };
-            self.line(&format!("{count}{run}: {}", state.ending(run, event)));
-            return;
-        }
-        if !self.terminal {
-            if let Event::Started {
+            _ if self.terminal => self.advance(&mut state, run, event),
+            Event::Started {
                 epochs,
                 epochs_done,
                 steps_per_epoch,
-            } = event
-            {
+            } => {
                 let from = match epochs_done {
                     0 => String::new(),
                     done => format!(", continued after {done}"),
@@ -129,48 +113,71 @@ impl Progress {
                     "{run}: {epochs} epochs of {steps_per_epoch} steps{from}"
                 ));
             }
+            _ => {}
+        }
+    }
+
+    /// Removes the bar of a run that has ended and says how it ended.
+    fn end(&self, state: &mut State, run: &str, event: &Event<'_>) {
+        state.done += 1;
+        if let Some((bar, _)) = state.bars.remove(run) {
+            bar.finish_and_clear();
+        }
+        if let Some(bar) = &self.all {
+            bar.inc(1);
+        }
+        if self.is_told_later(event) {
             return;
         }
+        let count = if self.runs > 1 {
+            format!("[{}/{}] ", state.done, self.runs)
+        } else {
+            String::new()
+        };
+        self.line(&format!("{count}{run}: {}", state.ending(run, event)));
+    }
+
+    /// Adds or moves the bar of a run.
+    fn advance(&self, state: &mut State, run: &str, event: &Event<'_>) {
+        if let Event::Started {
+            epochs,
+            epochs_done,
+            steps_per_epoch,
+        } = event
+        {
+            let bar = ProgressBar::new((epochs * steps_per_epoch) as u64);
+            let bar = match &self.all {
+                Some(all) => self.bars.insert_before(all, bar),
+                None => self.bars.add(bar),
+            };
+            bar.set_style(style("{prefix:24} {wide_bar} {msg} {eta}"));
+            bar.set_prefix(run.to_owned());
+            bar.set_position((epochs_done * steps_per_epoch) as u64);
+            state.bars.insert(run.to_owned(), (bar, *steps_per_epoch));
+            return;
+        }
+        let Some((bar, steps)) = state.bars.get(run) else {
+            return;
+        };
         match event {
-            Event::Started {
-                epochs,
-                epochs_done,
-                steps_per_epoch,
-            } => {
-                let bar = ProgressBar::new((epochs * steps_per_epoch) as u64);
-                let bar = match &self.all {
-                    Some(all) => self.bars.insert_before(all, bar),
-                    None => self.bars.add(bar),
-                };
-                bar.set_style(style("{prefix:24} {wide_bar} {msg} {eta}"));
-                bar.set_prefix(run.to_owned());
-                bar.set_position((epochs_done * steps_per_epoch) as u64);
-                state.bars.insert(run.to_owned(), (bar, *steps_per_epoch));
-            }
             Event::Step { epoch, step, loss } => {
-                if let Some((bar, steps)) = state.bars.get(run) {
-                    bar.set_position((epoch * steps + step) as u64);
-                    bar.set_message(format!("epoch {} loss {loss:.3}", epoch + 1));
-                }
+                bar.set_position((epoch * steps + step) as u64);
+                bar.set_message(format!("epoch {} loss {loss:.3}", epoch + 1));
             }
             Event::Epoch(point) => {
-                if let Some((bar, steps)) = state.bars.get(run) {
-                    bar.set_position(((point.epoch + 1) * steps) as u64);
-                    let validation = point
-                        .validation_loss
-                        .map_or(String::new(), |loss| format!(", validation {loss:.3}"));
-                    bar.set_message(format!(
-                        "epoch {} loss {:.3}{validation}",
-                        point.epoch + 1,
-                        point.train_loss
-                    ));
-                }
+                bar.set_position(((point.epoch + 1) * steps) as u64);
+                let validation = point
+                    .validation_loss
+                    .map_or(String::new(), |loss| format!(", validation {loss:.3}"));
+                bar.set_message(format!(
+                    "epoch {} loss {:.3}{validation}",
+                    point.epoch + 1,
+                    point.train_loss
+                ));
             }
             Event::Evaluating { row, checkpoint } => {
-                if let Some((bar, _)) = state.bars.get(run) {
-                    bar.set_message(format!("evaluating {row}, {}", name(*checkpoint)));
-                    bar.tick();
-                }
+                bar.set_message(format!("evaluating {row}, {}", name(*checkpoint)));
+                bar.tick();
             }
             _ => {}
         }

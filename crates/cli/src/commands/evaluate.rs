@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
 use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
-use crate::plot::write_atomically;
+use crate::files::write_atomically;
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
 ///

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::figures;
-use crate::plot::{Figure, create_folder};
+use crate::files::create_folder;
+use crate::plot::Figure;
 
 /// Draw the pictures of the theory.
 ///

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
 
-use crate::plot::{create_folder, write_atomically};
+use crate::files::{create_folder, write_atomically};
 
 /// Print the manual page, or write the pages of all commands into a folder.
 #[derive(Debug, Args)]

@@ -40,11 +40,11 @@ const NOTE: &str = "A trial on a small part of Fashion-MNIST that is built into 
 /// The folder cannot be written.
 pub fn execute(args: QuickstartArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let (grid, lab) = (&args.grid, &args.grid.lab);
+    let (grid, training) = (&args.grid, &args.grid.training);
     let sweep = args.extent.sweep("quickstart", &grid.settings)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, &lab.library(), grid)?;
-    conclude(&records, Some(NOTE), &args.out, lab)?;
-    if lab.advises() {
+    let (records, code) = execute_sweep(&sweep, &args.out, &training.library(), grid)?;
+    conclude(&records, Some(NOTE), &args.out, training)?;
+    if training.advises() {
         writeln!(
             io::stderr(),
             "{:.0} seconds in all",

@@ -10,7 +10,7 @@ use ::report::{Options, files};
 use clap::Args;
 use serde_json::json;
 
-use crate::plot::write_atomically;
+use crate::files::write_atomically;
 use crate::user_error::UserError;
 
 /// Compare runs on one page: tables, calibration, out-of-domain detection, training curves, settings.

@@ -14,8 +14,8 @@ use experiment::{Stop, Sweep, preset};
 use serde_json::json;
 
 use crate::commands::sweep::{GridArgs, execute_sweep};
-use crate::lab::{self, LabArgs};
-use crate::results;
+use crate::tables;
+use crate::training::{self, TrainingArgs};
 use crate::user_error::{UserError, unknown};
 
 /// Reproduce a table of the paper: train its rows, evaluate them, and set the results beside the paper's.
@@ -69,9 +69,9 @@ impl ExtentArgs {
             let sets_epochs = settings.iter().any(|text| text.starts_with("train.epochs"));
             let hint = "--epochs shortens what is counted in epochs likewise";
             if sets_epochs {
-                UserError::new(format!("{}; {hint}", lab::message(&error))).into()
+                UserError::new(format!("{}; {hint}", training::message(&error))).into()
             } else {
-                lab::error(error)
+                training::error(error)
             }
         });
         let mut sweep = sweep?;
@@ -87,7 +87,7 @@ impl ExtentArgs {
         if let Some(epochs) = self.epochs {
             for run in sweep.runs_mut() {
                 run.stretch(epochs as usize);
-                run.check().map_err(lab::error)?;
+                run.check().map_err(training::error)?;
             }
         }
         Ok(())
@@ -106,20 +106,20 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
             .collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
-    let (grid, lab) = (&args.grid, &args.grid.lab);
+    let (grid, training) = (&args.grid, &args.grid.training);
     let mut sweep = args.extent.sweep(name, &grid.settings)?;
-    let library = lab.library();
+    let library = training.library();
     let left_out = keep_trainable(&mut sweep, &library)?;
     keep_available(&mut sweep, &library)?;
     let out = args
         .out
         .unwrap_or_else(|| PathBuf::from(format!("maxitive-{name}")));
     let (records, code) = if name == "runtime" {
-        one_process_each(&sweep, &out, lab)?
+        one_process_each(&sweep, &out, training)?
     } else {
         execute_sweep(&sweep, &out, &library, grid)?
     };
-    conclude(&records, None, &out, lab)?;
+    conclude(&records, None, &out, training)?;
     Ok(if left_out > 0 && code == ExitCode::SUCCESS {
         ExitCode::FAILURE
     } else {
@@ -135,23 +135,23 @@ pub fn conclude(
     records: &[RunRecord],
     note: Option<&str>,
     out: &Path,
-    lab: &LabArgs,
+    training: &TrainingArgs,
 ) -> anyhow::Result<()> {
     if records.is_empty() {
         return Ok(());
     }
     let report = out.join("report.html");
-    results::write_report(records, note, &report)?;
-    if lab.json {
+    tables::write_report(records, note, &report)?;
+    if training.json {
         let event = json!({"event": "report", "path": report});
         writeln!(io::stdout(), "{event}")?;
     } else {
-        results::print(records)?;
+        tables::print(records)?;
         let mut out = io::stdout();
-        write!(out, "{}", results::runtime(records))?;
-        write!(out, "{}", results::comparison(records))?;
+        write!(out, "{}", tables::runtime(records))?;
+        write!(out, "{}", tables::comparison(records))?;
     }
-    if lab.advises() {
+    if training.advises() {
         writeln!(io::stderr(), "The report is {}", report.display())?;
     }
     Ok(())
@@ -187,7 +187,7 @@ fn keep_trainable(sweep: &mut Sweep, library: &Library) -> anyhow::Result<usize>
                 Err(error @ datasets::Error::NotFound { .. }) => {
                     missing.push((dataset.clone(), error));
                 }
-                Err(error) => return Err(lab::error(error.into())),
+                Err(error) => return Err(training::error(error.into())),
             }
         }
     }
@@ -199,7 +199,7 @@ fn keep_trainable(sweep: &mut Sweep, library: &Library) -> anyhow::Result<usize>
     if sweep.runs().is_empty()
         && let Some((_, error)) = missing.pop()
     {
-        return Err(lab::error(error.into()));
+        return Err(training::error(error.into()));
     }
     for (name, _) in &missing {
         writeln!(
@@ -231,7 +231,7 @@ fn keep_available(sweep: &mut Sweep, library: &Library) -> anyhow::Result<()> {
                     )?;
                     missing.push(name);
                 }
-                Err(error) => return Err(lab::error(error.into())),
+                Err(error) => return Err(training::error(error.into())),
             }
         }
         run.data.out_of_domain = kept;
@@ -243,39 +243,39 @@ fn keep_available(sweep: &mut Sweep, library: &Library) -> anyhow::Result<()> {
 fn one_process_each(
     sweep: &Sweep,
     out: &Path,
-    lab: &LabArgs,
+    training: &TrainingArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
-    let stop = lab::stop_on_interrupt()?;
+    let stop = training::stop_on_interrupt()?;
     let program = std::env::current_exe().context("the program does not find itself")?;
     let mut records = Vec::new();
     let mut code = ExitCode::SUCCESS;
     for (done, config) in sweep.runs().iter().enumerate() {
         let name = config.run_name();
         let directory = out.join(&name);
-        let run = Run::open_or_create(&directory, config.clone()).map_err(lab::error)?;
+        let run = Run::open_or_create(&directory, config.clone()).map_err(training::error)?;
         let mut command = Command::new(&program);
         command.arg("resume").arg(&directory);
-        if lab.json {
+        if training.json {
             command.arg("--json");
         } else {
             command.arg("--quiet").stdout(Stdio::null());
         }
-        if let Some(folder) = &lab.data_dir {
+        if let Some(folder) = &training.data_dir {
             command.arg("--data-dir").arg(folder);
         }
-        if let Some(threads) = lab.threads {
+        if let Some(threads) = training.threads {
             command.args(["--threads", &threads.to_string()]);
         }
-        let seconds = lab.checkpoint_seconds.to_string();
+        let seconds = training.checkpoint_seconds.to_string();
         command.args(["--checkpoint-seconds", &seconds]);
-        if lab.unverified {
+        if training.unverified {
             command.arg("--unverified");
         }
-        if lab.advises() {
+        if training.advises() {
             writeln!(io::stderr(), "{name}")?;
         }
         let status = wait(command.spawn()?, &stop)?;
-        match run.record().map_err(lab::error)? {
+        match run.record().map_err(training::error)? {
             Some(record) if status.success() => records.push(record),
             _ if stop.is_raised() => {
                 let left = sweep.runs().len() - done;
@@ -283,7 +283,7 @@ fn one_process_each(
                     io::stderr(),
                     "{left} runs are left; the same command goes on with them"
                 )?;
-                return Ok((records, lab::interrupted()));
+                return Ok((records, training::interrupted()));
             }
             _ => {
                 writeln!(io::stderr(), "{name} failed")?;
@@ -333,7 +333,7 @@ mod tests {
             sweep.runs().iter().for_each(&mut add);
         }
         let mut rows = 0;
-        for (experiment, row, ..) in ::report::paper::printed() {
+        for (experiment, row, ..) in report::paper::printed() {
             let key = (experiment.to_owned(), row.to_owned());
             assert!(trained.contains(&key), "{key:?} is in no config");
             rows += 1;

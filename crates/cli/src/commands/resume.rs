@@ -7,7 +7,7 @@ use clap::Args;
 use experiment::run::Run;
 
 use crate::commands::train::execute_run;
-use crate::lab::{self, LabArgs};
+use crate::training::{self, TrainingArgs};
 
 /// Continue a run that was stopped or killed; the result is the same to the bit.
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub struct ResumeArgs {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
-    lab: LabArgs,
+    training: TrainingArgs,
 }
 
 /// Runs the command.
@@ -27,6 +27,6 @@ pub struct ResumeArgs {
 /// # Errors
 /// The folder holds no run, or the run fails.
 pub fn execute(args: ResumeArgs) -> anyhow::Result<ExitCode> {
-    let run = Run::open(&args.directory).map_err(lab::error)?;
-    execute_run(&run, &args.lab.library(), &args.lab)
+    let run = Run::open(&args.directory).map_err(training::error)?;
+    execute_run(&run, &args.training.library(), &args.training)
 }

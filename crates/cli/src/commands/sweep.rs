@@ -11,8 +11,8 @@ use experiment::Sweep;
 use experiment::run::RunOptions;
 use experiment::sweep::SweepOptions;
 
-use crate::lab::{self, LabArgs};
-use crate::results;
+use crate::tables;
+use crate::training::{self, TrainingArgs};
 
 /// Train a grid of methods, seeds and hyper-parameters.
 ///
@@ -53,7 +53,7 @@ pub struct GridArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
     #[command(flatten)]
-    pub lab: LabArgs,
+    pub training: TrainingArgs,
 }
 
 /// Runs the command.
@@ -61,14 +61,14 @@ pub struct GridArgs {
 /// # Errors
 /// A sweep that is refused, or a folder that cannot be written.
 pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
-    let (grid, lab) = (&args.grid, &args.grid.lab);
-    let sweep = Sweep::read(&args.sweep, &grid.settings).map_err(lab::error)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, &lab.library(), grid)?;
-    if !lab.json && !records.is_empty() {
-        results::print(&records)?;
+    let (grid, training) = (&args.grid, &args.grid.training);
+    let sweep = Sweep::read(&args.sweep, &grid.settings).map_err(training::error)?;
+    let (records, code) = execute_sweep(&sweep, &args.out, &training.library(), grid)?;
+    if !training.json && !records.is_empty() {
+        tables::print(&records)?;
     }
-    if lab.advises() && !records.is_empty() {
-        let folder = lab::quoted(&args.out);
+    if training.advises() && !records.is_empty() {
+        let folder = training::quoted(&args.out);
         writeln!(
             io::stderr(),
             "Draw it with: maxitive report {folder} -o report.html"
@@ -87,10 +87,10 @@ pub fn execute_sweep(
     library: &Library,
     grid: &GridArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
-    let lab = &grid.lab;
-    let stop = lab::stop_on_interrupt()?;
-    let progress = lab.progress(sweep.runs().len());
-    let threads = lab.threads();
+    let training = &grid.training;
+    let stop = training::stop_on_interrupt()?;
+    let progress = training.progress(sweep.runs().len());
+    let threads = training.threads();
     let jobs = grid
         .jobs
         .map_or(threads, usize::from)
@@ -100,14 +100,14 @@ pub fn execute_sweep(
         run: RunOptions {
             library,
             threads: (threads / jobs).max(1),
-            observer: lab::observer(&progress),
+            observer: &progress,
             stop: &stop,
-            checkpoint_seconds: lab.checkpoint_seconds,
+            checkpoint_seconds: training.checkpoint_seconds,
         },
     };
     let outcome = sweep.execute(out, &options);
     progress.clear();
-    let outcome = outcome.map_err(lab::error)?;
+    let outcome = outcome.map_err(training::error)?;
     let mut err = io::stderr();
     let code = if !outcome.stopped.is_empty() {
         let left = outcome.stopped.len();
@@ -115,7 +115,7 @@ pub fn execute_sweep(
             err,
             "{left} runs are left; the same command goes on with them"
         )?;
-        lab::interrupted()
+        training::interrupted()
     } else if outcome.failed.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -9,8 +9,8 @@ use datasets::Library;
 use experiment::run::{RECORD, Run, RunOptions, check_data};
 use experiment::{Outcome, RunConfig, preset};
 
-use crate::lab::{self, LabArgs};
-use crate::results;
+use crate::tables;
+use crate::training::{self, TrainingArgs};
 use crate::user_error::{UserError, unknown};
 
 /// Train a network as a config says, evaluate it, and write a record.
@@ -43,7 +43,7 @@ pub struct TrainArgs {
     #[arg(long)]
     list: bool,
     #[command(flatten)]
-    lab: LabArgs,
+    training: TrainingArgs,
 }
 
 /// Runs the command.
@@ -70,20 +70,20 @@ pub fn execute(args: TrainArgs) -> anyhow::Result<ExitCode> {
         return Err(UserError::new("--out is missing: the folder of the run").into());
     };
     // data that are not there, or do not fit, leave no folder behind
-    let library = args.lab.library();
-    check_data(&config, &library).map_err(lab::error)?;
-    let run = Run::create(out, config).map_err(lab::error)?;
-    execute_run(&run, &library, &args.lab)
+    let library = args.training.library();
+    check_data(&config, &library).map_err(training::error)?;
+    let run = Run::create(out, config).map_err(training::error)?;
+    execute_run(&run, &library, &args.training)
 }
 
 /// The config in a file, or of this name.
 fn read_config(path: &Path, settings: &[String]) -> anyhow::Result<RunConfig> {
     if path.exists() {
-        return RunConfig::read(path, settings).map_err(lab::error);
+        return RunConfig::read(path, settings).map_err(training::error);
     }
     let name = path.display().to_string();
     if preset::runs().any(|known| known == name) {
-        return preset::run(&name, settings).map_err(lab::error);
+        return preset::run(&name, settings).map_err(training::error);
     }
     let known: Vec<&str> = preset::runs().collect();
     let message = unknown("config", &name, known);
@@ -94,38 +94,42 @@ fn read_config(path: &Path, settings: &[String]) -> anyhow::Result<RunConfig> {
 ///
 /// # Errors
 /// The run fails, or standard output is closed.
-pub fn execute_run(run: &Run, library: &Library, lab: &LabArgs) -> anyhow::Result<ExitCode> {
-    let stop = lab::stop_on_interrupt()?;
-    let progress = lab.progress(1);
+pub fn execute_run(
+    run: &Run,
+    library: &Library,
+    training: &TrainingArgs,
+) -> anyhow::Result<ExitCode> {
+    let stop = training::stop_on_interrupt()?;
+    let progress = training.progress(1);
     let options = RunOptions {
         library,
-        threads: lab.threads(),
-        observer: lab::observer(&progress),
+        threads: training.threads(),
+        observer: &progress,
         stop: &stop,
-        checkpoint_seconds: lab.checkpoint_seconds,
+        checkpoint_seconds: training.checkpoint_seconds,
     };
     let outcome = run.execute(&options);
     progress.clear();
-    match outcome.map_err(lab::error)? {
+    match outcome.map_err(training::error)? {
         Outcome::Finished(record) => {
-            if !lab.json {
-                results::print(&[*record])?;
+            if !training.json {
+                tables::print(&[*record])?;
             }
-            if lab.advises() {
+            if training.advises() {
                 let folder = run.directory();
                 writeln!(
                     io::stderr(),
                     "The record is {}; look at it with: maxitive report {} -o report.html",
                     folder.join(RECORD).display(),
-                    lab::quoted(folder)
+                    training::quoted(folder)
                 )?;
             }
             Ok(ExitCode::SUCCESS)
         }
         Outcome::Stopped => {
-            let command = lab.resume_command(run.directory());
+            let command = training.resume_command(run.directory());
             writeln!(io::stderr(), "Go on with: {command}")?;
-            Ok(lab::interrupted())
+            Ok(training::interrupted())
         }
     }
 }

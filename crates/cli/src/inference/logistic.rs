@@ -12,7 +12,7 @@ use super::scalar::{parse_events, read_truth};
 use super::{Answer, Profile, Questions, Timings, option_error, timed};
 use crate::data::{FieldError, Table};
 use crate::event::Variables;
-use crate::report::{READING, TextTable, interval, number, optional, significant};
+use crate::text::{READING, TextTable, interval, number, optional, significant};
 use crate::user_error::UserError;
 
 /// What is fitted.

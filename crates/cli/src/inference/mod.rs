@@ -15,7 +15,7 @@ use possibility::set::{Interval, RealSet};
 use possibility::{Measure, Mode, Possibility};
 use serde_json::{Value, json};
 
-use crate::report::number;
+use crate::text::number;
 use crate::user_error::UserError;
 
 /// What is asked about a posterior.

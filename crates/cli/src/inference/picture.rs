@@ -5,7 +5,7 @@ use plotters::style::RGBColor;
 use super::posterior::Report;
 use super::{Profile, logistic};
 use crate::plot::{Figure, Panel, Stroke, palette};
-use crate::report::significant;
+use crate::text::significant;
 use crate::user_error::UserError;
 
 /// Where a possibility function is too small to be seen.

@@ -4,7 +4,7 @@ use possibility::family::conjugate::Parameter;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Profile, Timings};
-use crate::report::{READING, TextTable, interval, number, optional, significant};
+use crate::text::{READING, TextTable, interval, number, optional, significant};
 
 /// What the coordinates of a vector are called.
 #[derive(Debug, Clone)]

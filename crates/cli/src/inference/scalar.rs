@@ -8,7 +8,7 @@ use super::{
 };
 use crate::data::{FieldError, Row, Table};
 use crate::event::{Event, Variables};
-use crate::report::significant;
+use crate::text::significant;
 use crate::user_error::UserError;
 
 /// How a field becomes an observation.

@@ -8,6 +8,6 @@ mod data;
 mod digest;
 mod evaluate;
 mod infer;
-mod lab;
 mod mistakes;
 mod report;
+mod training;

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use datasets::Library;
-use experiment::{Observer, Stop};
+use experiment::Stop;
 
 use crate::progress::{Mode, Progress};
 use crate::user_error::UserError;
 
 /// Arguments of every command that trains.
 #[derive(Debug, Clone, Args)]
-pub struct LabArgs {
+pub struct TrainingArgs {
     /// Folder with datasets; searched before $MAXITIVE_DATA, the cache folder and the system's packages
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct LabArgs {
     pub json: bool,
 }
 
-impl LabArgs {
+impl TrainingArgs {
     /// Where datasets come from.
     pub fn library(&self) -> Library {
         let library = Library::new(self.data_dir.clone());
@@ -143,11 +143,6 @@ pub fn message(error: &experiment::Error) -> String {
         source = cause.source();
     }
     message
-}
-
-/// The observer as a trait object.
-pub fn observer(progress: &Progress) -> &dyn Observer {
-    progress
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use evaluation::record::RunRecord;
 
-use crate::plot::write_atomically;
-use crate::report::TextTable;
+use crate::files::write_atomically;
+use crate::text::TextTable;
 
 /// Prints the tables of all experiments among the records to standard output.
 ///
