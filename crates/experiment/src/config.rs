@@ -500,7 +500,7 @@ impl RunConfig {
         }
         for (number, name) in data.out_of_domain.iter().enumerate() {
             if data.out_of_domain[..number].contains(name) {
-                let problem = format!("\"{name}\" is there twice");
+                let problem = format!("\"{name}\" is listed twice");
                 return Err(Error::setting("data.out_of_domain", problem));
             }
         }
@@ -539,7 +539,7 @@ impl RunConfig {
                 .iter()
                 .any(|other| other.row() == row.row())
             {
-                let problem = format!("the name \"{}\" is there twice", row.row());
+                let problem = format!("the name \"{}\" is listed twice", row.row());
                 return Err(Error::setting(&field("row"), problem));
             }
             within(&field("samples"), row.samples(), 1, 100_000)?;
@@ -634,7 +634,7 @@ pub(crate) fn set(
     key: &str,
     value: toml::Value,
 ) -> std::result::Result<(), String> {
-    let no_place = || format!("setting \"{key}\": there is no such place");
+    let no_place = || format!("setting \"{key}\": no such key");
     let (parents, last) = match key.rsplit_once('.') {
         Some((parents, last)) => (Some(parents), last),
         None => (None, key),
@@ -722,7 +722,7 @@ mod tests {
             (&["data.limit=0"][..], "data.limit: 0 is not at least 1"),
             (
                 &["data.out_of_domain=['mnist', 'mnist']"],
-                "data.out_of_domain: \"mnist\" is there twice",
+                "data.out_of_domain: \"mnist\" is listed twice",
             ),
             (
                 &["optimizer={rule='sgd'}"],
@@ -758,7 +758,7 @@ mod tests {
             ),
             (
                 &["rows.2.row=c"],
-                "setting \"rows.2.row\": there is no such place",
+                "setting \"rows.2.row\": no such key",
             ),
             (
                 &["train.epochs=3\nseed=1"],

@@ -195,7 +195,7 @@ fn mistakes_are_named_before_anything_starts() {
                 "--out",
                 "x",
             ],
-            "the name \"samples\" is there twice",
+            "the name \"samples\" is listed twice",
         ),
         (
             &["train", "tiny.toml", "--set", "seed", "--out", "x"],
