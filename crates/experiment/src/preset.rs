@@ -9,14 +9,14 @@ use crate::sweep::Sweep;
 /// Name and text of a file of the folder `configs`.
 macro_rules! configs {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../../../configs/", $name, ".toml")))),+]
+        [$(($name, include_str!(concat!("../configs/", $name, ".toml")))),+]
     };
 }
 
 /// The same for sweeps, which lie in `configs/reproduce`.
 macro_rules! sweeps {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../../../configs/reproduce/", $name, ".toml")))),+]
+        [$(($name, include_str!(concat!("../configs/reproduce/", $name, ".toml")))),+]
     };
 }
 
@@ -139,7 +139,7 @@ mod tests {
         for name in sweeps() {
             sweep(name, &[]).unwrap();
         }
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
         let mut files = BTreeSet::new();
         for folder in std::fs::read_dir(&root).unwrap() {
             let folder = folder.unwrap().path();
