@@ -3,7 +3,7 @@
 
     python3 benches/optimizer_step/compare.py
 
-makes its own virtual environment beside this file (or uses the one given by --venv), builds the Rust side, and then lets all
+makes a virtual environment (or uses the one given by --venv), builds the Rust side, and then lets all
 contenders take turns, round after round: `cbopt` (ucbopt, ucbopt-adapt, with both treatments of unusable gradients),
 torch.optim.AdamW(fused=True), the same rules written with torch's foreach operations, and plain streams over memory.
 Writes results.json and results.md.
@@ -27,32 +27,17 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 
-
-def enter_environment(folder, index):
-    """Runs this script again inside the virtual environment that has torch."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    if subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode != 0:
-        command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(HERE / "requirements.txt")]
-        if index:
-            command += ["--index-url", index]
-        subprocess.run(command, check=True)
-    os.execv(str(python), [str(python), str(Path(__file__).resolve()), "--inside", *sys.argv[1:]])
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import ROOT, TORCH, add_environment_arguments, driver, enter_environment
 
 
 class Ours:
     """The Rust side, asked over a pipe."""
 
     def __init__(self):
-        build = ["cargo", "build", "--release", "--quiet", "-p", "cbopt", "--example", "optimizer_step"]
-        subprocess.run(build, check=True, cwd=ROOT)
-        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         self.process = subprocess.Popen(
-            [str(target / "release" / "examples" / "optimizer_step")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [str(driver("optimizer-step"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, request):
         self.process.stdin.write(request + "\n")
@@ -261,14 +246,11 @@ def main():
     parser.add_argument("--statistic", choices=("median", "best"), default="median")
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--torch-large-pages", action="store_true", help="let torch ask for large pages, too")
-    parser.add_argument("--venv", type=Path, default=HERE / ".venv")
-    parser.add_argument("--index-url", help="package index for torch, such as one with CPU-only builds")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    add_environment_arguments(parser)
     arguments = parser.parse_args()
     if arguments.torch_large_pages:
         os.environ["THP_MEM_ALLOC_ENABLE"] = "1"
-    if not arguments.inside:
-        enter_environment(arguments.venv, arguments.index_url)
+    enter_environment(arguments, TORCH)
     import torch
 
     torch.set_num_threads(arguments.threads)

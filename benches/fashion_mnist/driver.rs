@@ -1,11 +1,11 @@
 //! Trains LeNet with SGD on images in IDX files, from given parameters and in a given order: what
-//! `benches/fashion_mnist.py` reads.
+//! `compare.py` reads.
 //!
-//! `cargo run --release -p maxitive-engine --example train_idx -- FOLDER THREADS RATE MOMENTUM
-//! BATCH`, where the folder has `images` and `labels` (IDX, not compressed), `parameters` (`f32`,
-//! flat, in the order of the state dict), `order` (`u32`, one position of an image per entry: all
-//! epochs one after another, `EPOCH` entries each) and `held-out` (`u32`, positions of the
-//! validation images). Prints one JSON line: mean training loss of each epoch, then loss and
+//! `cargo run --release -p maxitive-benches --bin bench-fashion-mnist -- FOLDER THREADS RATE
+//! MOMENTUM BATCH`, where the folder has `images` and `labels` (IDX, not compressed), `parameters`
+//! (`f32`, flat, in the order of the state dict), `order` (`u32`, one position of an image per
+//! entry: all epochs one after another, `EPOCH` entries each) and `held-out` (`u32`, positions of
+//! the validation images). Prints one JSON line: mean training loss of each epoch, then loss and
 //! accuracy of the held-out images.
 #![allow(clippy::print_stdout)]
 

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 """LeNet on Fashion-MNIST: the engine's validation loss beside PyTorch's.
 
-    python3 benches/fashion_mnist.py FOLDER [--seeds 8] [--epochs 3] [--threads 2] [--venv FOLDER] [--out FILE]
+    python3 benches/fashion_mnist/compare.py FOLDER [--seeds 8] [--epochs 3] [--threads 2] [--venv FOLDER] [--out FILE]
 
 FOLDER holds the official train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz. The script makes a virtual environment (or uses the
 one given) and builds the Rust side. The last 6,000 training images are held out; LeNet is trained on the other 54,000 with SGD
 (momentum 0.9, constant rate, batch 128). For every seed both sides start from the same parameters, PyTorch's defaults, and see
 the same batches in the same order, so that they differ by rounding alone; rounding grows, because training is chaotic, and
-seeds say by how much runs differ anyway. Prints a table and writes results/engine-cpu/fashion-mnist.json.
+seeds say by how much runs differ anyway. Prints a table and writes results.json beside this file.
 """
 import argparse
 import gzip
 import json
 import math
-import os
 import platform
 import statistics
 import subprocess
@@ -22,20 +21,12 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import TORCH, add_environment_arguments, driver, enter_environment
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 TRAIN, HELD_OUT, BATCH, RATE, MOMENTUM = 54_000, 6_000, 128, 0.03, 0.9
 MEAN, DEVIATION = 0.2860, 0.3530
-
-
-def enter_environment(folder):
-    """Runs this script again inside a virtual environment that has torch."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    if subprocess.run([str(python), "-c", "import torch, numpy"], capture_output=True).returncode != 0:
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "torch==2.15.0", "numpy"], check=True)
-    os.execv(str(python), [str(python), str(Path(__file__).resolve()), "--inside", *sys.argv[1:]])
 
 
 def lenet(torch, seed):
@@ -47,7 +38,7 @@ def lenet(torch, seed):
 
 
 def train_torch(torch, model, images, labels, order, held_out):
-    """The same work as the example `train_idx`."""
+    """The same work as the driver."""
     rule = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     entropy = torch.nn.functional.cross_entropy
     begin, losses = time.perf_counter(), []
@@ -89,21 +80,17 @@ def main():
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--venv", type=Path, default=HERE / ".venv")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "engine-cpu" / "fashion-mnist.json")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    add_environment_arguments(parser)
+    parser.add_argument("--out", type=Path, default=HERE / "results.json")
     args = parser.parse_args()
     if args.seeds < 2:
         parser.error("at least two seeds are needed to tell noise from difference")
-    if not args.inside:
-        enter_environment(args.venv)
+    enter_environment(args, TORCH)
     import numpy as np
     import torch
 
     torch.set_num_threads(args.threads)
-    build = ["cargo", "build", "--release", "--quiet", "-p", "maxitive-engine", "--example", "train_idx"]
-    subprocess.run(build, check=True, cwd=ROOT)
-    binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "train_idx"
+    binary = driver("fashion-mnist")
     raw = {part: gzip.decompress((args.data / f"train-{part}-idx{n}-ubyte.gz").read_bytes())
            for part, n in (("images", 3), ("labels", 1))}
     pixels = np.frombuffer(raw["images"], np.uint8, offset=16).reshape(-1, 1, 28, 28)

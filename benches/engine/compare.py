@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training and prediction: the engine beside PyTorch, on the same machine in the same minutes.
 
-    python3 benches/engine.py [--quick] [--only NAME] [--rounds 5] [--threads 2] [--venv FOLDER] [--out results.json]
+    python3 benches/engine/compare.py [--quick] [--only NAME] [--rounds 5] [--threads 2] [--venv FOLDER] [--out results.json]
 
 makes a virtual environment (or uses the one given), builds the Rust side, and lets all contenders take turns, round after
 round (three rounds at most where a round takes seconds, two where it takes longer). Both sides are warmed up and use the same number
@@ -20,21 +20,12 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import ROOT, TORCH, add_environment_arguments, driver, enter_environment
+
 BATCH = 128
 IMAGES = 10_000
 SAMPLES = 64
-
-
-def enter_environment(folder):
-    """Runs this script again inside a virtual environment that has torch."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    if subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode != 0:
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "torch==2.15.0", "numpy"], check=True)
-    os.execv(str(python), [str(python), str(Path(__file__).resolve()), "--inside", *sys.argv[1:]])
 
 
 def networks():
@@ -216,9 +207,9 @@ def own_arguments():
     """What the user wrote, without what names a place on this machine."""
     shown, skip = [], False
     for word in sys.argv[1:]:
-        if word in ("--venv", "--out"):
+        if word in ("--venv", "--index-url", "--out"):
             skip = True
-        elif skip or word == "--inside":
+        elif skip:
             skip = False
         else:
             shown.append(word)
@@ -242,20 +233,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="without torch.compile")
     parser.add_argument("--only", default="", help="only work whose name contains this, such as 'LeNet train'")
-    parser.add_argument("--venv", type=Path, default=HERE / ".venv")
+    add_environment_arguments(parser)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--memory-child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if not args.inside:
-        enter_environment(args.venv)
+    enter_environment(args, TORCH)
     import torch
     torch.set_num_threads(args.threads)
     if args.memory_child:
         Torch("resnet20", "eager").times(2)
         return
-    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "maxitive-engine", "--example", "step"], check=True, cwd=ROOT)
-    BINARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "step"
+    BINARY = driver("engine")
 
     t, full = args.threads, not args.quick
     work = [
@@ -282,7 +270,7 @@ def main():
         print(f"round {number + 1} of {args.rounds} done", file=sys.stderr)
 
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    record = {"date": datetime.date.today().isoformat(), "commit": commit, "command": " ".join(["python3 benches/engine.py", *own_arguments()]),
+    record = {"date": datetime.date.today().isoformat(), "commit": commit, "command": " ".join(["python3 benches/engine/compare.py", *own_arguments()]),
               "machine": machine(), "torch": torch.__version__, "threads": t, "batch": BATCH, "work": {}}
     print(f"{'work':36}{'side':24}{'best ms':>11}{'median ms':>11}{'ratio':>8}")
     for name, sides in times.items():
@@ -300,7 +288,7 @@ def main():
 
 def measure_memory(record, t):
     """Peak memory of a process that trains ResNet-20-FRN."""
-    child = [sys.executable, str(Path(__file__).resolve()), "--inside", "--memory-child", "--threads", str(t)]
+    child = [sys.executable, str(Path(__file__).resolve()), "--memory-child", "--threads", str(t)]
     memory = {"ours": peak_memory([str(BINARY), "resnet20", str(BATCH), str(t), "best", "train", "2"]), "eager": peak_memory(child)}
     record["resnet20_peak_bytes"] = memory
     for who, value in memory.items():

@@ -1,9 +1,9 @@
 //! Fits a possibilistic logistic regression to raw data and reports how long each round took.
 //!
-//! `logistic_bench DATA ROWS COVARIATES PRIOR_PRECISION THREADS` reads from the file `DATA` the
-//! little-endian `f64` matrix `[ROWS, COVARIATES]`, row after row, followed by `ROWS` label bytes, and fills
-//! the design once. Then each line on standard input runs one fit, with all of its results, and answers
-//! with one line of JSON. `benches/logistic.py` drives it in turn with scikit-learn.
+//! `bench-logistic DATA ROWS COVARIATES PRIOR_PRECISION THREADS` reads from the file `DATA` the
+//! little-endian `f64` matrix `[ROWS, COVARIATES]`, row after row, followed by `ROWS` label bytes,
+//! and fills the design once. Then each line on standard input runs one fit, with all of its
+//! results, and answers with one line of JSON. `compare.py` drives it in turn with scikit-learn.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -17,7 +17,7 @@ use possibility::logistic::{Design, LogisticConfig, PriorPrecision};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [data, rows, covariates, precision, threads] = arguments.as_slice() else {
-        return Err("usage: logistic_bench DATA ROWS COVARIATES PRIOR_PRECISION THREADS".into());
+        return Err("usage: bench-logistic DATA ROWS COVARIATES PRIOR_PRECISION THREADS".into());
     };
     let (rows, covariates): (usize, usize) = (rows.parse()?, covariates.parse()?);
     let design = read(data, rows, covariates)?;

@@ -1,9 +1,9 @@
 //! Times training steps, prediction and many-sample prediction, one JSON line each: what
-//! `benches/engine.py` reads.
+//! `compare.py` reads.
 //!
-//! `cargo run --release -p maxitive-engine --example step -- NET BATCH THREADS ISA MODE ROUNDS`
-//! with mode `train`, `predict`, `samples` or `direct` (training without Winograd's form); 10,000
-//! images are predicted, 64 samples are drawn.
+//! `cargo run --release -p maxitive-benches --bin bench-engine -- NET BATCH THREADS ISA MODE
+//! ROUNDS` with mode `train`, `predict`, `samples` or `direct` (training without Winograd's form);
+//! 10,000 images are predicted, 64 samples are drawn.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;

@@ -1,10 +1,10 @@
 //! Evaluates metrics of raw data again and again and reports how long each round took.
 //!
-//! `metrics_bench ood IN OUT` reads two files of little-endian `f64` scores;
-//! `metrics_bench in-domain PROBABILITIES LABELS CLASSES` reads a file of `f64` probabilities, row
-//! after row, and one of `i64` labels; `metrics_bench bootstrap IN OUT REPLICATES` draws intervals.
+//! `bench-metrics ood IN OUT` reads two files of little-endian `f64` scores;
+//! `bench-metrics in-domain PROBABILITIES LABELS CLASSES` reads a file of `f64` probabilities, row
+//! after row, and one of `i64` labels; `bench-metrics bootstrap IN OUT REPLICATES` draws intervals.
 //! Then each line on standard input runs one evaluation and answers with one line of JSON.
-//! `benches/metrics.py` drives it in turn with scikit-learn.
+//! `compare.py` drives it in turn with scikit-learn.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
                 Ok(serde_json::to_value(intervals)?)
             })
         }
-        _ => Err("usage: metrics_bench ood|in-domain|bootstrap FILE FILE [NUMBER]".into()),
+        _ => Err("usage: bench-metrics ood|in-domain|bootstrap FILE FILE [NUMBER]".into()),
     }
 }
 

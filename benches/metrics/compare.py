@@ -1,8 +1,8 @@
 """Metrics of the crate `evaluation` beside scikit-learn, on the same numbers.
 
-    python3 benches/metrics.py [--rounds 9] [--samples 1000000]
+    python3 benches/metrics/compare.py [--rounds 9] [--samples 1000000]
 
-The script makes its own virtual environment with pinned packages, builds the example `metrics_bench` in release mode, and
+The script makes its own virtual environment with pinned packages, builds the driver in release mode, and
 lets the two evaluate in turn, both holding the data in memory. Results must agree to 1e-12, or the comparison is void.
 
 Out-of-domain: half of the samples in-domain, half not. Ours is one call that gives AUROC, AUPR-In, AUPR-Out, FPR@95, the averaged
@@ -27,10 +27,10 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENT = ROOT / "target" / "bench-metrics-env"
-RESULTS = ROOT / "benches" / "metrics"
-PACKAGES = ["numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1"]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import SCIKIT_LEARN, add_environment_arguments, driver, enter_environment
+
+RESULTS = Path(__file__).resolve().parent
 SEED = 20240607
 CLASSES = 10
 BINS = 20
@@ -40,22 +40,11 @@ AGREEMENT = 1e-12
 BAR = 5
 
 
-def reexecute_in_environment():
-    python = ENVIRONMENT / "bin" / "python"
-    if Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
-        return
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-    os.execv(str(python), [str(python), *sys.argv])
-
-
 class Ours:
-    """The example binary with the data in memory; one line in, one evaluation, one line out."""
+    """The driver with the data in memory; one line in, one evaluation, one line out."""
 
     def __init__(self, task, *arguments):
-        binary = ROOT / "target" / "release" / "examples" / "metrics_bench"
-        command = [str(binary), task, *map(str, arguments)]
+        command = [str(Ours.binary), task, *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline().strip() == "ready"
 
@@ -152,14 +141,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of results.json and results.md")
+    add_environment_arguments(parser)
     arguments = parser.parse_args()
-    reexecute_in_environment()
+    enter_environment(arguments, SCIKIT_LEARN)
 
     import numpy as np
     import sklearn
 
-    build = ["cargo", "build", "--release", "--quiet", "-p", "maxitive-evaluation", "--example", "metrics_bench"]
-    subprocess.run(build, cwd=ROOT, check=True)
+    Ours.binary = driver("metrics")
     rng = np.random.default_rng(SEED)
     n = arguments.samples
     rows, differences = [], {}
@@ -212,10 +202,10 @@ def main():
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
     }
-    RESULTS.mkdir(exist_ok=True)
+    arguments.out.mkdir(exist_ok=True)
     report = {"rounds": arguments.rounds, "versions": versions, "differences": differences, "rows": rows}
     report["bootstrap_s_per_replicate"] = per_replicate
-    (RESULTS / "results.json").write_text(json.dumps(report, indent=1) + "\n")
+    (arguments.out / "results.json").write_text(json.dumps(report, indent=1) + "\n")
     lines = ["# Metrics beside scikit-learn", "", f"`python3 benches/metrics.py --rounds {arguments.rounds}`", ""]
     lines += ["| case | side | best | median | ours is faster by (best, median) |", "|---|---|---|---|---|"]
     for row in rows:
@@ -224,7 +214,7 @@ def main():
         lines.append(f"| {row['case']} | {row['side']} | {times} | {ratio} |")
     lines += ["", f"Largest difference of a result: {max(differences.values()):.1e}. {bootstrap[0].upper()}{bootstrap[1:]}.", ""]
     lines.append(", ".join(f"{key} {value}" for key, value in versions.items()) + ".")
-    (RESULTS / "results.md").write_text("\n".join(lines) + "\n")
+    (arguments.out / "results.md").write_text("\n".join(lines) + "\n")
     slow = [row for row in rows if row["side"].startswith("scikit-learn") and "alone" not in row["side"]]
     slow = [row for row in slow if row["ratio_best"] < BAR]
     if slow:

@@ -1,9 +1,10 @@
 """Possibilistic logistic regression against scikit-learn's newton-cholesky, on the same data.
 
-    python3 benches/logistic.py [--rows 1000000] [--covariates 20] [--threads 2] [--rounds 9] [--command-rounds 3]
+    python3 benches/logistic/compare.py [--rows 1000000] [--covariates 20] [--threads 2] [--rounds 9] [--command-rounds 3]
+        [--out results.json]
 
 The script makes its own virtual environment with pinned packages, writes synthetic data once, builds the
-example `logistic_bench` in release mode, and then lets the two systems fit in turn, both holding the data in
+driver in release mode, and then lets the two systems fit in turn, both holding the data in
 memory and both with the same number of threads. Regularization: ½δ|w|² with δ = 1 on every coefficient, no
 intercept, i.e. scikit-learn's C = 1/δ. scikit-learn is timed twice, with its default tolerance and with one
 close to what our fit reaches; our fit always includes its results: mode, log consistency, the Laplace, upper
@@ -26,24 +27,15 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENT = ROOT / "target" / "bench-logistic-env"
-PACKAGES = ["numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1", "threadpoolctl==3.6.0"]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import ROOT, SCIKIT_LEARN, TARGET, add_environment_arguments, driver, enter_environment
+
+HERE = Path(__file__).resolve().parent
 SEED = 20240607
 PRECISION = 1.0
 TOLERANCES = {"default tolerance 1e-4": 1e-4, "tolerance 1e-8": 1e-8}
 # both minimize the same function: beyond this the comparison is void
 AGREEMENT = 1e-6
-
-
-def reexecute_in_environment():
-    python = ENVIRONMENT / "bin" / "python"
-    if Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
-        return
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-    os.execv(str(python), [str(python), *sys.argv])
 
 
 def synthetic(rows, covariates):
@@ -57,12 +49,10 @@ def synthetic(rows, covariates):
 
 
 class Ours:
-    """The example binary with the data in memory; one line in, one fit, one line out."""
+    """The driver with the data in memory; one line in, one fit, one line out."""
 
     def __init__(self, data, rows, covariates, threads):
-        build = ["cargo", "build", "--release", "--quiet", "-p", "possibility", "--example", "logistic_bench"]
-        subprocess.run(build, cwd=ROOT, check=True)
-        binary = ROOT / "target" / "release" / "examples" / "logistic_bench"
+        binary = driver("logistic")
         arguments = [str(binary), str(data), str(rows), str(covariates), str(PRECISION), str(threads)]
         self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline().strip() == "ready"
@@ -89,7 +79,7 @@ def write_csv(path, x, y):
 
 def run_command(path, threads):
     """Seconds of the whole command less the reading of the file, and its JSON."""
-    binary = ROOT / "target" / "release" / "maxitive"
+    binary = TARGET / "release" / "maxitive"
     arguments = [str(binary), "infer", "logistic", str(path), "--target", "y", "--no-intercept", "--json", "--timings"]
     arguments += ["--prior-precision", str(PRECISION), "--threads", str(threads)]
     start = time.perf_counter()
@@ -106,10 +96,12 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--command-rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=HERE / "results.json")
+    add_environment_arguments(parser)
     arguments = parser.parse_args()
     for variable in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]:
         os.environ[variable] = str(arguments.threads)
-    reexecute_in_environment()
+    enter_environment(arguments, SCIKIT_LEARN)
 
     import numpy as np
     import sklearn
@@ -184,6 +176,10 @@ def main():
         for name, seconds in beside_command.items():
             ratio_best, ratio_median = min(seconds) / best, statistics.median(seconds) / median
             print(f"  beside scikit-learn, {name}: ratio best {ratio_best:.1f}, median {ratio_median:.1f}")
+    record = {"rows": arguments.rows, "covariates": arguments.covariates, "threads": arguments.threads,
+              "scikit-learn": sklearn.__version__, "numpy": np.__version__, "seconds": times, "notes": notes,
+              "command_seconds": command_times, "beside_command_seconds": beside_command}
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

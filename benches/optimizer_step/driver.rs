@@ -1,4 +1,5 @@
-//! Times optimizer steps on demand: one request per line on stdin, one JSON answer per line on stdout.
+//! Times optimizer steps on demand: one request per line on stdin, one JSON answer per line on
+//! stdout.
 //!
 //! ```text
 //! step RULE POLICY PARAMETERS THREADS REPEATS     RULE: ucbopt, ucbopt-adapt, lcbopt-adapt, sgd, adamw, ivon
@@ -7,8 +8,8 @@
 //! parallel-from PARAMETERS                        from how many parameters on threads are used
 //! ```
 //!
-//! The answer holds the seconds of each repeat and the bytes it had to move. `benches/optimizer_step/compare.py` asks, turn by
-//! turn with another system, so that both see the same machine.
+//! The answer holds the seconds of each repeat and the bytes it had to move. `compare.py` asks,
+//! turn by turn with another system, so that both see the same machine.
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;

@@ -1,0 +1,48 @@
+"""What every comparison shares: its Python environment and its driver, the Rust side."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TORCH = ["torch==2.15.0", "numpy==2.4.6"]
+SCIKIT_LEARN = ["numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1", "threadpoolctl==3.6.0"]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+INSIDE = "MAXITIVE_BENCH_ENVIRONMENT"
+
+
+def add_environment_arguments(parser):
+    """Lets the user choose the virtual environment and where its packages come from."""
+    parser.add_argument("--venv", type=Path, default=ROOT / "benches" / ".venv",
+                        help="virtual environment, made if it is not there")
+    parser.add_argument("--index-url", help="package index, such as one with CPU-only builds of torch")
+
+
+def enter_environment(arguments, packages):
+    """Runs the calling script again inside the virtual environment, which has these packages."""
+    if INSIDE in os.environ:
+        return
+    python = arguments.venv / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(arguments.venv)], check=True)
+    index = ["--index-url", arguments.index_url] if arguments.index_url else []
+    missing = [name for name in packages if not has(python, name)]
+    if missing:
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *index, *missing], check=True)
+    os.environ[INSIDE] = "1"
+    os.execv(str(python), [str(python), str(Path(sys.argv[0]).resolve()), *sys.argv[1:]])
+
+
+def has(python, requirement):
+    """Whether the environment has a package in the pinned version; a local build such as 1.0+cpu counts."""
+    name, version = requirement.split("==")
+    ask = f"import importlib.metadata as m; print(m.version({name!r}))"
+    found = subprocess.run([str(python), "-c", ask], capture_output=True, text=True).stdout.strip()
+    return found.split("+")[0] == version
+
+
+def driver(name):
+    """Builds `benches/NAME/driver.rs` in release mode; the path of the program."""
+    build = ["cargo", "build", "--release", "--quiet", "-p", "maxitive-benches", "--bin", f"bench-{name}"]
+    subprocess.run(build, check=True, cwd=ROOT)
+    return TARGET / "release" / f"bench-{name}"
