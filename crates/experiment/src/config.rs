@@ -756,10 +756,7 @@ mod tests {
                 &["schedule={shape='constant', warmup=3}"],
                 "unknown field `warmup`, there are no fields\nin `schedule`",
             ),
-            (
-                &["rows.2.row=c"],
-                "setting \"rows.2.row\": no such key",
-            ),
+            (&["rows.2.row=c"], "setting \"rows.2.row\": no such key"),
             (
                 &["train.epochs=3\nseed=1"],
                 "invalid type: string \"3\\nseed=1\", expected usize\nin `train.epochs`",
