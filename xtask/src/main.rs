@@ -1,26 +1,36 @@
-//! Tasks of the workspace. `cargo xtask check` is exactly what CI runs, cheapest first.
-#![forbid(unsafe_code)]
+//! Tasks of the workspace. `cargo xtask check` is the full proof that CI runs, cheapest first;
+//! `cargo xtask quick` is what one runs before a commit.
 #![allow(clippy::print_stderr)]
 
-use std::process::Command;
+mod width;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check
+const USAGE: &str = "usage: cargo xtask check|quick|widths
 
-check   format, lints, tests (doctests included), documentation with broken links denied,
-        and `cargo deny` where it is installed";
+check   the full proof: format, spelling, lints, tests (doctests included), examples,
+        documentation with broken links denied, packages, the promised Rust version, aarch64,
+        dependency rules, Miri; a step whose tool is missing is skipped, and said so
+quick   before a commit: format, lints and tests of the default members, without Burn
+widths  comments and Markdown wider than 100 columns";
+
+/// Examples that are compiled but not run: unoptimized, Burn takes too long.
+const SLOW_EXAMPLES: [&str; 1] = ["swap"];
+
+/// The target whose instruction set has code of its own in the kernels.
+const ARM: &str = "aarch64-unknown-linux-gnu";
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
         ["check"] => check(),
+        ["quick"] => quick(),
+        ["widths"] => widths(),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
             Ok(())
@@ -29,59 +39,246 @@ fn main() -> Result<()> {
     }
 }
 
+fn quick() -> Result<()> {
+    cargo("format", "fmt --all --check")?;
+    cargo("lints", "clippy --all-targets --locked -- -D warnings")?;
+    cargo("tests", "test --locked --no-fail-fast")
+}
+
 fn check() -> Result<()> {
-    step("format", "fmt --all --check", &[])?;
-    step(
+    cargo("format", "fmt --all --check")?;
+    spelling()?;
+    cargo(
         "lints",
         "clippy --workspace --all-targets --locked -- -D warnings",
-        &[],
     )?;
-    step("tests", "test --workspace --locked --no-fail-fast", &[])?;
-    step(
-        "documentation",
-        "doc --workspace --no-deps --locked",
-        &[(
-            "RUSTDOCFLAGS",
-            "-D warnings -D rustdoc::broken_intra_doc_links",
-        )],
-    )?;
-    if is_installed("cargo-deny") {
-        step(
-            "dependencies",
-            "deny --all-features check bans licenses sources",
-            &[],
-        )?;
-    } else {
-        eprintln!("xtask: cargo-deny is not installed, dependency rules were not checked");
-    }
-    Ok(())
+    cargo("tests", "test --workspace --locked --no-fail-fast")?;
+    examples()?;
+    documentation()?;
+    promised_rust()?;
+    arm()?;
+    packages()?;
+    dependencies()?;
+    miri()
 }
 
-/// Runs `cargo` with the given words and reports how long it took.
-fn step(name: &str, words: &str, environment: &[(&str, &str)]) -> Result<()> {
-    eprintln!("xtask: {name}: cargo {words}");
-    let start = Instant::now();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(words.split_whitespace())
-        .envs(environment.iter().copied())
-        .status()
-        .with_context(|| format!("cannot start cargo for the step '{name}'"))?;
-    if !status.success() {
-        bail!("step '{name}' failed: cargo {words}");
+/// No comment and no line of Markdown is wider than rustfmt lets code be.
+fn widths() -> Result<()> {
+    timed("widths", || {
+        let wide = width::check(&root())?;
+        for line in &wide {
+            eprintln!("{line}");
+        }
+        if !wide.is_empty() {
+            bail!(
+                "{} lines are wider than {} columns",
+                wide.len(),
+                width::LIMIT
+            );
+        }
+        Ok(())
+    })
+}
+
+fn spelling() -> Result<()> {
+    if !answers("typos", &["--version"]) {
+        skip("spelling", "typos is not installed");
+        return Ok(());
     }
-    eprintln!(
-        "xtask: {name}: ok after {:.1} s",
-        start.elapsed().as_secs_f64()
+    run("spelling", Command::new("typos").current_dir(root()))
+}
+
+/// Runs every program in `crates/*/examples` to its end. `cargo test` has just built them; `cargo
+/// run` would build their dependencies again, with the features of one package alone.
+fn examples() -> Result<()> {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), PathBuf::from)
+        .canonicalize()
+        .context("there is no target folder")?;
+    let folder = std::env::temp_dir().join(format!("maxitive-examples-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let mut names = Vec::new();
+    for package in std::fs::read_dir(root().join("crates"))? {
+        let Ok(files) = std::fs::read_dir(package?.path().join("examples")) else {
+            continue;
+        };
+        for file in files {
+            names.extend(file?.path().file_stem().map(|stem| stem.to_os_string()));
+        }
+    }
+    names.sort();
+    for name in names {
+        let name = name.to_string_lossy();
+        if SLOW_EXAMPLES.contains(&&*name) {
+            skip(&format!("example {name}"), "it takes long unoptimized");
+            continue;
+        }
+        let mut command = Command::new(target.join("debug/examples").join(&*name));
+        command.current_dir(&folder).stdout(Stdio::null());
+        run(&format!("example {name}"), &mut command)?;
+    }
+    std::fs::remove_dir_all(&folder).context("cannot remove what the examples wrote")
+}
+
+fn documentation() -> Result<()> {
+    let mut command = cargo_command("doc --workspace --no-deps --locked");
+    command.env(
+        "RUSTDOCFLAGS",
+        "-D warnings -D rustdoc::broken_intra_doc_links",
     );
+    run("documentation", &mut command)
+}
+
+/// The crates compile with the Rust version that `rust-version` promises.
+fn promised_rust() -> Result<()> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml"))?;
+    let promised = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "))
+        .context("Cargo.toml promises no rust-version")?
+        .trim_matches('"');
+    let found = Command::new("rustc").arg("--version").output()?.stdout;
+    let found = String::from_utf8_lossy(&found).trim().to_owned();
+    if found.starts_with(&format!("rustc {promised}.")) {
+        eprintln!("xtask: Rust {promised}: all of the above ran with it ({found})");
+        return Ok(());
+    }
+    let toolchain = format!("+{promised}");
+    if !answers("cargo", &[&toolchain, "--version"]) {
+        skip(
+            &format!("Rust {promised}"),
+            "this toolchain is not installed",
+        );
+        return Ok(());
+    }
+    let mut command = Command::new("rustup");
+    command
+        .args(["run", promised, "cargo", "check", "--workspace"])
+        .args(["--all-targets", "--locked", "--target-dir", "target/msrv"])
+        .current_dir(root())
+        .env_remove("RUSTUP_TOOLCHAIN");
+    run(&format!("Rust {promised}"), &mut command)
+}
+
+/// The code for NEON compiles. Datasets and what uses them are left out: they encrypt downloads with
+/// C code, which needs a cross-compiler.
+fn arm() -> Result<()> {
+    let installed = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", ARM])
+        .output()
+        .is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim()).is_dir());
+    if !installed {
+        skip("aarch64", &format!("the target {ARM} is not installed"));
+        return Ok(());
+    }
+    cargo(
+        "aarch64",
+        &format!(
+            "check -p maxitive-engine -p possibility -p maxitive-evaluation --locked --target {ARM}"
+        ),
+    )
+}
+
+/// Every published crate makes a package that holds all it needs.
+fn packages() -> Result<()> {
+    cargo(
+        "packages",
+        "package --workspace --exclude maxitive-benches --exclude maxitive-golden --exclude xtask \
+         --no-verify --allow-dirty --quiet",
+    )
+}
+
+fn dependencies() -> Result<()> {
+    if !answers("cargo-deny", &["--version"]) {
+        skip("dependencies", "cargo-deny is not installed");
+        return Ok(());
+    }
+    cargo(
+        "dependencies",
+        "deny --all-features check bans licenses sources",
+    )?;
+    // the database of advisories comes from the network
+    if answers("cargo", &["deny", "fetch", "db"]) {
+        cargo("advisories", "deny --all-features check advisories")
+    } else {
+        skip("advisories", "their database cannot be reached");
+        Ok(())
+    }
+}
+
+/// The worker pool and the portable kernels have no undefined behavior that Miri sees.
+fn miri() -> Result<()> {
+    if !answers("cargo", &["+nightly", "miri", "--version"]) {
+        skip("Miri", "there is no nightly toolchain with Miri");
+        return Ok(());
+    }
+    let mut command = Command::new("rustup");
+    command
+        .args("run nightly cargo miri test -p maxitive-machine --lib --locked".split(' '))
+        .args(["--target-dir", "target/miri"])
+        .current_dir(root())
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
+    run("Miri", &mut command)
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs `cargo` with the given words.
+fn cargo(name: &str, words: &str) -> Result<()> {
+    run(name, &mut cargo_command(words))
+}
+
+fn cargo_command(words: &str) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(words.split_whitespace()).current_dir(root());
+    command
+}
+
+/// Runs a program that must succeed.
+fn run(name: &str, command: &mut Command) -> Result<()> {
+    let words: Vec<_> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect();
+    let words = words.join(" ");
+    timed(name, || {
+        eprintln!("xtask: {name}: {words}");
+        let status = command
+            .status()
+            .with_context(|| format!("cannot start the step '{name}': {words}"))?;
+        if !status.success() {
+            bail!("step '{name}' failed: {words}");
+        }
+        Ok(())
+    })
+}
+
+/// Reports how long a step took.
+fn timed(name: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+    let start = Instant::now();
+    step()?;
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("xtask: {name}: ok after {seconds:.1} s");
     Ok(())
 }
 
-fn is_installed(program: &str) -> bool {
+fn skip(name: &str, reason: &str) {
+    eprintln!("xtask: {name}: SKIPPED, {reason}");
+}
+
+/// Whether a program is there and succeeds.
+fn answers(program: &str, arguments: &[&str]) -> bool {
     Command::new(program)
-        .arg("--version")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
+        .args(arguments)
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .current_dir(root())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
 }
