@@ -1,11 +1,12 @@
 //! Saved states: bytes in the safetensors format, so that other tools can look into them.
 //!
-//! Layout, version 1. The header's `__metadata__` holds `format` = `cbopt-state`, `version` = `1`, `groups` = `1` (there
-//! is one group of parameters, number 0), `0.rule`, `0.len`, `0.step`, `0.skipped_steps`, `0.skipped_coordinates`, for `ivon`
-//! `0.seed` and `0.first` = `0`, and for `ivon` or while gradients are gathered `0.samples` and `0.weight` (the bits of an `f64`,
-//! in hexadecimal). Buffers are `F32` tensors of shape `[len]` named `0.momentum`, `0.curvature`, `0.envelope`,
-//! `0.gradient_mean`, `0.second_mean`, as far as the rule has them, and while gradients are gathered `0.sample_gradient`. Equal
-//! states give equal bytes.
+//! Layout, version 1. The header's `__metadata__` holds `format` = `cbopt-state`, `version` = `1`,
+//! `groups` = `1` (there is one group of parameters, number 0), `0.rule`, `0.len`, `0.step`,
+//! `0.skipped_steps`, `0.skipped_coordinates`, for `ivon` `0.seed` and `0.first` = `0`, and for
+//! `ivon` or while gradients are gathered `0.samples` and `0.weight` (the bits of an `f64`, in
+//! hexadecimal). Buffers are `F32` tensors of shape `[len]` named `0.momentum`, `0.curvature`,
+//! `0.envelope`, `0.gradient_mean`, `0.second_mean`, as far as the rule has them, and while
+//! gradients are gathered `0.sample_gradient`. Equal states give equal bytes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -46,8 +47,8 @@ impl Rule {
     /// The state saved in `bytes`, for `len` parameters.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the bytes are no saved state, [`Error::Version`], [`Error::WrongRule`] or [`Error::Length`] if they
-    /// are one of something else.
+    /// [`Error::Malformed`] if the bytes are no saved state, [`Error::Version`],
+    /// [`Error::WrongRule`] or [`Error::Length`] if they are one of something else.
     pub fn state_from_bytes(&self, len: usize, bytes: &[u8]) -> Result<State> {
         File::open(bytes)?.state(self, self.state(len))
     }
@@ -321,7 +322,8 @@ mod tests {
         assert!(two.state_from_bytes(3, &one.state(3).to_bytes()).is_err());
     }
 
-    /// The bytes of version 1 as they were written before: an empty place for micro-batches, which is read over, included.
+    /// The bytes of version 1 as they were written before: an empty place for micro-batches, which
+    /// is read over, included.
     #[test]
     fn older_states_are_read() {
         let rule: Rule = IvonConfig::new(5.0).build().unwrap().into();

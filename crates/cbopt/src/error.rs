@@ -27,7 +27,8 @@ pub enum Error {
         /// The length it must have.
         expected: usize,
     },
-    /// A gradient is NaN, infinite, or so large that its square is infinite in `f32`. Nothing was changed.
+    /// A gradient is NaN, infinite, or so large that its square is infinite in `f32`. Nothing was
+    /// changed.
     #[error("gradient[{index}] {value} is not in [-{limit:e}, {limit:e}]")]
     NonFiniteGradient {
         /// Position of the first such entry, from 0, in the gradient that was given.

@@ -9,10 +9,12 @@ use crate::kernel::{self, Isa, Kernel, Span, Tally, Workers};
 /// Fewest parameters for which sleeping threads are woken by default: waking one costs some 20 µs.
 pub const PARALLEL_FROM: usize = 1 << 19;
 
-/// Fewest parameters that are shared with threads that are awake anyway, a moment after their last work.
+/// Fewest parameters that are shared with threads that are awake anyway, a moment after their last
+/// work.
 pub const PARALLEL_FROM_AWAKE: usize = 1 << 14;
 
-/// Most steps between two attempts at waking the threads for steps that are worth sharing only with threads that are awake.
+/// Most steps between two attempts at waking the threads for steps that are worth sharing only with
+/// threads that are awake.
 const LONGEST_REST: u32 = 1024;
 
 /// Threads a step can be shared between.
@@ -20,19 +22,21 @@ pub const MAX_THREADS: usize = 64;
 
 /// Parts of the parameters, one per thread as long as there are so many.
 const MAX_PARTS: usize = 16;
-/// Threads take pieces of the parameters in turn; a piece has at least this many parameters, because one that changes its
-/// thread travels from cache to cache.
+/// Threads take pieces of the parameters in turn; a piece has at least this many parameters,
+/// because one that changes its thread travels from cache to cache.
 const SMALLEST_PIECE: usize = 1 << 16;
 /// And at most this many.
 const LARGEST_PIECE: usize = 1 << 18;
 /// Cuts fall on multiples of one cache line.
 const LINE: usize = 16;
 
-/// What happens when a gradient is NaN, infinite, or (for rules that square it) too large to be squared in `f32`.
+/// What happens when a gradient is NaN, infinite, or (for rules that square it) too large to be
+/// squared in `f32`.
 ///
-/// `Refuse` and `SkipStep` must read all gradients before anything is changed: 4 bytes per parameter on top of the 28
-/// (`ucbopt`) or 36 (adaptive rules) of the update itself. Measured, that is about a tenth of the time of a step in the cache and
-/// a seventh to a fifth beyond it. `SkipCoordinates` tests inside the update, which reads the gradient anyway.
+/// `Refuse` and `SkipStep` must read all gradients before anything is changed: 4 bytes per
+/// parameter on top of the 28 (`ucbopt`) or 36 (adaptive rules) of the update itself. Measured,
+/// that is about a tenth of the time of a step in the cache and a seventh to a fifth beyond it.
+/// `SkipCoordinates` tests inside the update, which reads the gradient anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NonFinite {
     /// The step is refused with [`Error::NonFiniteGradient`]; parameters and state are as before.
@@ -40,7 +44,8 @@ pub enum NonFinite {
     Refuse,
     /// The whole step is left out and counted; parameters and the rest of the state are as before.
     SkipStep,
-    /// The coordinates concerned keep their parameter and state and are counted; all others are updated.
+    /// The coordinates concerned keep their parameter and state and are counted; all others are
+    /// updated.
     SkipCoordinates,
 }
 
@@ -82,7 +87,8 @@ impl StepReport {
 
 /// Runs steps. Threads are started once and wait between steps; a step allocates nothing.
 ///
-/// The result does not depend on the executor: every instruction set and every number of threads gives the same bits.
+/// The result does not depend on the executor: every instruction set and every number of threads
+/// gives the same bits.
 ///
 /// ```
 /// use cbopt::{Executor, NonFinite, UpperCboConfig, Update};
@@ -105,8 +111,9 @@ pub struct Executor {
 
 /// When to wake threads for steps between [`PARALLEL_FROM_AWAKE`] and [`PARALLEL_FROM`].
 ///
-/// Such a step is over before a thread is awake, but if the next one follows at once, the thread will still be there. If it is
-/// not, because the steps are far apart, the next attempt is made after twice as many steps.
+/// Such a step is over before a thread is awake, but if the next one follows at once, the thread
+/// will still be there. If it is not, because the steps are far apart, the next attempt is made
+/// after twice as many steps.
 #[derive(Debug, Default)]
 struct Rest {
     /// Steps until the next attempt.
@@ -122,7 +129,8 @@ impl Rest {
         self.left.store(0, Ordering::Relaxed);
     }
 
-    /// The threads were found asleep: whether to wake them. Two callers at a time may count a step once: no harm.
+    /// The threads were found asleep: whether to wake them. Two callers at a time may count a step
+    /// once: no harm.
     fn is_over(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         if left > 0 {
@@ -188,8 +196,8 @@ impl Executor {
         Self { non_finite, ..self }
     }
 
-    /// Wakes threads from this many parameters on, instead of [`PARALLEL_FROM`]. Threads that are awake are used from
-    /// [`PARALLEL_FROM_AWAKE`] on, or from this many, if that is less.
+    /// Wakes threads from this many parameters on, instead of [`PARALLEL_FROM`]. Threads that are
+    /// awake are used from [`PARALLEL_FROM_AWAKE`] on, or from this many, if that is less.
     #[must_use]
     pub fn parallel_from(self, parameters: usize) -> Self {
         Self {
@@ -230,8 +238,9 @@ impl Executor {
         }
     }
 
-    /// How `len` parameters are divided. A thread begins with a part of its own, the same in every step, so that it finds in its
-    /// cache what it left there; whoever is done helps with the other parts, piece by piece.
+    /// How `len` parameters are divided. A thread begins with a part of its own, the same in every
+    /// step, so that it finds in its cache what it left there; whoever is done helps with the other
+    /// parts, piece by piece.
     fn parts(&self, len: usize) -> Parts {
         let count = self.threads().min(MAX_PARTS);
         let smallest = SMALLEST_PIECE.min(self.parallel_from);
@@ -247,8 +256,8 @@ impl Executor {
         }
     }
 
-    /// Runs `kernel` over `span`, the last piece of each part first: if the gradients were just tested, its end is still in
-    /// the cache.
+    /// Runs `kernel` over `span`, the last piece of each part first: if the gradients were just
+    /// tested, its end is still in the cache.
     pub(crate) fn sweep<K: Kernel>(&self, kernel: &K, span: Span<'_>) -> Tally {
         let parts = self.parts(span.theta.len());
         let tested = self.non_finite != NonFinite::SkipCoordinates;
@@ -304,7 +313,8 @@ impl Executor {
         Some(first.into_inner()).filter(|&index| index != usize::MAX)
     }
 
-    /// Whether the gradients can be used as the policy demands: `Ok(true)` to go on, `Ok(false)` to skip.
+    /// Whether the gradients can be used as the policy demands: `Ok(true)` to go on, `Ok(false)` to
+    /// skip.
     pub(crate) fn admit(&self, gradient: &[f32], limit: f32) -> Result<bool> {
         if self.non_finite == NonFinite::SkipCoordinates {
             return Ok(true);

@@ -1,15 +1,17 @@
-//! The loop over parameters: one generic source, compiled once per instruction set, chosen at run time.
+//! The loop over parameters: one generic source, compiled once per instruction set, chosen at run
+//! time.
 //!
-//! A rule is a [`Kernel`]: what happens to one coordinate, in `f32`, written with correctly rounded operations
-//! only. The loop around it is vectorized by the compiler inside functions that enable an instruction set; since
-//! no operation is contracted or reordered, a coordinate gets the same bits in every instruction set, in the
-//! vector part and in the tail, and in any thread.
+//! A rule is a [`Kernel`]: what happens to one coordinate, in `f32`, written with correctly rounded
+//! operations only. The loop around it is vectorized by the compiler inside functions that enable
+//! an instruction set; since no operation is contracted or reordered, a coordinate gets the same
+//! bits in every instruction set, in the vector part and in the tail, and in any thread.
 //!
 //! This takes no `unsafe`: `machine::dispatch!` compiles and chooses.
 
 pub(crate) use machine::{Isa, Work, Workers, filled};
 
-/// Coordinates handled between two looks at anything but the loop itself; also the size of the noise buffer.
+/// Coordinates handled between two looks at anything but the loop itself; also the size of the
+/// noise buffer.
 pub(crate) const BLOCK: usize = 4096;
 
 /// Coordinates whose gradients are tested before they are updated, where each is tested on its own.
@@ -61,12 +63,13 @@ pub(crate) trait Kernel: Copy + Send + Sync {
     const BUFFERS: usize;
     /// Whether the rule reads a second input per coordinate.
     const SECOND: bool;
-    /// Whether that input is made by [`Kernel::prepare`], block by block, instead of read from memory.
+    /// Whether that input is made by [`Kernel::prepare`], block by block, instead of read from
+    /// memory.
     const PREPARED: bool = false;
     /// Whether coordinates with an unusable gradient are left alone.
     const CHECKED: bool = true;
-    /// Whether everything that is counted can be told from the new point, so that the loop need not count: it only watches
-    /// [`Kernel::witness`], and a block that gives cause is looked at again.
+    /// Whether everything that is counted can be told from the new point, so that the loop need not
+    /// count: it only watches [`Kernel::witness`], and a block that gives cause is looked at again.
     const QUIET: bool = false;
     /// Largest gradient magnitude the rule accepts.
     const LIMIT: f32;
@@ -74,13 +77,15 @@ pub(crate) trait Kernel: Copy + Send + Sync {
     /// The update of one coordinate.
     fn update(&self, gradient: f32, second: f32, point: Point) -> (Point, Marks);
 
-    /// A number that is positive and finite unless there may be something to count. It is not finite if the curvature is not.
+    /// A number that is positive and finite unless there may be something to count. It is not
+    /// finite if the curvature is not.
     #[inline(always)]
     fn witness(&self, _new: Point) -> f32 {
         1.0
     }
 
-    /// Whether the curvature gap, before any stabilizer, was not positive; for [`Kernel::QUIET`] alone.
+    /// Whether the curvature gap, before any stabilizer, was not positive; for [`Kernel::QUIET`]
+    /// alone.
     #[inline(always)]
     fn gap_not_positive(&self, _new: Point) -> bool {
         false
@@ -144,7 +149,8 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Runs `kernel` over all coordinates of `span`; `tested` says that every gradient is known to be usable.
+/// Runs `kernel` over all coordinates of `span`; `tested` says that every gradient is known to be
+/// usable.
 pub(crate) fn sweep<K: Kernel>(isa: Isa, kernel: &K, span: Span<'_>, tested: bool) -> Tally {
     let mut scratch = [0.0f32; BLOCK];
     let mut rest = span;
@@ -197,7 +203,8 @@ pub(crate) fn sweep<K: Kernel>(isa: Isa, kernel: &K, span: Span<'_>, tested: boo
     tally
 }
 
-/// The loop itself. Slices are separate arguments so that the compiler knows that they do not overlap.
+/// The loop itself. Slices are separate arguments so that the compiler knows that they do not
+/// overlap.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn lanes_body<K: Kernel>(
@@ -263,7 +270,8 @@ fn is_overflowed<K: Kernel>(new: Point) -> bool {
     !finite
 }
 
-/// The loop for usable gradients that counts nothing; says how far it came, and whether there may be something to count.
+/// The loop for usable gradients that counts nothing; says how far it came, and whether there may
+/// be something to count.
 ///
 /// If told to `check`, it ends before a chunk with an unusable gradient.
 #[inline(always)]
@@ -322,7 +330,8 @@ fn part<'b, K: Kernel>(
     }
 }
 
-/// Updates a chunk; gives the largest of what is watched: the witness less one as an integer, and the magnitude of θ.
+/// Updates a chunk; gives the largest of what is watched: the witness less one as an integer, and
+/// the magnitude of θ.
 #[inline(always)]
 fn chunk<K: Kernel>(
     kernel: &K,
@@ -356,8 +365,8 @@ fn chunk<K: Kernel>(
         if K::BUFFERS >= 3 {
             envelope[i] = new.envelope;
         }
-        // As integers, positive finite numbers less one are below the bits of infinity less one; zero, negative
-        // numbers, infinity and NaN are not.
+        // As integers, positive finite numbers less one are below the bits of infinity less one;
+        // zero, negative numbers, infinity and NaN are not.
         least = least.max(kernel.witness(new).to_bits().wrapping_sub(1));
         largest = largest.max(magnitude(new.theta));
     }
@@ -445,8 +454,9 @@ fn all_usable(isa: Isa, gradient: &[f32], limit: f32) -> bool {
     isa.run(Largest(gradient)) <= magnitude(limit)
 }
 
-/// The same for a slice that is not in the cache: a page of each quarter in turn, because one core fetches four streams faster
-/// than one (measured: 53 against 42 GB/s on two cores at 10⁸ entries, in pages of 4 KiB).
+/// The same for a slice that is not in the cache: a page of each quarter in turn, because one core
+/// fetches four streams faster than one (measured: 53 against 42 GB/s on two cores at 10⁸ entries,
+/// in pages of 4 KiB).
 fn all_usable_far(isa: Isa, gradient: &[f32], limit: f32) -> bool {
     const STREAMS: usize = 4;
     const PAGE: usize = 1024;

@@ -1,6 +1,8 @@
-//! Update rules over flat `f32` slices: the three CBOpt optimizers and the methods they are compared with.
+//! Update rules over flat `f32` slices: the three CBOpt optimizers and the methods they are
+//! compared with.
 //!
-//! A config is checked once by `build`, which gives a rule; a rule makes a [`State`] and then steps in place:
+//! A config is checked once by `build`, which gives a rule; a rule makes a [`State`] and then steps
+//! in place:
 //!
 //! ```
 //! use cbopt::{Update, UpperAdaptCboConfig};
@@ -24,13 +26,14 @@
 //! | `adamw` | [`AdamWConfig`] | [`baseline::adamw`] |
 //! | `ivon` | [`IvonConfig`] | [`baseline::ivon`] |
 //!
-//! A rule that is chosen by its identifier is a [`RuleConfig`], which is also what config files hold; an [`Optimizer`] drives
-//! any of them, `ivon` with its samples included.
+//! A rule that is chosen by its identifier is a [`RuleConfig`], which is also what config files
+//! hold; an [`Optimizer`] drives any of them, `ivon` with its samples included.
 //!
-//! Each rule exists twice: [`Update::step_scalar`] is one coordinate in plain `f64`, and [`Update::step`] is one fused pass
-//! over memory, vectorized for the machine it runs on and shared between the threads of an [`Executor`]. The bits of the
-//! result do not depend on the instruction set or on the number of threads, and a state that was saved with
-//! [`State::to_bytes`] continues to the same bits.
+//! Each rule exists twice: [`Update::step_scalar`] is one coordinate in plain `f64`, and
+//! [`Update::step`] is one fused pass over memory, vectorized for the machine it runs on and shared
+//! between the threads of an [`Executor`]. The bits of the result do not depend on the instruction
+//! set or on the number of threads, and a state that was saved with [`State::to_bytes`] continues
+//! to the same bits.
 #![forbid(unsafe_code)]
 
 pub mod baseline;

@@ -1,5 +1,6 @@
-//! Standard normal numbers as a pure function of (seed, step, sample, coordinate): those of [`random::normal`], vectorized for
-//! the machine. They are the same on every machine, whatever its vectors.
+//! Standard normal numbers as a pure function of (seed, step, sample, coordinate): those of
+//! [`random::normal`], vectorized for the machine. They are the same on every machine, whatever its
+//! vectors.
 
 use machine::{Isa, Work};
 pub use random::normal::NoiseKey;

@@ -1,5 +1,5 @@
-//! One optimizer for every rule: the rule with its state, the gradients of a step under way and the executor, driven by three
-//! verbs.
+//! One optimizer for every rule: the rule with its state, the gradients of a step under way and the
+//! executor, driven by three verbs.
 //!
 //! ```text
 //! for each gradient of the step:  point    the weights at which to take it, and a place to write it to
@@ -7,9 +7,10 @@
 //! then                            step     changes the weights
 //! ```
 //!
-//! A rule takes one sample of the weights per step, which is the weights themselves but for `ivon`; then several gradients are
-//! micro-batches, and their mean, weighted by their examples, is the gradient of the step. A rule that takes more samples
-//! ([`Optimizer::samples`]) takes one gradient at each. A single gradient is used where it was written, without a copy.
+//! A rule takes one sample of the weights per step, which is the weights themselves but for `ivon`;
+//! then several gradients are micro-batches, and their mean, weighted by their examples, is the
+//! gradient of the step. A rule that takes more samples ([`Optimizer::samples`]) takes one gradient
+//! at each. A single gradient is used where it was written, without a copy.
 
 use crate::baseline::ivon::MeanKernel;
 use crate::error::{Error, Result, check_count, check_length, check_nonnegative};
@@ -84,7 +85,8 @@ impl Optimizer {
     /// Continues from this state.
     ///
     /// # Errors
-    /// [`Error::WrongRule`] or [`Error::Length`] if it is not one of this rule and these parameters.
+    /// [`Error::WrongRule`] or [`Error::Length`] if it is not one of this rule and these
+    /// parameters.
     pub fn set_state(&mut self, state: State) -> Result<()> {
         check_state(&self.rule, &state)?;
         check_length("state", state.len, self.state.len)?;
@@ -109,7 +111,8 @@ impl Optimizer {
         &self.state.gathered.gradient
     }
 
-    /// Forgets the gradients gathered since the last step: the step begins anew, with the same samples.
+    /// Forgets the gradients gathered since the last step: the step begins anew, with the same
+    /// samples.
     pub fn discard(&mut self) {
         self.state.gathered.forget();
         self.is_asked = false;
@@ -118,12 +121,13 @@ impl Optimizer {
 
     /// The weights at which the next gradient is to be taken, and the place to write it to.
     ///
-    /// The weights are `params`, or a sample of them if the rule takes samples. What the place holds before is of no use.
+    /// The weights are `params`, or a sample of them if the rule takes samples. What the place
+    /// holds before is of no use.
     ///
     /// # Errors
-    /// [`Error::Length`] for other parameters; [`Error::SampleCount`] if the step has all its samples;
-    /// [`Error::NonFiniteGradient`] if the sample before had an unusable gradient and the executor is to refuse it: then
-    /// everything gathered is forgotten.
+    /// [`Error::Length`] for other parameters; [`Error::SampleCount`] if the step has all its
+    /// samples; [`Error::NonFiniteGradient`] if the sample before had an unusable gradient and the
+    /// executor is to refuse it: then everything gathered is forgotten.
     pub fn point<'a>(&'a mut self, params: &'a [f32]) -> Result<(&'a [f32], &'a mut [f32])> {
         let len = self.state.len;
         check_length("params", params.len(), len)?;
@@ -154,10 +158,12 @@ impl Optimizer {
         Ok((at, place))
     }
 
-    /// Takes in the gradient that was written where [`Optimizer::point`] said: the mean over `examples` examples.
+    /// Takes in the gradient that was written where [`Optimizer::point`] said: the mean over
+    /// `examples` examples.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless there is an example, [`Error::NoPoint`] if no gradient was asked for.
+    /// [`Error::OutOfRange`] unless there is an example, [`Error::NoPoint`] if no gradient was
+    /// asked for.
     pub fn gather(&mut self, examples: usize) -> Result<()> {
         check_count("examples", examples as u64)?;
         if !self.is_asked {
@@ -182,13 +188,15 @@ impl Optimizer {
         Ok(())
     }
 
-    /// One step in place with the gradients that were gathered, which are forgotten then. A step that is refused for another
-    /// reason than its gradient, such as a learning rate out of range, can be tried again.
+    /// One step in place with the gradients that were gathered, which are forgotten then. A step
+    /// that is refused for another reason than its gradient, such as a learning rate out of range,
+    /// can be tried again.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a learning rate outside `[0, inf)`, [`Error::Length`] for other parameters,
-    /// [`Error::SampleCount`] unless all samples are there, [`Error::NonFiniteGradient`] for an unusable gradient if the executor is
-    /// to refuse it. Then parameters and moments are as before.
+    /// [`Error::OutOfRange`] for a learning rate outside `[0, inf)`, [`Error::Length`] for other
+    /// parameters, [`Error::SampleCount`] unless all samples are there,
+    /// [`Error::NonFiniteGradient`] for an unusable gradient if the executor is to refuse it. Then
+    /// parameters and moments are as before.
     pub fn step(&mut self, lr: f64, params: &mut [f32]) -> Result<StepReport> {
         check_nonnegative("lr", lr)?;
         check_length("params", params.len(), self.state.len)?;
@@ -318,8 +326,8 @@ mod tests {
         }
     }
 
-    /// A gradient that is linear in the weights has the same mean over micro-batches as over the whole batch, so the
-    /// two ways to hand it in must agree.
+    /// A gradient that is linear in the weights has the same mean over micro-batches as over the
+    /// whole batch, so the two ways to hand it in must agree.
     #[test]
     fn micro_batches_are_one_sample() {
         const LEN: usize = 100;

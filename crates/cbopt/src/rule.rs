@@ -1,4 +1,5 @@
-//! Any of the rules, chosen at run time: its hyper-parameters as a config file holds them, the rule, and the constants of a step.
+//! Any of the rules, chosen at run time: its hyper-parameters as a config file holds them, the
+//! rule, and the constants of a step.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -17,8 +18,8 @@ use crate::noise::NoiseKey;
 use crate::state::State;
 use crate::update::{Coordinate, SQUARE_LIMIT, Update, sealed};
 
-/// Hyper-parameters of one of the six rules, as a table whose key `rule` holds the identifier. Keys that are left out have their
-/// defaults; keys of another rule are refused.
+/// Hyper-parameters of one of the six rules, as a table whose key `rule` holds the identifier. Keys
+/// that are left out have their defaults; keys of another rule are refused.
 ///
 /// ```
 /// use cbopt::{Rule, RuleConfig, Update};
@@ -131,7 +132,8 @@ impl RuleConfig {
         }
     }
 
-    /// Fills in what depends on the number of training examples and was not given: the effective sample size of `ivon`.
+    /// Fills in what depends on the number of training examples and was not given: the effective
+    /// sample size of `ivon`.
     pub fn fill_examples(&mut self, examples: usize) {
         if let Self::Ivon(config) = self {
             config.ess.get_or_insert(examples as f64);
@@ -158,7 +160,8 @@ impl RuleConfig {
     /// The rule.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for the first field outside its range, [`Error::Missing`] for one that has to be given or filled.
+    /// [`Error::OutOfRange`] for the first field outside its range, [`Error::Missing`] for one that
+    /// has to be given or filled.
     pub fn build(&self) -> Result<Rule> {
         Ok(each!(RuleConfig, self, config => config.build()?.into()))
     }
@@ -182,8 +185,8 @@ impl Rule {
     /// Writes one sample of the weights that were learned to `out`; its noise is that of `key`.
     ///
     /// # Errors
-    /// [`Error::WrongRule`] unless the rule [predicts with its state](Rule::predicts_with_state) and the state is one of it,
-    /// [`Error::Length`] for slices of another length.
+    /// [`Error::WrongRule`] unless the rule [predicts with its state](Rule::predicts_with_state)
+    /// and the state is one of it, [`Error::Length`] for slices of another length.
     pub fn sample(
         &self,
         executor: &Executor,
@@ -253,8 +256,8 @@ from_rule!(
     Ivon(Ivon)
 );
 
-/// Everything a step needs that depends on the rule, the learning rate and the number of the step, as plain data; made by
-/// [`Update::constants`]. Every step goes through it, on whatever device.
+/// Everything a step needs that depends on the rule, the learning rate and the number of the step,
+/// as plain data; made by [`Update::constants`]. Every step goes through it, on whatever device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Constants {

@@ -9,9 +9,9 @@
 //! step        ρ f^⌊e/k⌋
 //! ```
 //!
-//! The warm-up starts at ρ/w and reaches ρ at epoch w; the cosine reaches ρ_end only after the last epoch. Paper: Section
-//! "Experimental Details", hyper-parameters. The rate changes once per epoch, as in the paper, or with every step; then
-//! all lengths are counted in steps.
+//! The warm-up starts at ρ/w and reaches ρ at epoch w; the cosine reaches ρ_end only after the last
+//! epoch. Paper: Section "Experimental Details", hyper-parameters. The rate changes once per epoch,
+//! as in the paper, or with every step; then all lengths are counted in steps.
 
 use std::f64::consts::PI;
 
@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, check_count, check_nonnegative, check_positive};
 
-/// The course of the learning rate, as a table whose key `shape` holds its name; times are in epochs.
+/// The course of the learning rate, as a table whose key `shape` holds its name; times are in
+/// epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -35,7 +36,8 @@ pub enum ScheduleConfig {
         /// Rate after the last epoch, ≥ 0. Default 0.
         #[serde(default)]
         lr_final: f64,
-        /// Whether the rate changes with every step instead of every epoch. Default no, as in the paper's experiments.
+        /// Whether the rate changes with every step instead of every epoch. Default no, as in the
+        /// paper's experiments.
         #[serde(default)]
         per_step: bool,
     },
@@ -125,7 +127,8 @@ impl ScheduleConfig {
 }
 
 impl Schedule {
-    /// The rate during epoch `epoch`, from 0. After the end of a cosine the rate stays at its last value.
+    /// The rate during epoch `epoch`, from 0. After the end of a cosine the rate stays at its last
+    /// value.
     pub fn rate(&self, epoch: u64) -> f64 {
         self.rate_scaled(epoch, 1)
     }

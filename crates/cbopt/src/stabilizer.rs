@@ -1,7 +1,9 @@
-//! How ε enters a denominator: `none` D, `add` D + ε, `clamp` max(D, ε), `add_then_clamp` max(D + ε, ε).
+//! How ε enters a denominator: `none` D, `add` D + ε, `clamp` max(D, ε), `add_then_clamp` max(D +
+//! ε, ε).
 //!
-//! The paper adds ε in the two adaptive rules and has none in `ucbopt`. The authors' released code clamps in `ucbopt`
-//! and `ucbopt-adapt` and adds, then clamps, in `lcbopt-adapt`. Paper: Appendix "Algorithms", stability term.
+//! The paper adds ε in the two adaptive rules and has none in `ucbopt`. The authors' released code
+//! clamps in `ucbopt` and `ucbopt-adapt` and adds, then clamps, in `lcbopt-adapt`. Paper: Appendix
+//! "Algorithms", stability term.
 
 use serde::{Deserialize, Serialize};
 

@@ -9,10 +9,11 @@
 //! | `ivon` | momentum, curvature | 8 |
 //! | `ivon`, more than one sample | … and gradient mean, second mean | 16 |
 //!
-//! Between two steps that is all. While the gradients of a step are gathered, the gradient of the current sample is part of the
-//! state, too: 4 bytes more.
+//! Between two steps that is all. While the gradients of a step are gathered, the gradient of the
+//! current sample is part of the state, too: 4 bytes more.
 
-/// State of one rule over one slice of parameters. Part of it is the step counter, so a saved state resumes exactly.
+/// State of one rule over one slice of parameters. Part of it is the step counter, so a saved state
+/// resumes exactly.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     pub(crate) rule: &'static str,
@@ -138,7 +139,8 @@ impl State {
             .sum()
     }
 
-    /// The buffers with their names, in the order of the saved form; buffers that do not exist are left out.
+    /// The buffers with their names, in the order of the saved form; buffers that do not exist are
+    /// left out.
     pub(crate) fn buffers(&self) -> Vec<(&'static str, &[f32])> {
         let mut all: Vec<(&'static str, &[f32])> = vec![
             ("momentum", &self.momentum),

@@ -32,7 +32,8 @@ pub struct Coordinate {
 /// # Ok::<(), cbopt::Error>(())
 /// ```
 pub trait Update: sealed::Checked {
-    /// The paper's identifier of the rule: `ucbopt`, `ucbopt-adapt`, `lcbopt-adapt`, `sgd`, `adamw` or `ivon`.
+    /// The paper's identifier of the rule: `ucbopt`, `ucbopt-adapt`, `lcbopt-adapt`, `sgd`, `adamw`
+    /// or `ivon`.
     fn id(&self) -> &'static str;
 
     /// The state before the first step, for `len` parameters.
@@ -41,17 +42,19 @@ pub trait Update: sealed::Checked {
     /// One coordinate before the first step.
     fn coordinate(&self, theta: f64) -> Coordinate;
 
-    /// The scalar twin: step number `step` (from 1) of one coordinate, written the obvious way in `f64`.
+    /// The scalar twin: step number `step` (from 1) of one coordinate, written the obvious way in
+    /// `f64`.
     ///
-    /// `second` is used by `ivon` alone: the mean of `z g` (price) or `g²` over the samples, `gradient` being the
-    /// mean of `g`.
+    /// `second` is used by `ivon` alone: the mean of `z g` (price) or `g²` over the samples,
+    /// `gradient` being the mean of `g`.
     fn step_scalar(&self, lr: f64, step: u64, gradient: f64, second: f64, x: &mut Coordinate);
 
-    /// Everything that step number `step` (from 1) depends on besides parameters, gradients and state, as plain data: computed
-    /// in `f64`, kept as the update loops use it.
+    /// Everything that step number `step` (from 1) depends on besides parameters, gradients and
+    /// state, as plain data: computed in `f64`, kept as the update loops use it.
     fn constants(&self, lr: f64, step: u64) -> Constants;
 
-    /// One step in place: `grads` are the gradients at `params`, averaged over the batch, without any decay term.
+    /// One step in place: `grads` are the gradients at `params`, averaged over the batch, without
+    /// any decay term.
     ///
     /// Runs on one thread and refuses unusable gradients; see [`Update::step_on`] for other wishes.
     ///
@@ -70,10 +73,11 @@ pub trait Update: sealed::Checked {
     /// One step in place, run by `executor`.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OutOfRange`] for a learning rate outside `[0, inf)`, [`Error::Length`] for
-    /// slices of different lengths, [`Error::WrongRule`] for a state of another rule, [`Error::NonFiniteGradient`]
-    /// for an unusable gradient if the executor is to refuse it, and [`Error::SampleCount`] if the rule takes several
-    /// gradients per step: then an [`crate::Optimizer`] gathers them.
+    /// Before anything is changed: [`Error::OutOfRange`] for a learning rate outside `[0, inf)`,
+    /// [`Error::Length`] for slices of different lengths, [`Error::WrongRule`] for a state of
+    /// another rule, [`Error::NonFiniteGradient`] for an unusable gradient if the executor is to
+    /// refuse it, and [`Error::SampleCount`] if the rule takes several gradients per step: then an
+    /// [`crate::Optimizer`] gathers them.
     fn step_on(
         &self,
         executor: &Executor,
@@ -196,8 +200,9 @@ pub(crate) fn finish(state: &mut State, len: usize, tally: Tally) -> StepReport 
 
 /// Exponential average `β·old + (1-β)·new` in `f32`.
 ///
-/// Written as a small correction of the nearer end, whose weight (`1-β` or `β`, the smaller one) is formed in `f64`:
-/// with β = 0.99999 the sum of products would decay at a rate wrong by 0.3 %, because β itself does not fit `f32`.
+/// Written as a small correction of the nearer end, whose weight (`1-β` or `β`, the smaller one) is
+/// formed in `f64`: with β = 0.99999 the sum of products would decay at a rate wrong by 0.3 %,
+/// because β itself does not fit `f32`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Average {
     /// `1-β` or `β`, the smaller one.

@@ -5,7 +5,8 @@
 //! θ ← (1 - ρ δ) θ - ρ m/(1-β₁ᵗ) / (√(v/(1-β₂ᵗ)) + ε)
 //! ```
 //!
-//! State: momentum and curvature (here `v`), 8 bytes per parameter; a step moves 28 bytes per parameter.
+//! State: momentum and curvature (here `v`), 8 bytes per parameter; a step moves 28 bytes per
+//! parameter.
 
 use serde::{Deserialize, Serialize};
 
@@ -212,7 +213,8 @@ mod tests {
 
     #[test]
     fn first_step_by_hand() {
-        // β₁ = β₂ = 1/2, ε = 1, δ = 1/4, ρ = 1/2, θ = 2, g = 3: m̄ = 3, √v̄ = 3, θ = 7/8·2 - 3/8 = 11/8.
+        // β₁ = β₂ = 1/2, ε = 1, δ = 1/4, ρ = 1/2, θ = 2, g = 3: m̄ = 3, √v̄ = 3, θ = 7/8·2 - 3/8 =
+        // 11/8.
         let config = AdamWConfig {
             beta1: 0.5,
             beta2: 0.5,

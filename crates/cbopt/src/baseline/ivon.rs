@@ -1,4 +1,5 @@
-//! `ivon`, improved variational online Newton: a normal distribution over the weights, learned from gradients at samples.
+//! `ivon`, improved variational online Newton: a normal distribution over the weights, learned from
+//! gradients at samples.
 //!
 //! ```text
 //! for each of K samples: z ~ N(0, I),  n = z / √(N (h + δ)),  g = ∇ℓ(θ + n), averaged over the batch
@@ -8,13 +9,14 @@
 //! θ ← θ - ρ' clip((m/(1-β₁ᵗ) + δ θ) / (h + δ), r)         (new h; ρ' = ρ (h₀ + δ) with rescaling)
 //! ```
 //!
-//! `h` starts at h₀ and is not bias-corrected. Since `N (h + δ) n = √(N (h + δ)) z`, the product is gathered as
-//! `mean(z g)`, which does not depend on `h`.
+//! `h` starts at h₀ and is not bias-corrected. Since `N (h + δ) n = √(N (h + δ)) z`, the product is
+//! gathered as `mean(z g)`, which does not depend on `h`.
 //!
-//! The noise is a function of (seed, step, sample, coordinate), see [`crate::noise`]: it is never stored, and the
-//! perturbed weights live in a buffer of their own, so θ itself is never perturbed. An [`crate::Optimizer`] takes the samples in
-//! turn; micro-batches of one sample share one perturbation, and their gradients are averaged (by weight) before they are
-//! multiplied by the noise or squared.
+//! The noise is a function of (seed, step, sample, coordinate), see [`crate::noise`]: it is never
+//! stored, and the perturbed weights live in a buffer of their own, so θ itself is never perturbed.
+//! An [`crate::Optimizer`] takes the samples in turn; micro-batches of one sample share one
+//! perturbation, and their gradients are averaged (by weight) before they are multiplied by the
+//! noise or squared.
 
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +107,8 @@ impl IvonConfig {
     /// The rule.
     ///
     /// # Errors
-    /// [`Error::Missing`] without an effective sample size, [`Error::OutOfRange`] for the first field outside its range.
+    /// [`Error::Missing`] without an effective sample size, [`Error::OutOfRange`] for the first
+    /// field outside its range.
     pub fn build(&self) -> Result<Ivon> {
         let ess = self.ess.ok_or(Error::Missing { field: "ess" })?;
         check_positive("ess", ess)?;
@@ -353,7 +356,8 @@ pub struct IvonConstants {
     pub decay: f32,
     /// N.
     pub ess: f32,
-    /// What the mean of `g²` is multiplied by; none for price, which multiplies the mean of `z g` by √(N (h + δ)).
+    /// What the mean of `g²` is multiplied by; none for price, which multiplies the mean of `z g`
+    /// by √(N (h + δ)).
     pub fixed_scale: Option<f32>,
     /// r, infinite without a clip.
     pub radius: f32,
@@ -531,7 +535,8 @@ impl MeanKernel {
     }
 }
 
-// Unusable gradients are let into the means: they make the mean unusable, and the step then skips the coordinate.
+// Unusable gradients are let into the means: they make the mean unusable, and the step then skips
+// the coordinate.
 impl Kernel for MeanKernel {
     const BUFFERS: usize = 0;
     const SECOND: bool = false;
@@ -630,7 +635,8 @@ mod tests {
     use super::*;
     use crate::error::assert_refused;
 
-    /// Values worked out apart from this code: θ₀ = 0.7, gradients 0.3, -0.2, 0.5, noise 0.5, -1, 0.25.
+    /// Values worked out apart from this code: θ₀ = 0.7, gradients 0.3, -0.2, 0.5, noise 0.5, -1,
+    /// 0.25.
     #[test]
     fn three_steps_by_hand() {
         let config = IvonConfig {
@@ -689,8 +695,8 @@ mod tests {
         }
     }
 
-    /// `max|got - want|` up to 1e-5 of `max|want|`, or eight roundings of `f32` of the largest value so far where a short vector
-    /// passes through zero.
+    /// `max|got - want|` up to 1e-5 of `max|want|`, or eight roundings of `f32` of the largest
+    /// value so far where a short vector passes through zero.
     fn assert_close(what: &str, got: &[f32], want: &[f64], largest: &mut f64) {
         let scale = want.iter().fold(0.0f64, |most, w| most.max(w.abs()));
         *largest = largest.max(scale);

@@ -1,11 +1,12 @@
-//! `sgd`, gradient descent with momentum µ, coupled L2 decay δ and optionally Nesterov's look-ahead:
+//! `sgd`, gradient descent with momentum µ, coupled L2 decay δ and optionally Nesterov's
+//! look-ahead:
 //!
 //! ```text
 //! ĝ ← g + δ θ        m ← µ m + ĝ        θ ← θ - ρ m        (Nesterov: θ ← θ - ρ (ĝ + µ m))
 //! ```
 //!
-//! The buffer starts at zero, so after the first step it is the first gradient; there is no dampening. State: momentum,
-//! 4 bytes per parameter, or nothing if µ = 0.
+//! The buffer starts at zero, so after the first step it is the first gradient; there is no
+//! dampening. State: momentum, 4 bytes per parameter, or nothing if µ = 0.
 
 use serde::{Deserialize, Serialize};
 

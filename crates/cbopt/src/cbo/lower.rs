@@ -1,11 +1,13 @@
-//! The gap of `lcbopt-adapt`, lower CBO optimization with adaptive curvature, γ > 1 and β₃ in `[0, 1)`:
+//! The gap of `lcbopt-adapt`, lower CBO optimization with adaptive curvature, γ > 1 and β₃ in
+//! `[0, 1)`:
 //!
 //! ```text
 //! h̃ = h + δ        c ← max(β₃ c, h̃), c₀ = h₀ + δ        H_s = γ c - h̃
 //! ```
 //!
-//! The envelope `c` is a running maximum of `h̃` that may decay by the factor β₃ per step. Since `c ≥ h̃`, the curvature gap
-//! `γ c - h̃ ≥ (γ-1) c` is positive. Paper: Appendix "Algorithms", lCBOpt-adapt.
+//! The envelope `c` is a running maximum of `h̃` that may decay by the factor β₃ per step. Since
+//! `c ≥ h̃`, the curvature gap `γ c - h̃ ≥ (γ-1) c` is positive. Paper: Appendix "Algorithms",
+//! lCBOpt-adapt.
 
 use serde::{Deserialize, Serialize};
 

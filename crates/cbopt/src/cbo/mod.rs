@@ -1,4 +1,5 @@
-//! The CBOpt rules: one update with moments `m`, `h` and a curvature gap `H_s` that is formed in one of three ways.
+//! The CBOpt rules: one update with moments `m`, `h` and a curvature gap `H_s` that is formed in
+//! one of three ways.
 //!
 //! ```text
 //! m ← β₁ m + (1-β₁) ĝ        h ← β₂ h + (1-β₂) ĝ²        m̄ = m / (1-β₁ᵗ)
@@ -11,9 +12,10 @@
 //! | `ucbopt-adapt` | `h̃ - γ c`, `c` a running minimum of `h̃ = h + δ` | [`upper`] |
 //! | `lcbopt-adapt` | `γ c - h̃`, `c` a running maximum of `h̃` | [`lower`] |
 //!
-//! `h` starts at h₀ and is not bias-corrected; δ θ uses θ before the step. Paper: Section "Experiments" and Appendix
-//! "Algorithms". State: momentum and curvature, 8 bytes per parameter, and for the adaptive rules the envelope `c`, 12
-//! bytes; a step moves 28 or 36 bytes per parameter.
+//! `h` starts at h₀ and is not bias-corrected; δ θ uses θ before the step. Paper: Section
+//! "Experiments" and Appendix "Algorithms". State: momentum and curvature, 8 bytes per parameter,
+//! and for the adaptive rules the envelope `c`, 12 bytes; a step moves 28 or 36 bytes per
+//! parameter.
 
 pub mod fixed;
 pub mod lower;
@@ -300,7 +302,8 @@ pub struct CboConstants {
     pub stabilizer: Stabilizer,
     /// ρ r, infinite without a clip.
     pub radius: f32,
-    /// Whether this is the paper's form with slow averages: no floor, no clip, rates of at least one half.
+    /// Whether this is the paper's form with slow averages: no floor, no clip, rates of at least
+    /// one half.
     pub plain: bool,
     /// The gap.
     pub gap: GapConstants,
@@ -479,7 +482,8 @@ mod tests {
         common::<Lower>();
     }
 
-    /// The law that makes the step well defined: the gap of an adaptive rule stays positive whatever the gradients are.
+    /// The law that makes the step well defined: the gap of an adaptive rule stays positive
+    /// whatever the gradients are.
     fn gap_stays_positive<G: Gap>() {
         let config = CboConfig::<G> {
             beta2: 0.6,

@@ -1,11 +1,13 @@
-//! The gap of `ucbopt-adapt`, upper CBO optimization with adaptive curvature, γ in `[0, 1)` and β₃ > 1:
+//! The gap of `ucbopt-adapt`, upper CBO optimization with adaptive curvature, γ in `[0, 1)` and
+//! β₃ > 1:
 //!
 //! ```text
 //! h̃ = h + δ        c ← min(β₃ c, h̃), c₀ = +∞        H_s = h̃ - γ c
 //! ```
 //!
-//! The envelope `c` is a running minimum of `h̃` that may grow by the factor β₃ per step. Since `c ≤ h̃`, the curvature gap
-//! `h̃ - γ c ≥ (1-γ) c` is positive. Paper: Appendix "Algorithms", uCBOpt-adapt.
+//! The envelope `c` is a running minimum of `h̃` that may grow by the factor β₃ per step. Since
+//! `c ≤ h̃`, the curvature gap `h̃ - γ c ≥ (1-γ) c` is positive. Paper: Appendix "Algorithms",
+//! uCBOpt-adapt.
 
 use serde::{Deserialize, Serialize};
 

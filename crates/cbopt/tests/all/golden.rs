@@ -14,7 +14,8 @@ const TWIN: f64 = 1e-12;
 const FUSED: f64 = 1e-5;
 /// Eight roundings of `f32`, of the largest value a buffer has held.
 const ROUNDING: f64 = 8.0 * 5.97e-8;
-/// With ϑ = δ and h far below δ, `h + δ - ϑ` of the reference is what a cancellation leaves: `f64` is good to 1e-8.
+/// With ϑ = δ and h far below δ, `h + δ - ϑ` of the reference is what a cancellation leaves: `f64`
+/// is good to 1e-8.
 const TWIN_CANCELLED: f64 = 1e-8;
 /// Below this ratio of denominator to its terms the reference itself has lost the digits of `f32`.
 const CANCELLED: f64 = 1e-3;
@@ -58,8 +59,9 @@ fn rule(kind: &str, hyper: &Value) -> Rule {
 
 /// Largest magnitude of one quantity up to some step.
 ///
-/// A vector is compared as `max|got - want| / max|want|`. A short vector may pass through zero as a whole; then it holds
-/// the rounding of the values it came from, which no `f32` form can avoid, so [`ROUNDING`] of those is always allowed.
+/// A vector is compared as `max|got - want| / max|want|`. A short vector may pass through zero as a
+/// whole; then it holds the rounding of the values it came from, which no `f32` form can avoid, so
+/// [`ROUNDING`] of those is always allowed.
 #[derive(Default)]
 struct Scale {
     largest: f64,

@@ -16,7 +16,8 @@ use proptest::prelude::*;
 /// A dozen elementwise operations per step in `f32`, a few steps.
 const FUSED: f64 = 1e-5;
 
-/// A row: a name, the rule, and learning rates that suit it on the parabola and on Rosenbrock's function.
+/// A row: a name, the rule, and learning rates that suit it on the parabola and on Rosenbrock's
+/// function.
 struct Row {
     name: &'static str,
     rule: Rule,
@@ -208,7 +209,8 @@ fn descends_a_parabola() {
         let end = minimize(&row.rule, row.parabola, 400, vec![0.0; 5], |x| {
             (0..5).map(|i| curvature[i] * (x[i] - center[i])).collect()
         });
-        // Weight decay alone moves the optimum by a few percent, which costs about 1e-3 of the loss.
+        // Weight decay alone moves the optimum by a few percent, which costs about 1e-3 of the
+        // loss.
         assert!(
             loss(&end) < 5e-3 * loss(&[0.0; 5]),
             "{}: {} at {end:?}",
@@ -267,7 +269,8 @@ fn stays_finite_and_does_not_grow_at_zero_gradient() {
 #[test]
 fn huge_and_tiny_gradients_stay_finite() {
     for row in table() {
-        // The correction term of `ivon` squares the squared gradient: 1e18 is then beyond `f32`, see below.
+        // The correction term of `ivon` squares the squared gradient: 1e18 is then beyond `f32`,
+        // see below.
         let fourth_power = row.name == "ivon, squared gradient";
         for scale in [1e18f32, 1e10, 1e-10, 1e-30, 1e-44] {
             if fourth_power && scale == 1e18 {
@@ -573,7 +576,8 @@ proptest! {
         }
     }
 
-    /// Loops that count nothing and look again where there is cause report what the counting loops report.
+    /// Loops that count nothing and look again where there is cause report what the counting loops
+    /// report.
     #[test]
     fn loops_that_do_not_count_miss_nothing(
         which in 0usize..3, len in 1usize..=9001, seed in 0usize..1000, rare in 1usize..5000, policy in 0usize..3,
@@ -683,8 +687,8 @@ proptest! {
         }
     }
 
-    /// A state that is saved in the middle of a step goes on to the same bits: between micro-batches for every rule, between
-    /// samples for `ivon`.
+    /// A state that is saved in the middle of a step goes on to the same bits: between
+    /// micro-batches for every rule, between samples for `ivon`.
     #[test]
     fn resumes_between_samples_and_micro_batches(
         which in 0usize..14, len in 1usize..200, seed in 0usize..1000, stop in 0usize..24, threads in 1usize..4,
@@ -728,7 +732,8 @@ proptest! {
         theta in -2.0f64..2.0, decay in 0.001f64..0.5, hess in 0.01f64..1.0, beta1 in 0.0f64..0.95,
         beta2 in 0.1f64..0.999, gamma in 1.05f64..3.0, grads in prop::collection::vec(-2.0f64..2.0, 1..12),
     ) {
-        // γ = 0 takes nothing from the curvature; β₃ = 0 makes the gap (γ - 1) h̃, a change of the learning rate.
+        // γ = 0 takes nothing from the curvature; β₃ = 0 makes the gap (γ - 1) h̃, a change of the
+        // learning rate.
         let base = UpperCboConfig {
             beta1, beta2, weight_decay: decay, hess_init: hess, gap: Fixed { vartheta: 0.0 }, ..Default::default()
         };
@@ -759,7 +764,8 @@ proptest! {
         theta in -2.0f64..2.0, center in -2.0f64..2.0, decay in 0.001f64..0.5, hess in 0.05f64..1.0,
         vartheta in 0.0f64..1.0,
     ) {
-        // Without averaging, the numerator is the derivative of ℓ(θ) + δθ²/2: compare with a central difference.
+        // Without averaging, the numerator is the derivative of ℓ(θ) + δθ²/2: compare with a
+        // central difference.
         let vartheta = vartheta * decay;
         let config = UpperCboConfig {
             beta1: 0.0, beta2: 0.5, weight_decay: decay, hess_init: hess, gap: Fixed { vartheta }, ..Default::default()
