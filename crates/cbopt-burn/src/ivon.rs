@@ -1,9 +1,11 @@
 //! `ivon`: see [`cbopt::baseline::ivon`] for the rule.
 //!
-//! The gradient is asked for at a sample of the weights, so a step has two halves: [`IvonOptimizer::sample`] gives a perturbed
-//! copy of the module, and [`IvonOptimizer::step`] updates the module itself with the gradient found there. Between the
-//! two, the perturbation waits in the state of each parameter, beside its moments, so that a record taken at any moment resumes
-//! exactly. The noise is the one of [`cbopt::noise`], with the parameters in the order in which the module is visited.
+//! The gradient is asked for at a sample of the weights, so a step has two halves:
+//! [`IvonOptimizer::sample`] gives a perturbed copy of the module, and [`IvonOptimizer::step`]
+//! updates the module itself with the gradient found there. Between the two, the perturbation waits
+//! in the state of each parameter, beside its moments, so that a record taken at any moment resumes
+//! exactly. The noise is the one of [`cbopt::noise`], with the parameters in the order in which the
+//! module is visited.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,7 +52,8 @@ enum Mode {
     Step,
 }
 
-/// Shared between the optimizer of the module and the rule, which Burn calls parameter by parameter.
+/// Shared between the optimizer of the module and the rule, which Burn calls parameter by
+/// parameter.
 #[derive(Debug)]
 struct Turn {
     mode: Mode,
@@ -81,7 +84,8 @@ pub struct IvonOptimizer {
 }
 
 impl IvonOptimizer {
-    /// A perturbed copy of `module` for the next forward and backward pass. The module itself is not touched.
+    /// A perturbed copy of `module` for the next forward and backward pass. The module itself is
+    /// not touched.
     pub fn sample<M: Module>(&mut self, module: &M) -> M {
         let mut zeros = Zeros {
             grads: GradientsParams::new(),
@@ -98,7 +102,8 @@ impl IvonOptimizer {
     /// Makes a step with the gradient at the last sample.
     ///
     /// # Panics
-    /// If a parameter has a gradient without having been sampled, or has seen another number of samples than the config says.
+    /// If a parameter has a gradient without having been sampled, or has seen another number of
+    /// samples than the config says.
     pub fn step<M: Module>(
         &mut self,
         lr: impl Into<ModuleLearningRate>,
@@ -390,7 +395,8 @@ mod tests {
             .zip(&want)
             .fold(0.0f64, |m, (g, w)| m.max((f64::from(*g) - w).abs()));
         *largest = largest.max(scale);
-        // A short vector may pass through zero: then eight roundings of its largest value so far are allowed.
+        // A short vector may pass through zero: then eight roundings of its largest value so far
+        // are allowed.
         let allowed = (TOLERANCE * scale).max(8.0 * 5.97e-8 * *largest);
         assert!(
             worst <= allowed,

@@ -1,8 +1,8 @@
 //! The CBOpt rules and IVON as optimizers for any Burn module, on any Burn backend.
 //!
-//! The configs are those of the crate `cbopt`, with [`Init`] on top: `UpperCboConfig::default().init()` stands where
-//! `AdamWConfig::new().init()` stood, with gradient clipping, parameter groups, records and learning-rate schedulers of
-//! Burn as they are:
+//! The configs are those of the crate `cbopt`, with [`Init`] on top:
+//! `UpperCboConfig::default().init()` stands where `AdamWConfig::new().init()` stood, with gradient
+//! clipping, parameter groups, records and learning-rate schedulers of Burn as they are:
 //!
 //! ```
 //! use burn::nn::LinearConfig;
@@ -19,8 +19,10 @@
 //! # let _ = model;
 //! ```
 //!
-//! The formulas are those of `cbopt`, which also checks the ranges; here they are written with tensor operations, so that the state lives where the parameters live. IVON samples its weights, so it comes with
-//! [`IvonOptimizer::sample`], which gives the perturbed copy of a module for the forward pass.
+//! The formulas are those of `cbopt`, which also checks the ranges; here they are written with
+//! tensor operations, so that the state lives where the parameters live. IVON samples its weights,
+//! so it comes with [`IvonOptimizer::sample`], which gives the perturbed copy of a module for the
+//! forward pass.
 #![forbid(unsafe_code)]
 
 mod cbo;
@@ -56,7 +58,8 @@ pub trait Init {
     }
 }
 
-/// Exponential average `β·old + (1-β)·new`, as a small correction of the nearer end; the weight is formed in `f64`.
+/// Exponential average `β·old + (1-β)·new`, as a small correction of the nearer end; the weight is
+/// formed in `f64`.
 pub(crate) fn average<const D: usize>(rate: f64, old: Tensor<D>, new: Tensor<D>) -> Tensor<D> {
     if rate >= 0.5 {
         old.clone() + (new - old).mul_scalar(1.0 - rate)
@@ -65,7 +68,8 @@ pub(crate) fn average<const D: usize>(rate: f64, old: Tensor<D>, new: Tensor<D>)
     }
 }
 
-/// What is common to the three rules once the curvature gap is known: `θ - ρ clip((m̄ + δθ)/denominator)`.
+/// What is common to the three rules once the curvature gap is known:
+/// `θ - ρ clip((m̄ + δθ)/denominator)`.
 pub(crate) struct Descent {
     pub correction: f64,
     pub weight_decay: f64,

@@ -1,4 +1,5 @@
-//! The optimizers on whole modules: descent, resume through records, groups, and the sampler of IVON.
+//! The optimizers on whole modules: descent, resume through records, groups, and the sampler of
+//! IVON.
 #![allow(clippy::unwrap_used)]
 
 use burn::module::{Module, ParamGroup};
