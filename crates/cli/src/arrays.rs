@@ -1,8 +1,10 @@
-//! Arrays from files of any framework: NPY, NPZ and CSV, told apart by their ending or, without a known one, their first bytes.
+//! Arrays from files of any framework: NPY, NPZ and CSV, told apart by their ending or, without a
+//! known one, their first bytes.
 //!
-//! An array in an NPZ file is named behind a colon, `file.npz:name`; without a name it is the only one there, or the one
-//! called like the option. A CSV file may have a header or not. A first line 0, 1, 2, ... is what some programs write as the header of unnamed
-//! columns; with three columns and more it is taken as one, with fewer it may be data, and the caller decides.
+//! An array in an NPZ file is named behind a colon, `file.npz:name`; without a name it is the only
+//! one there, or the one called like the option. A CSV file may have a header or not. A first line
+//! 0, 1, 2, ... is what some programs write as the header of unnamed columns; with three columns
+//! and more it is taken as one, with fewer it may be data, and the caller decides.
 
 use std::fs::File;
 use std::io::Read;

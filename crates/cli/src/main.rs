@@ -1,7 +1,7 @@
 //! `maxitive`: arguments in, exit code out.
 //!
-//! Standard output carries results that can be piped; advice and errors go to standard error. The exit
-//! code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
+//! Standard output carries results that can be piped; advice and errors go to standard error. The
+//! exit code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
 #![forbid(unsafe_code)]
 
 mod arrays;
@@ -27,7 +27,8 @@ use clap::{Parser, Subcommand};
 
 use crate::user_error::UserError;
 
-/// Possibilistic inference and uncertainty-aware training: what the data leave possible, and what they make necessary.
+/// Possibilistic inference and uncertainty-aware training: what the data leave possible, and what
+/// they make necessary.
 #[derive(Debug, Parser)]
 #[command(
     name = "maxitive",

@@ -1,4 +1,5 @@
-//! What is shown of runs at work: bars on a terminal, lines elsewhere, JSON for machines, or nothing.
+//! What is shown of runs at work: bars on a terminal, lines elsewhere, JSON for machines, or
+//! nothing.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};

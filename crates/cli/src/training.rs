@@ -14,7 +14,8 @@ use crate::user_error::UserError;
 /// Arguments of every command that trains.
 #[derive(Debug, Clone, Args)]
 pub struct TrainingArgs {
-    /// Folder with datasets; searched before $MAXITIVE_DATA, the cache folder and the system's packages
+    /// Folder with datasets; searched before $MAXITIVE_DATA, the cache folder and the system's
+    /// packages
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Let data pass whose checksums are not those of the manifest
@@ -58,7 +59,8 @@ impl TrainingArgs {
         !self.quiet && !self.json
     }
 
-    /// The command that goes on with the run in a folder, with the arguments that decide on the data.
+    /// The command that goes on with the run in a folder, with the arguments that decide on the
+    /// data.
     pub fn resume_command(&self, folder: &Path) -> String {
         let mut command = format!("maxitive resume {}", quoted(folder));
         if let Some(data) = &self.data_dir {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A mistake in the arguments or in the data, as opposed to a failure of the program or of the machine.
+/// A mistake in the arguments or in the data, as opposed to a failure of the program or of the
+/// machine.
 #[derive(Debug)]
 pub struct UserError(String);
 
@@ -21,7 +22,8 @@ impl fmt::Display for UserError {
 
 impl std::error::Error for UserError {}
 
-/// The entry of `known` that differs from `word` in the fewest letters, if it is near enough to be meant.
+/// The entry of `known` that differs from `word` in the fewest letters, if it is near enough to be
+/// meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = length.div_ceil(2).min(3);

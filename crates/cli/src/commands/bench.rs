@@ -14,9 +14,10 @@ use crate::user_error::{UserError, unknown};
 
 /// Measure the time of a training step: forward pass, backward pass and update.
 ///
-/// Prints the best and the median time, images per second, GFLOP/s and their share of the multiply-add peak that
-/// is measured beside them. FLOPs are those of the textbook convolution; Winograd's form needs fewer, so that the share can
-/// exceed 1. The data are made up; the values do not matter for the time.
+/// Prints the best and the median time, images per second, GFLOP/s and their share of the
+/// multiply-add peak that is measured beside them. FLOPs are those of the textbook convolution;
+/// Winograd's form needs fewer, so that the share can exceed 1. The data are made up; the values do
+/// not matter for the time.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -1,4 +1,5 @@
-//! `maxitive data list | fetch NAME | verify DIR`: which datasets there are, where they are, and whether they are right.
+//! `maxitive data list | fetch NAME | verify DIR`: which datasets there are, where they are, and
+//! whether they are right.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -17,8 +18,9 @@ use crate::user_error::{UserError, unknown};
 
 /// List, fetch and verify datasets.
 ///
-/// A dataset is looked for in the folder given with --data-dir, in the one that MAXITIVE_DATA names, in the cache folder
-/// (`~/.cache/maxitive`) and in the system's packages (Debian's dataset-fashion-mnist), in this order.
+/// A dataset is looked for in the folder given with --data-dir, in the one that MAXITIVE_DATA
+/// names, in the cache folder (`~/.cache/maxitive`) and in the system's packages (Debian's
+/// dataset-fashion-mnist), in this order.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -37,10 +39,12 @@ enum DataCommand {
     Verify(VerifyArgs),
 }
 
-/// List the datasets that are known by name: what they are, where they were found, size and license.
+/// List the datasets that are known by name: what they are, where they were found, size and
+/// license.
 ///
-/// Any command that takes the name of a dataset also takes a path: a folder with `train` and `test` in it and a folder of PNG or
-/// JPEG files per class in each, or an NPZ file with the arrays train_images, train_labels, test_images and test_labels.
+/// Any command that takes the name of a dataset also takes a path: a folder with `train` and `test`
+/// in it and a folder of PNG or JPEG files per class in each, or an NPZ file with the arrays
+/// train_images, train_labels, test_images and test_labels.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -57,9 +61,9 @@ struct ListArgs {
 
 /// Fetch datasets from their official addresses.
 ///
-/// A download that breaks off is taken up again, also by a later run. Every file is checked against its SHA-256 and put in place
-/// only when it is right; archives are unpacked. A file that is there already is fetched again only if it is not the official
-/// one. Prints the names of the files.
+/// A download that breaks off is taken up again, also by a later run. Every file is checked against
+/// its SHA-256 and put in place only when it is right; archives are unpacked. A file that is there
+/// already is fetched again only if it is not the official one. Prints the names of the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -14,9 +14,10 @@ use crate::files::write_atomically;
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
 ///
-/// In-domain metrics compare probabilities with labels. Out-of-domain (OOD) metrics ask how well a score of the prediction tells the
-/// test set from another set of inputs. Files are NPY, NPZ (file.npz:name, or an array called like the option) or CSV with or without a header; probabilities have the shape
-/// (images, classes), labels and scores (images); labels count from 0.
+/// In-domain metrics compare probabilities with labels. Out-of-domain (OOD) metrics ask how well a
+/// score of the prediction tells the test set from another set of inputs. Files are NPY, NPZ
+/// (file.npz:name, or an array called like the option) or CSV with or without a header;
+/// probabilities have the shape (images, classes), labels and scores (images); labels count from 0.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -165,7 +166,8 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `NAME=FILE`, or a file named by itself without folders and ending. A file that exists as it is written is a file.
+/// `NAME=FILE`, or a file named by itself without folders and ending. A file that exists as it is
+/// written is a file.
 fn named(text: &str) -> Named {
     if let Some((name, file)) = text.split_once('=')
         && !name.is_empty()

@@ -12,9 +12,9 @@ use crate::plot::Figure;
 
 /// Draw the pictures of the theory.
 ///
-/// Writes `intuition.svg` and `intuition.png`, four panels on consistency bounds and how they enclose a
-/// posterior, and `families.svg` and `families.png`, the examples of possibilistic exponential families.
-/// Prints the names of the files.
+/// Writes `intuition.svg` and `intuition.png`, four panels on consistency bounds and how they
+/// enclose a posterior, and `families.svg` and `families.png`, the examples of possibilistic
+/// exponential families. Prints the names of the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

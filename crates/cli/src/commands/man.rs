@@ -15,7 +15,8 @@ Examples:
   maxitive man | man -l -
   maxitive man ~/.local/share/man/man1")]
 pub struct ManArgs {
-    /// Folder for the pages `maxitive.1`, `maxitive-infer.1` and so on; without it the main page is printed
+    /// Folder for the pages `maxitive.1`, `maxitive-infer.1` and so on; without it the main page is
+    /// printed
     outdir: Option<PathBuf>,
 }
 

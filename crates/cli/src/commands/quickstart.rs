@@ -10,10 +10,12 @@ use clap::Args;
 use crate::commands::reproduce::{ExtentArgs, conclude};
 use crate::commands::sweep::{GridArgs, execute_sweep};
 
-/// Train LeNet with the nine methods of the paper's main table on a small Fashion-MNIST, and draw a report.
+/// Train LeNet with the nine methods of the paper's main table on a small Fashion-MNIST, and draw a
+/// report.
 ///
-/// Needs no data and no network: 6,000 images to train on, 2,000 to test on and drawn letters as out-of-domain images are built in. Takes about
-/// a minute on two cores. Ends with a table and maxitive-quickstart/report.html.
+/// Needs no data and no network: 6,000 images to train on, 2,000 to test on and drawn letters as
+/// out-of-domain images are built in. Takes about a minute on two cores. Ends with a table and
+/// maxitive-quickstart/report.html.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -13,10 +13,12 @@ use serde_json::json;
 use crate::files::write_atomically;
 use crate::user_error::UserError;
 
-/// Compare runs on one page: tables, calibration, out-of-domain detection, training curves, settings.
+/// Compare runs on one page: tables, calibration, out-of-domain detection, training curves,
+/// settings.
 ///
-/// Reads the records of runs and writes one HTML file that holds everything it shows and loads nothing. Runs of different
-/// seeds are averaged, and the paper's figures stand beside ours where there are any. Prints the names of the files.
+/// Reads the records of runs and writes one HTML file that holds everything it shows and loads
+/// nothing. Runs of different seeds are averaged, and the paper's figures stand beside ours where
+/// there are any. Prints the names of the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -18,9 +18,11 @@ use crate::tables;
 use crate::training::{self, TrainingArgs};
 use crate::user_error::{UserError, unknown};
 
-/// Reproduce a table of the paper: train its rows, evaluate them, and set the results beside the paper's.
+/// Reproduce a table of the paper: train its rows, evaluate them, and set the results beside the
+/// paper's.
 ///
-/// Ends with a table and DIR/report.html. Out-of-domain sets that are not there are left out and named. Interrupted, the same command goes on.
+/// Ends with a table and DIR/report.html. Out-of-domain sets that are not there are left out and
+/// named. Interrupted, the same command goes on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Experiments:
@@ -170,7 +172,8 @@ fn reseed(sweep: &mut Sweep, seeds: u64) {
     }
 }
 
-/// Takes runs out whose datasets are not there, as long as others are left, and names the datasets once; how many runs.
+/// Takes runs out whose datasets are not there, as long as others are left, and names the datasets
+/// once; how many runs.
 ///
 /// # Errors
 /// No dataset to train on is there, or something is wrong with one that is.
@@ -294,7 +297,8 @@ fn one_process_each(
     Ok((records, code))
 }
 
-/// Waits for a process. When this one is asked to stop, the other one has heard it too, or else is ended: a run resumes from any moment.
+/// Waits for a process. When this one is asked to stop, the other one has heard it too, or else is
+/// ended: a run resumes from any moment.
 fn wait(mut child: Child, stop: &Stop) -> io::Result<ExitStatus> {
     let mut patience: u32 = 100;
     loop {
@@ -316,7 +320,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What is set beside the paper's numbers is found by experiment and row: every row the paper prints has a config.
+    /// What is set beside the paper's numbers is found by experiment and row: every row the paper
+    /// prints has a config.
     #[test]
     fn every_row_of_the_paper_is_trained() {
         let mut trained = BTreeSet::new();

@@ -16,8 +16,9 @@ use crate::training::{self, TrainingArgs};
 
 /// Train a grid of methods, seeds and hyper-parameters.
 ///
-/// Every run has a folder of its own; finished runs are skipped, interrupted ones go on, and one that fails does not stop the rest. Several runs
-/// at a time with one thread each are faster than one run with many threads.
+/// Every run has a folder of its own; finished runs are skipped, interrupted ones go on, and one
+/// that fails does not stop the rest. Several runs at a time with one thread each are faster than
+/// one run with many threads.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -15,9 +15,10 @@ use crate::user_error::{UserError, unknown};
 
 /// Train a network as a config says, evaluate it, and write a record.
 ///
-/// CONFIG is a TOML file, or the name of one of the paper's configs that are built in, such as fashion-mnist-lenet/ucbopt. The folder
-/// gets the resolved config, checkpoints (weights named as in PyTorch's state dict) and record.json. Ctrl-C saves; `maxitive resume` goes on
-/// to the same bits.
+/// CONFIG is a TOML file, or the name of one of the paper's configs that are built in, such as
+/// fashion-mnist-lenet/ucbopt. The folder gets the resolved config, checkpoints (weights named as
+/// in PyTorch's state dict) and record.json. Ctrl-C saves; `maxitive resume` goes on to the same
+/// bits.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

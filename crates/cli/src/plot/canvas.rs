@@ -179,7 +179,8 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         Ok(f64::from(width) / self.scale)
     }
 
-    /// Draws a text whose baseline goes through the point; `upward` turns it to read from bottom to top.
+    /// Draws a text whose baseline goes through the point; `upward` turns it to read from bottom to
+    /// top.
     pub(super) fn text(
         &self,
         text: &str,
@@ -298,7 +299,8 @@ impl Axes {
         pieces
     }
 
-    /// Liang and Barsky: the part `a + t(b - a)` with `t` between the entry and the exit of each border.
+    /// Liang and Barsky: the part `a + t(b - a)` with `t` between the entry and the exit of each
+    /// border.
     pub(super) fn clip_segment(
         &self,
         a: (f64, f64),

@@ -1,9 +1,10 @@
-//! Pictures: a [`Figure`] is a grid of [`Panel`]s, a panel is a stack of marks, and each is saved as
-//! SVG or PNG.
+//! Pictures: a [`Figure`] is a grid of [`Panel`]s, a panel is a stack of marks, and each is saved
+//! as SVG or PNG.
 //!
-//! Everything is laid out in points of a page, 1/96 inch. The drawing backend rounds to whole pixels,
-//! so both outputs are drawn on a finer grid: an SVG carries it in its `viewBox`, a PNG is averaged
-//! down, which also smooths its edges. Legends stand above the axes, where they cover no curve.
+//! Everything is laid out in points of a page, 1/96 inch. The drawing backend rounds to whole
+//! pixels, so both outputs are drawn on a finer grid: an SVG carries it in its `viewBox`, a PNG is
+//! averaged down, which also smooths its edges. Legends stand above the axes, where they cover no
+//! curve.
 
 mod canvas;
 mod figure;

@@ -17,7 +17,8 @@ const LEGEND_ROW: f64 = 19.0;
 const SWATCH: f64 = 24.0;
 const PADDING: f64 = 14.0;
 
-/// Something drawn inside the axes, in data coordinates. A point that is not finite interrupts a line.
+/// Something drawn inside the axes, in data coordinates. A point that is not finite interrupts a
+/// line.
 #[derive(Debug, Clone, PartialEq)]
 enum Mark {
     Line(Vec<(f64, f64)>, Stroke),
@@ -243,7 +244,8 @@ impl Panel {
         canvas.path(&corner, &axis)
     }
 
-    /// Draws the legend from `inner.top` downward, centered, in as many rows as it needs; returns where it ends.
+    /// Draws the legend from `inner.top` downward, centered, in as many rows as it needs; returns
+    /// where it ends.
     fn draw_legend<B: DrawingBackend>(
         &self,
         canvas: &Canvas<'_, B>,

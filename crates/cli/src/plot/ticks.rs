@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// What to subtract from tick values that differ only far behind their first digit: a round number near the
-/// range, or 0 where the values can be told apart.
+/// What to subtract from tick values that differ only far behind their first digit: a round number
+/// near the range, or 0 where the values can be told apart.
 pub(super) fn tick_base(range: &Range<f64>) -> f64 {
     let span = range.end - range.start;
     let middle = 0.5 * range.start + 0.5 * range.end;

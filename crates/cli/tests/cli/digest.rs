@@ -1,8 +1,9 @@
-//! The bits of short trainings: every network with every rule and every predictive method that fits.
+//! The bits of short trainings: every network with every rule and every predictive method that
+//! fits.
 //!
-//! `digest.txt` holds one line per training and part: weights, state of the rule, curves, metrics and
-//! predictions. A change that is meant to keep every result must keep every line; a change that is
-//! meant to move them writes the file anew with `MAXITIVE_DIGEST=write` and says why.
+//! `digest.txt` holds one line per training and part: weights, state of the rule, curves, metrics
+//! and predictions. A change that is meant to keep every result must keep every line; a change that
+//! is meant to move them writes the file anew with `MAXITIVE_DIGEST=write` and says why.
 //!
 //! The engine uses fused multiply-adds where the machine has them, so that bits belong to an
 //! instruction set. The file names the one it was written on; on another the test compares two
@@ -89,7 +90,8 @@ fn config(net: &str, rule: &str, id: &str, dropout: bool, small: bool) -> String
     )
 }
 
-/// Images with a bright square whose place is the class, and some noise; `[n, size, size, channels]`.
+/// Images with a bright square whose place is the class, and some noise;
+/// `[n, size, size, channels]`.
 fn write_images(
     folder: &Path,
     part: &str,

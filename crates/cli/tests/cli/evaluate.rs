@@ -143,7 +143,8 @@ fn assert_out_of_domain(value: &Value) {
     assert_close(&value["aupr_in"], (1.0 + 1.0 + 0.75 + 0.8) / 4.0);
     assert_close(&value["aupr_out"], (1.0 + 2.0 / 4.0) / 2.0);
     assert_close(&value["fpr_at_95_tpr"], 0.5);
-    // (0, 0), and vertices with 1, 2, 3 accepted; the first and the second are followed by equal steps
+    // (0, 0), and vertices with 1, 2, 3 accepted; the first and the second are followed by equal
+    // steps
     assert_close(&value["mean_fpr_below_95_tpr"], 0.5 / 4.0);
     assert_close(&value["detection_error"], 0.25);
     assert_eq!(value["in_samples"], 4);

@@ -437,8 +437,8 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
     assert_eq!(run("1"), run("3"));
 }
 
-/// A possibility function needs no Jacobian: an event has the same possibility in both parameters, and the
-/// cuts are images of each other.
+/// A possibility function needs no Jacobian: an event has the same possibility in both parameters,
+/// and the cuts are images of each other.
 #[test]
 fn both_parameters_agree() {
     type Link = fn(f64) -> f64;

@@ -1,4 +1,5 @@
-//! Every mistake ends with exit code 2, a message that names file, place and rule, and nothing written.
+//! Every mistake ends with exit code 2, a message that names file, place and rule, and nothing
+//! written.
 
 use crate::common::Place;
 

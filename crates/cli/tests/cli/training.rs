@@ -518,7 +518,8 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// Fifty processes killed at moments between the start and the end; each run then resumes to the weights of the uninterrupted one.
+/// Fifty processes killed at moments between the start and the end; each run then resumes to the
+/// weights of the uninterrupted one.
 #[cfg(unix)]
 #[test]
 fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
