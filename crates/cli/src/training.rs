@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use datasets::Library;
+use engine::Device;
 use experiment::Stop;
 
 use crate::progress::{Mode, Progress};
@@ -21,10 +22,13 @@ pub struct TrainingArgs {
     /// Let data pass whose checksums are not those of the manifest
     #[arg(long)]
     pub unverified: bool,
+    /// Where to compute: auto is the fastest device of the machine
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
+    pub device: Device,
     /// Threads in all; by default those of the machine. Results do not depend on it
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
-    /// Seconds between two checkpoints of a run; 0 saves after every step
+    /// Seconds between two checkpoints of a run; 0 saves one after the other
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     pub checkpoint_seconds: f64,
     /// No progress, only results and errors
@@ -69,6 +73,9 @@ impl TrainingArgs {
         if self.unverified {
             command.push_str(" --unverified");
         }
+        if self.device != Device::default() {
+            command.push_str(&format!(" --device {}", self.device.name()));
+        }
         command
     }
 
@@ -81,6 +88,11 @@ impl TrainingArgs {
         };
         Progress::new(mode, runs)
     }
+}
+
+/// The device of this name.
+fn device(name: &str) -> Result<Device, String> {
+    Device::by_name(name).map_err(|error| error.to_string())
 }
 
 /// A path as a shell reads it.

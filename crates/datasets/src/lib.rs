@@ -1,7 +1,7 @@
 //! Image datasets in their official formats: found, fetched, checked, decoded, split, augmented.
 //!
 //! ```
-//! use datasets::{Augmentation, BatchesConfig, Library, Part, SplitOrder, manifest, split};
+//! use datasets::{Augmentation, Library, OrderConfig, Part, SplitOrder, split};
 //!
 //! // built in: nothing to fetch
 //! let library = Library::new(None);
@@ -9,21 +9,20 @@
 //! let (train, validation) = split(set.len(), 0.1, SplitOrder::Index)?;
 //! assert_eq!((train.len(), validation.len()), (5_400, 600));
 //!
-//! let mut batches = BatchesConfig {
-//!     set,
+//! let order = OrderConfig {
 //!     indices: train,
 //!     batch: 128,
 //!     shuffle: true,
 //!     seed: 0,
-//!     normalization: manifest::normalization("fashion-mnist-mini").expect("in the manifest"),
 //!     augmentation: Augmentation::none(),
 //! }
-//! .build()?;
-//! for epoch in 0..2 {
-//!     batches.start(epoch, 0);
-//!     while let Some(batch) = batches.next() {
-//!         // batch.images: [128, 1, 28, 28], batch.labels: [128]
-//!         assert_eq!(batch.images.len(), batch.labels.len() * 28 * 28);
+//! .build(set.len())?;
+//! let tables = datasets::manifest::normalization("fashion-mnist-mini").expect("known").tables();
+//! let (mut visits, mut image) = (Vec::new(), vec![0.0; set.shape().len()]);
+//! order.visits(0, &mut visits);
+//! for step in 0..order.steps() {
+//!     for visit in &visits[order.step(step)] {
+//!         visit.write(set.images(), &tables, &mut image);
 //!     }
 //! }
 //! # Ok::<(), datasets::Error>(())
@@ -42,7 +41,7 @@
 //! | training and validation images | [`split()`] |
 //! | mean and deviation | [`Normalization`] |
 //! | flips and crops | [`Augmentation`] |
-//! | batches, made ahead by a thread of their own | [`Batches`] |
+//! | the order of a training: which image is visited when | [`Order`] |
 //! | drawn letters, for out-of-domain tests | [`letters()`] |
 //!
 //! # Which data are accepted
@@ -69,7 +68,6 @@
 #![forbid(unsafe_code)]
 
 mod augment;
-mod batches;
 mod check;
 mod custom;
 mod digest;
@@ -86,9 +84,9 @@ mod official;
 mod random;
 mod split;
 mod verify;
+mod visits;
 
 pub use augment::Augmentation;
-pub use batches::{Batch, Batches, BatchesConfig};
 pub use check::Verified;
 pub use embedded::FASHION_MNIST_LICENSE;
 pub use error::{Error, Malformed, Result};
@@ -100,3 +98,4 @@ pub use letters::letters;
 pub use library::{ENVIRONMENT, Library, Location, Origin, Part, Root, cache_folder};
 pub use split::{SplitOrder, split};
 pub use verify::{Check, verify};
+pub use visits::{Order, OrderConfig};

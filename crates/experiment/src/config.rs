@@ -1,5 +1,5 @@
-//! A run as a TOML file. Unknown keys are refused, ranges are checked before anything starts, and every run stores its config with
-//! all values spelled out.
+//! A run as a TOML file. Unknown keys are refused, ranges are checked before anything starts, and
+//! every run stores its config with all values spelled out.
 //!
 //! ```toml
 //! name = "ucbopt"                 # runs are called ucbopt-seed0, ucbopt-seed1, …
@@ -35,16 +35,19 @@ use cbopt::{Rule, RuleConfig, Schedule, ScheduleConfig};
 use engine::{Network, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
+use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::files;
+use crate::predictive::{self, Method};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunConfig {
-    /// Name of the method; the name of the run is made of it and the seed. Letters, digits and `.+-_=`.
+    /// Name of the method; the name of the run is made of it and the seed. Letters, digits and
+    /// `.+-_=`.
     pub name: String,
     /// What the run belongs to. Default `custom`.
     #[serde(default = "default_experiment")]
@@ -81,12 +84,14 @@ fn default_experiment() -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// Dataset to train and test on: a name `maxitive data list` shows, or a folder of the user's own.
+    /// Dataset to train and test on: a name `maxitive data list` shows, or a folder of the user's
+    /// own.
     pub dataset: String,
     /// Datasets that are not of this kind, to be told apart. Default none.
     #[serde(default)]
     pub out_of_domain: Vec<String>,
-    /// Whose constants normalize the out-of-domain images: `own` as in the paper's experiments (default) or `training`.
+    /// Whose constants normalize the out-of-domain images: `own` as in the paper's experiments
+    /// (default) or `training`.
     #[serde(default)]
     pub ood_normalization: OodNormalization,
     /// Share of the training images kept for validation, in `[0, 0.9]`. Default 0.1.
@@ -104,7 +109,8 @@ pub struct DataConfig {
     /// Random horizontal flips while training. Default off.
     #[serde(default)]
     pub flip: bool,
-    /// Random crops after padding by this many black pixels on each side while training, up to 16. Default 0.
+    /// Random crops after padding by this many black pixels on each side while training, up to 16.
+    /// Default 0.
     #[serde(default)]
     pub pad: usize,
     /// Use at most this many training images, validation included; for trials.
@@ -136,14 +142,30 @@ pub struct NetworkConfig {
     /// Rate of dropout that stays on when predicting, in `(0, 1)`. Default: no dropout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
+    /// Fingerprint of a network that is none of these; the program that trains it has to give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<String>,
 }
 
 impl NetworkConfig {
+    /// A network that was built elsewhere.
+    pub fn custom(network: &Network) -> Self {
+        Self {
+            name: network.name().to_owned(),
+            dropout: None,
+            custom: Some(fingerprint(network)),
+        }
+    }
+
     /// The network for this many classes.
     ///
     /// # Errors
     /// An unknown name or a rate out of range.
     pub fn build(&self, classes: usize) -> Result<Network> {
+        if self.custom.is_some() {
+            let problem = "the network is custom; open the run with the program that made it";
+            return Err(Error::setting("network.custom", problem));
+        }
         if let Some(rate) = self.dropout
             && !(rate > 0.0 && rate < 1.0)
         {
@@ -164,6 +186,17 @@ impl NetworkConfig {
         };
         network.map_err(|error| Error::setting("network.name", error.to_string()))
     }
+}
+
+/// 16 hexadecimal digits that stand for the layers of a network and its parameters: FNV-1a.
+fn fingerprint(network: &Network) -> String {
+    let parameters = network.parameters().iter().map(|p| (&p.name, &p.shape));
+    let parameters: Vec<_> = parameters.collect();
+    let text = format!("{:?} {:?}", network.layers(), parameters);
+    let hash = text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    });
+    format!("{hash:016x}")
 }
 
 /// Length of the training.
@@ -262,84 +295,28 @@ impl Default for EvaluationConfig {
     }
 }
 
-/// One row of the table: a name and a predictive method.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "predictive", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum RowConfig {
-    /// One pass with the weights, or with IVON's mean weights.
-    Point {
-        /// Name of the row.
-        row: String,
-    },
-    /// Mean over samples of IVON's weights.
-    Ivon {
-        /// Name of the row.
-        row: String,
-        /// Samples, at least 1. Default 64.
-        #[serde(default = "default_samples")]
-        samples: usize,
-    },
-    /// Mean over passes with dropout; needs `network.dropout`.
-    McDropout {
-        /// Name of the row.
-        row: String,
-        /// Passes, at least 1. Default 64.
-        #[serde(default = "default_samples")]
-        samples: usize,
-    },
-    /// Mean over samples of SWAG's Gaussian; needs the section `swag`.
-    Swag {
-        /// Name of the row.
-        row: String,
-        /// Samples, at least 1. Default 64.
-        #[serde(default = "default_samples")]
-        samples: usize,
-    },
-    /// Last-layer KFAC Laplace approximation with the probit predictive.
-    Laplace {
-        /// Name of the row.
-        row: String,
-        /// Prior precision > 0; by default the one of largest marginal likelihood.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        prior_precision: Option<f64>,
-    },
-}
-
-fn default_samples() -> usize {
-    64
-}
-
-impl RowConfig {
+/// One row of the table: a name and a predictive method with its settings.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RowConfig {
     /// Name of the row.
-    pub fn row(&self) -> &str {
-        match self {
-            Self::Point { row }
-            | Self::Ivon { row, .. }
-            | Self::McDropout { row, .. }
-            | Self::Swag { row, .. }
-            | Self::Laplace { row, .. } => row,
-        }
-    }
+    pub row: String,
+    /// The predictive method; it refuses the keys it does not know.
+    #[serde(flatten)]
+    pub method: Method,
+}
 
-    /// Name of the predictive method.
-    pub fn predictive(&self) -> &'static str {
-        match self {
-            Self::Point { .. } => "point",
-            Self::Ivon { .. } => "ivon",
-            Self::McDropout { .. } => "mc-dropout",
-            Self::Swag { .. } => "swag",
-            Self::Laplace { .. } => "laplace",
+impl Serialize for RowConfig {
+    /// The method comes first, then the row, then the settings of the method.
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let method = serde_json::to_value(self.method).map_err(S::Error::custom)?;
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in method.as_object().into_iter().flatten() {
+            map.serialize_entry(key, value)?;
+            if key == "predictive" {
+                map.serialize_entry("row", &self.row)?;
+            }
         }
-    }
-
-    /// Samples or passes that are averaged.
-    pub fn samples(&self) -> usize {
-        match *self {
-            Self::Ivon { samples, .. }
-            | Self::McDropout { samples, .. }
-            | Self::Swag { samples, .. } => samples,
-            Self::Point { .. } | Self::Laplace { .. } => 1,
-        }
+        map.end()
     }
 }
 
@@ -407,6 +384,26 @@ impl RunConfig {
         Ok(config)
     }
 
+    /// The config of a run whose network was given, in a TOML file.
+    pub(crate) fn read_with(path: &Path, network: &Network) -> Result<Self> {
+        let origin = path.display().to_string();
+        let problem = |problem: String| Error::Config {
+            origin: origin.clone(),
+            problem,
+        };
+        let config: Self = toml::from_str(&files::read_text(path)?)
+            .map_err(|error| problem(error.to_string().trim_end().into()))?;
+        if config.network != NetworkConfig::custom(network) {
+            let name = network.name();
+            let difference = format!("the run has another network than the \"{name}\" given");
+            return Err(problem(difference));
+        }
+        config
+            .check_with(network)
+            .map_err(|error| problem(error.to_string()))?;
+        Ok(config)
+    }
+
     /// The config in a TOML table; `origin` names it in errors.
     pub(crate) fn from_table(table: toml::Table, origin: &str) -> Result<Self> {
         let problem = |problem: String| Error::Config {
@@ -426,7 +423,8 @@ impl RunConfig {
         difference(&value(self), &value(other))
     }
 
-    /// The part of the config that the weights depend on; what is evaluated, and how, may change while a run rests.
+    /// The part of the config that the weights depend on; what is evaluated, and how, may change
+    /// while a run rests.
     pub(crate) fn of_training(&self) -> Self {
         let mut config = self.clone();
         config.name = String::new();
@@ -438,13 +436,26 @@ impl RunConfig {
         config
     }
 
+    /// Equal for configs whose runs can be trained together: same network, data, split and batch.
+    pub(crate) fn group(&self) -> String {
+        let data = &self.data;
+        let split = (
+            data.limit,
+            data.validation_share,
+            data.split,
+            data.split_seed,
+        );
+        let shared = (&self.network, &data.dataset, split, self.train.batch);
+        serde_json::to_string(&shared).unwrap_or_default()
+    }
+
     /// The whole config as TOML, every value spelled out.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a checked config has only tables, numbers and words")
     }
 
-    /// Another number of epochs, with everything that is counted in epochs shortened or stretched likewise; a warm-up is
-    /// only ever shortened.
+    /// Another number of epochs, with everything that is counted in epochs shortened or stretched
+    /// likewise; a warm-up is only ever shortened.
     pub fn stretch(&mut self, epochs: usize) {
         let old = self.train.epochs as u64;
         let scale = |time: u64| (time * epochs as u64 + old / 2) / old;
@@ -480,6 +491,12 @@ impl RunConfig {
     /// # Errors
     /// The first setting that is out of range or does not go with the others.
     pub fn check(&self) -> Result<()> {
+        // how many classes there are only the data say; what is checked here is the same for all
+        self.check_with(&self.network.build(10)?)
+    }
+
+    /// The same for a network that was given or built.
+    pub(crate) fn check_with(&self, network: &Network) -> Result<()> {
         let is_name = self.name.chars().all(is_letter_of_a_name);
         if self.name.is_empty() || self.name.starts_with('.') || !is_name {
             let problem = format!(
@@ -506,12 +523,12 @@ impl RunConfig {
         }
         within("train.epochs", self.train.epochs, 1, 100_000)?;
         within("train.batch", self.train.batch, 1, engine::MAX_BATCH)?;
-        self.network.build(10)?;
         let lr = self.optimizer.lr;
         if !(lr > 0.0 && lr.is_finite()) {
             let problem = format!("{lr} is not in (0, inf)");
             return Err(Error::setting("optimizer.lr", problem));
         }
+        // no range depends on the number of images or on the seed
         self.optimizer.build(1, 0)?;
         self.build_schedule()?;
         if let Some(swag) = &self.swag {
@@ -523,55 +540,33 @@ impl RunConfig {
             within("swag.rank", swag.rank, 1, 1000)?;
         }
         within("evaluation.bins", self.evaluation.bins, 1, 1000)?;
-        self.check_rows()
+        self.check_rows(network)
     }
 
-    fn check_rows(&self) -> Result<()> {
+    fn check_rows(&self, network: &Network) -> Result<()> {
         if self.rows.is_empty() {
             return Err(Error::setting("rows", "there has to be at least one"));
         }
-        for (number, row) in self.rows.iter().enumerate() {
-            let field = |name: &str| format!("rows.{number}.{name}");
-            if row.row().is_empty() {
-                return Err(Error::setting(&field("row"), "the name is empty"));
-            }
-            if self.rows[..number]
-                .iter()
-                .any(|other| other.row() == row.row())
-            {
-                let problem = format!("the name \"{}\" is listed twice", row.row());
-                return Err(Error::setting(&field("row"), problem));
-            }
-            within(&field("samples"), row.samples(), 1, 100_000)?;
-            let needs = match row {
-                RowConfig::Ivon { .. } if !self.optimizer.rule.predicts_with_state() => {
-                    Some("optimizer.rule = \"ivon\"")
-                }
-                RowConfig::McDropout { .. } if self.network.dropout.is_none() => {
-                    Some("network.dropout")
-                }
-                RowConfig::Swag { .. } if self.swag.is_none() => Some("the section [swag]"),
-                // the best weights of a run with [swag] are SWAG's mean, to which IVON's state does not belong
-                RowConfig::Ivon { .. } if self.swag.is_some() => {
-                    Some("a run without the section [swag]")
-                }
-                RowConfig::Laplace { .. } if self.network.dropout.is_some() => {
-                    Some("a network without dropout")
-                }
-                _ => None,
+        for (number, RowConfig { row, method }) in self.rows.iter().enumerate() {
+            let refuse = |name: &str, problem: String| {
+                Err(Error::setting(&format!("rows.{number}.{name}"), problem))
             };
-            if let Some(needs) = needs {
-                let problem = format!("\"{}\" needs {needs}", row.predictive());
-                return Err(Error::setting(&field("predictive"), problem));
+            if row.is_empty() {
+                return refuse("row", "the name is empty".into());
             }
-            if let RowConfig::Laplace {
-                prior_precision: Some(precision),
-                ..
-            } = row
-                && !(*precision > 0.0 && precision.is_finite())
+            if self.rows[..number].iter().any(|other| other.row == *row) {
+                return refuse("row", format!("the name \"{row}\" is listed twice"));
+            }
+            if let Err(predictive::Error::OutOfRange {
+                field,
+                value,
+                range,
+            }) = method.check()
             {
-                let problem = format!("{precision} is not in (0, inf)");
-                return Err(Error::setting(&field("prior_precision"), problem));
+                return refuse(field, format!("{value} is not in {range}"));
+            }
+            if let Some(needs) = method.needs(self, network) {
+                return refuse("predictive", format!("\"{}\" needs {needs}", method.id()));
             }
         }
         Ok(())
@@ -699,9 +694,11 @@ mod tests {
         .unwrap();
         assert_eq!(config.seed, 7);
         assert_eq!(config.data.out_of_domain, ["letters", "my set"]);
-        let row = RowConfig::Laplace {
+        let row = RowConfig {
             row: "two words".into(),
-            prior_precision: Some(2.0),
+            method: Method::Laplace(predictive::LaplaceMethod {
+                prior_precision: Some(2.0),
+            }),
         };
         assert_eq!(config.rows[1], row);
         let step = ScheduleConfig::Step {
@@ -751,6 +748,26 @@ mod tests {
             (
                 &["rows.0.predictive=swag"],
                 "rows.0.predictive: \"swag\" needs the section [swag]",
+            ),
+            (
+                &["rows.1.prior_precision=-1"],
+                "rows.1.prior_precision: -1 is not in (0, inf)",
+            ),
+            (
+                &["rows.0.predictive=mc-dropout", "rows.0.samples=5000000000"],
+                "rows.0.samples: 5000000000 is not in 1..=100000",
+            ),
+            (
+                &["rows.0.samples=3"],
+                "unknown field `samples`, there are no fields\nin `rows`",
+            ),
+            (
+                &["rows.1.samples=3"],
+                "unknown field `samples`, expected `prior_precision`\nin `rows`",
+            ),
+            (
+                &["rows.1.predictive=laplase"],
+                "unknown variant `laplase`, expected one of `point`, `ivon`, `mc-dropout`, `swag`, `laplace`\nin `rows`",
             ),
             (
                 &["schedule={shape='constant', warmup=3}"],

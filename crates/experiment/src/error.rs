@@ -78,6 +78,9 @@ pub enum Error {
         /// Learning rate of the step.
         lr: f64,
     },
+    /// A training of several runs failed, which is said in full of one of them.
+    #[error("the training failed: {0}")]
+    Together(String),
     /// A run of a sweep panicked; a bug.
     #[error("the run failed inside: {0}")]
     Panic(String),
@@ -125,7 +128,8 @@ impl Error {
         }
     }
 
-    /// Whether the person who asked can repair it: a mistake in the config, the arguments or the data. A full disk is none.
+    /// Whether the person who asked can repair it: a mistake in the config, the arguments or the
+    /// data. A full disk is none.
     pub fn is_mistake(&self) -> bool {
         use std::io::ErrorKind::{
             AlreadyExists, InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory,

@@ -1,31 +1,26 @@
-//! Evaluation of a finished training: every row at the best and at the last weights, on the test set and on what is out of domain.
+//! Evaluation of a finished training: every row at the best and at the last weights, on the test
+//! set and on what is out of domain.
 //!
-//! Cost: `samples` forward passes over every set per row and checkpoint. Memory: the images of one set at a time, four bytes per pixel, and
-//! two sets of class probabilities.
+//! Cost: `samples` forward passes over every set per row and checkpoint. Memory: two sets of
+//! class probabilities beside the images, which are bytes.
 
 use std::path::Path;
+use std::time::Instant;
 
-use cbopt::{Rule, State};
+use datasets::ImageSet;
 use datasets::formats::npy::{self, Array, Values};
-use datasets::{ImageSet, Library, Normalization, Part};
-use engine::PredictorConfig;
+use engine::{Device, Input, PredictorConfig};
 use evaluation::CalibrationConfig;
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use random::Seeds;
-use serde_json::{Map, Value, json};
 
-use crate::config::{OodNormalization, RowConfig, RunConfig};
+use crate::checkpoint::Progress;
+use crate::config::RunConfig;
+use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::Event;
-use crate::predictive::{
-    Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
-};
-use crate::run::{Material, normalization_of};
-use crate::snapshot::{Progress, Weights};
-
-/// Training images whose pixels are held at a time when Laplace's factors are gathered.
-const CHUNK: usize = 4096;
+use crate::predictive::{Fitted, Labeled, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
 const PREDICTIONS: &str = "predictions";
@@ -34,221 +29,190 @@ const PREDICTIONS: &str = "predictions";
 pub(crate) struct Evaluator<'a> {
     pub config: &'a RunConfig,
     pub directory: &'a Path,
-    pub material: &'a Material,
-    pub library: &'a Library,
-    pub device: engine::Device,
-    pub rule: &'a Rule,
+    pub data: &'a RunData,
+    pub device: Device,
 }
 
 /// A row at a checkpoint, ready to predict.
 struct Candidate<'a> {
-    row: &'a RowConfig,
+    row: &'a str,
     method: Method,
     checkpoint: Checkpoint,
     epoch: usize,
     /// Folder of its predictions.
     folder: String,
-    parameters: &'a [f32],
-    state: Option<State>,
-    swag: Option<Swag>,
-    laplace: Option<Laplace>,
-    scores: Vec<f64>,
+    fitted: Box<dyn Fitted + 'a>,
+    /// Seconds that the fit took.
     seconds: f64,
 }
 
-impl Candidate<'_> {
-    fn predict(
-        &self,
-        predictive: &mut Predictive,
-        rule: &Rule,
-        seed: u64,
-        images: &[f32],
-    ) -> Result<Vec<f32>> {
-        let trained = Trained {
-            parameters: self.parameters,
-            rule: self.state.as_ref().map(|state| (rule, state)),
-            swag: self.swag.as_ref(),
-            laplace: self.laplace.as_ref(),
-        };
-        Ok(predictive.predict(&self.method, &trained, seed, images)?)
-    }
-
-    fn details(&self) -> Map<String, Value> {
-        let mut details = Map::new();
-        if let Some(laplace) = &self.laplace {
-            let precision = laplace.prior_precision();
-            details.insert("prior_precision".into(), json!(precision));
-            if let Ok(value) = laplace.log_marginal_likelihood(precision) {
-                details.insert("log_marginal_likelihood".into(), json!(value));
-            }
-        }
-        if let Some(swag) = &self.swag {
-            details.insert("rank".into(), json!(swag.rank()));
-            details.insert("snapshots".into(), json!(swag.snapshots()));
-        }
-        details
-    }
-}
-
-/// The method of a row.
-fn method(row: &RowConfig) -> Method {
-    let count = |samples: usize| u32::try_from(samples).unwrap_or(u32::MAX);
-    match *row {
-        RowConfig::Point { .. } => Method::Point {},
-        RowConfig::Ivon { samples, .. } => Method::Ivon {
-            samples: count(samples),
-        },
-        RowConfig::McDropout { samples, .. } => Method::McDropout {
-            passes: count(samples),
-        },
-        RowConfig::Swag { samples, .. } => Method::Swag {
-            samples: count(samples),
-            form: SwagForm::LowRank,
-        },
-        RowConfig::Laplace {
-            prior_precision, ..
-        } => Method::Laplace(match prior_precision {
-            Some(precision) => LaplaceConfig::fixed(precision),
-            None => LaplaceConfig::default(),
-        }),
-    }
-}
-
 impl<'a> Evaluator<'a> {
-    /// All evaluations; `None` if `tell` says to stop.
+    /// All evaluations; `None` if `should_stop`, which hears of every step, says so.
     pub fn evaluate(
         &self,
         progress: &Progress,
-        best: Option<&'a Weights>,
-        last: &'a Weights,
-        mut tell: impl FnMut(Event<'_>) -> bool,
+        best: Option<&'a Trained>,
+        last: &'a Trained,
+        mut should_stop: impl FnMut(Event<'_>) -> bool,
     ) -> Result<Option<Vec<Evaluation>>> {
-        let seed = Seeds::new(self.config.seed).stream("predict");
         let predictor = PredictorConfig {
             device: self.device,
             ..PredictorConfig::default()
         };
-        let mut predictive = Predictive::new(&self.material.network, predictor)?;
-        let mut candidates = self.candidates(progress, best, last, &mut predictive)?;
-
-        let test = self.library.load(&self.config.data.dataset, Part::Test)?;
-        let images = test.normalized(&self.material.normalization);
-        self.keep_labels(test.labels())?;
-        let calibration = CalibrationConfig {
-            bins: self.config.evaluation.bins,
-            ..CalibrationConfig::default()
+        let mut predictive = Predictive::new(&self.data.network, predictor)?;
+        let candidates = self.candidates(progress, best, last, &mut predictive)?;
+        let mut should_stop = |candidate: &Candidate<'_>| {
+            should_stop(Event::Evaluating {
+                row: candidate.row,
+                checkpoint: candidate.checkpoint,
+            })
         };
-        let score = self.config.evaluation.score;
+        let all = all_of(&self.data.test);
+        let images = Input::Bytes {
+            images: self.data.test.images(),
+            normalization: &self.data.normalization,
+            indices: &all,
+        };
+        self.keep_labels(self.data.test.labels())?;
         let mut evaluations = Vec::new();
-        for candidate in &mut candidates {
-            let (row, checkpoint) = (candidate.row.row(), candidate.checkpoint);
-            if tell(Event::Evaluating { row, checkpoint }) {
+        // of the test images, to be told from those of the other sets
+        let mut scores_inside = Vec::new();
+        for candidate in &candidates {
+            if should_stop(candidate) {
                 return Ok(None);
             }
-            let start = std::time::Instant::now();
-            let probabilities = candidate.predict(&mut predictive, self.rule, seed, &images)?;
-            let (in_domain, reliability) =
-                evaluation::in_domain(&probabilities, test.classes(), test.labels(), &calibration)?;
-            candidate.scores = score.of(&probabilities, test.classes())?;
-            candidate.seconds += start.elapsed().as_secs_f64();
-            let predictions = self.keep(candidate, "test", &probabilities)?;
-            evaluations.push(Evaluation {
-                row: row.into(),
-                predictive: candidate.row.predictive().into(),
-                samples: candidate.row.samples(),
-                checkpoint,
-                epoch: candidate.epoch,
-                seconds: candidate.seconds,
-                in_domain,
-                reliability,
-                out_of_domain: Vec::new(),
-                details: candidate.details(),
-                predictions,
-            });
+            let (evaluation, scores) = self.in_domain(candidate, &mut predictive, images)?;
+            evaluations.push(evaluation);
+            scores_inside.push(scores);
         }
-        drop(images);
         let names = &self.config.data.out_of_domain;
         let file_names = file_names(names.iter().map(|name| stem(name)), &["test"]);
-        for (name, file) in names.iter().zip(&file_names) {
-            let set = self.library.load(name, Part::Test)?;
-            let images = set.normalized(&self.ood_normalization(name, &set));
-            for (candidate, evaluation) in candidates.iter().zip(&mut evaluations) {
-                let (row, checkpoint) = (candidate.row.row(), candidate.checkpoint);
-                if tell(Event::Evaluating { row, checkpoint }) {
+        let sets = names.iter().zip(&self.data.out_of_domain).zip(&file_names);
+        for ((name, set), file) in sets {
+            let choice = self.config.data.ood_normalization;
+            let all = all_of(set);
+            let images = Input::Bytes {
+                images: set.images(),
+                normalization: &self.data.ood_normalization(choice, name, set),
+                indices: &all,
+            };
+            let rows = candidates.iter().zip(&mut evaluations).zip(&scores_inside);
+            for ((candidate, evaluation), inside) in rows {
+                if should_stop(candidate) {
                     return Ok(None);
                 }
-                let start = std::time::Instant::now();
-                let probabilities = candidate.predict(&mut predictive, self.rule, seed, &images)?;
-                let classes = self.material.network.classes();
-                let scores = score.of(&probabilities, classes)?;
-                let detection =
-                    evaluation::out_of_domain(score.name(), &candidate.scores, &scores)?;
+                let start = Instant::now();
+                let probabilities = self.predict(candidate, &mut predictive, images)?;
+                let found = self.out_of_domain(name, inside, &probabilities)?;
                 evaluation.seconds += start.elapsed().as_secs_f64();
                 self.keep(candidate, file, &probabilities)?;
-                evaluation.out_of_domain.push(OutOfDomainEvaluation {
-                    dataset: name.clone(),
-                    normalization: self.config.data.ood_normalization.name().into(),
-                    metrics: detection,
-                    // the range of the score, so that rows can be compared
-                    curves: evaluation::detection_curves(
-                        &candidate.scores,
-                        &scores,
-                        Some(score.range(classes)),
-                    )?,
-                });
+                evaluation.out_of_domain.push(found);
             }
         }
         Ok(Some(evaluations))
     }
 
+    fn predict(
+        &self,
+        candidate: &Candidate<'_>,
+        predictive: &mut Predictive,
+        images: Input<'_>,
+    ) -> Result<Vec<f32>> {
+        let seed = Seeds::new(self.config.seed).stream("predict");
+        Ok(predictive.predict(&*candidate.fitted, seed, images)?)
+    }
+
+    /// The evaluation on the test set, and the scores there.
+    fn in_domain(
+        &self,
+        candidate: &Candidate<'_>,
+        predictive: &mut Predictive,
+        images: Input<'_>,
+    ) -> Result<(Evaluation, Vec<f64>)> {
+        let test = &self.data.test;
+        let calibration = CalibrationConfig {
+            bins: self.config.evaluation.bins,
+            ..CalibrationConfig::default()
+        };
+        let start = Instant::now();
+        let probabilities = self.predict(candidate, predictive, images)?;
+        let (in_domain, reliability) =
+            evaluation::in_domain(&probabilities, test.classes(), test.labels(), &calibration)?;
+        let scores = self
+            .config
+            .evaluation
+            .score
+            .of(&probabilities, test.classes())?;
+        let seconds = candidate.seconds + start.elapsed().as_secs_f64();
+        let evaluation = Evaluation {
+            row: candidate.row.into(),
+            predictive: candidate.method.id().into(),
+            samples: candidate.method.passes(),
+            checkpoint: candidate.checkpoint,
+            epoch: candidate.epoch,
+            seconds,
+            in_domain,
+            reliability,
+            out_of_domain: Vec::new(),
+            details: candidate.fitted.details(),
+            predictions: self.keep(candidate, "test", &probabilities)?,
+        };
+        Ok((evaluation, scores))
+    }
+
+    /// How well images of another set, with these probabilities, are told from the test images.
+    fn out_of_domain(
+        &self,
+        name: &str,
+        inside: &[f64],
+        probabilities: &[f32],
+    ) -> Result<OutOfDomainEvaluation> {
+        let (score, classes) = (self.config.evaluation.score, self.data.network.classes());
+        let scores = score.of(probabilities, classes)?;
+        // the same for all rows, so that they can be compared
+        let range = Some(score.range(classes));
+        Ok(OutOfDomainEvaluation {
+            dataset: name.to_owned(),
+            normalization: self.config.data.ood_normalization.name().into(),
+            metrics: evaluation::out_of_domain(score.name(), inside, &scores)?,
+            curves: evaluation::detection_curves(inside, &scores, range)?,
+        })
+    }
+
     fn candidates(
         &self,
         progress: &Progress,
-        best: Option<&'a Weights>,
-        last: &'a Weights,
+        best: Option<&'a Trained>,
+        last: &'a Trained,
         predictive: &mut Predictive,
     ) -> Result<Vec<Candidate<'a>>> {
         let best = best
             .zip(progress.best)
-            .map(|(weights, (epoch, _))| (Checkpoint::Best, epoch, weights));
-        let last = (Checkpoint::Final, progress.epoch - 1, last);
+            .map(|(trained, (epoch, _))| (Checkpoint::Best, "best", epoch, trained));
+        let last = (Checkpoint::Final, "final", progress.epoch - 1, last);
+        // as they are, without augmentation
+        let training = Labeled {
+            images: Input::Bytes {
+                images: self.data.set.images(),
+                normalization: &self.data.normalization,
+                indices: &self.data.train,
+            },
+            labels: &self.data.labels(&self.data.train),
+        };
         let mut candidates = Vec::new();
-        let folders = file_names(self.config.rows.iter().map(RowConfig::row), &[]);
-        for (checkpoint, epoch, weights) in best.into_iter().chain([last]) {
-            for (row, folder) in self.config.rows.iter().zip(&folders) {
-                let count = weights.parameters.len();
-                let start = std::time::Instant::now();
-                let method = method(row);
-                let state = match (&method, &weights.optimizer) {
-                    (Method::Ivon { .. }, Some(bytes)) => {
-                        Some(self.rule.state_from_bytes(count, bytes)?)
-                    }
-                    _ => None,
-                };
-                let swag = match (&method, &weights.swag) {
-                    (Method::Swag { .. }, Some(bytes)) => Some(Swag::from_bytes(count, bytes)?),
-                    _ => None,
-                };
-                let laplace = match &method {
-                    Method::Laplace(config) => {
-                        Some(self.fit_laplace(config, &weights.parameters, predictive)?)
-                    }
-                    _ => None,
-                };
+        let rows = &self.config.rows;
+        let folders = file_names(rows.iter().map(|row| row.row.as_str()), &[]);
+        for (checkpoint, ending, epoch, trained) in best.into_iter().chain([last]) {
+            for (row, folder) in rows.iter().zip(&folders) {
+                let start = Instant::now();
+                let fitted = predictive.fit(&row.method, trained, training)?;
                 candidates.push(Candidate {
-                    row,
-                    method,
+                    row: &row.row,
+                    method: row.method,
                     checkpoint,
                     epoch,
-                    folder: match checkpoint {
-                        Checkpoint::Best => format!("{folder}-best"),
-                        Checkpoint::Final => format!("{folder}-final"),
-                    },
-                    parameters: &weights.parameters,
-                    state,
-                    swag,
-                    laplace,
-                    scores: Vec::new(),
+                    folder: format!("{folder}-{ending}"),
+                    fitted,
                     seconds: start.elapsed().as_secs_f64(),
                 });
             }
@@ -256,34 +220,8 @@ impl<'a> Evaluator<'a> {
         Ok(candidates)
     }
 
-    /// The factors come from the training images as they are, without augmentation.
-    fn fit_laplace(
-        &self,
-        config: &LaplaceConfig,
-        parameters: &[f32],
-        predictive: &mut Predictive,
-    ) -> Result<Laplace> {
-        let material = self.material;
-        let mut fit = LaplaceFit::new(LastLayer::of(&material.network, parameters)?);
-        for indices in material.train.chunks(CHUNK) {
-            let images = material.set.normalized_at(indices, &material.normalization);
-            let labels: Vec<u32> = indices
-                .iter()
-                .map(|&index| material.set.labels()[index as usize])
-                .collect();
-            predictive.add_features(&mut fit, parameters, &images, &labels)?;
-        }
-        Ok(fit.finish(config)?)
-    }
-
-    fn ood_normalization(&self, name: &str, set: &ImageSet) -> Normalization {
-        match self.config.data.ood_normalization {
-            OodNormalization::Own => normalization_of(name, set),
-            OodNormalization::Training => self.material.normalization.clone(),
-        }
-    }
-
-    /// Keeps the probabilities `[n, classes]` if the config asks for it; the folder relative to the record.
+    /// Keeps the probabilities `[n, classes]` if the config asks for it; the folder relative to the
+    /// record.
     fn keep(
         &self,
         candidate: &Candidate<'_>,
@@ -293,7 +231,7 @@ impl<'a> Evaluator<'a> {
         if !self.config.evaluation.keep_predictions {
             return Ok(None);
         }
-        let classes = self.material.network.classes();
+        let classes = self.data.network.classes();
         let shape = vec![probabilities.len() / classes, classes];
         let folder = format!("{PREDICTIONS}/{}", candidate.folder);
         let file = format!("{folder}/{set}.npy");
@@ -324,7 +262,13 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Names of files for rows and datasets: lower case, without folders and ending, each another than the `taken` ones.
+/// The positions of all images of a set.
+fn all_of(set: &ImageSet) -> Vec<u32> {
+    (0..set.len() as u32).collect()
+}
+
+/// Names of files for rows and datasets: lower case, without folders and ending, each another than
+/// the `taken` ones.
 fn file_names<'a>(names: impl IntoIterator<Item = &'a str>, taken: &[&str]) -> Vec<String> {
     let mut all: Vec<String> = taken.iter().map(ToString::to_string).collect();
     for name in names {
@@ -333,13 +277,13 @@ fn file_names<'a>(names: impl IntoIterator<Item = &'a str>, taken: &[&str]) -> V
             _ => '-',
         };
         let plain: String = name.chars().map(letter).collect();
-        let mut own = plain.clone();
+        let mut unique = plain.clone();
         let mut number = 2;
-        while all.contains(&own) {
-            own = format!("{plain}-{number}");
+        while all.contains(&unique) {
+            unique = format!("{plain}-{number}");
             number += 1;
         }
-        all.push(own);
+        all.push(unique);
     }
     all.split_off(taken.len())
 }
@@ -360,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_names_of_their_own_without_folders() {
+    fn files_have_different_names_without_folders() {
         let rows = ["uCBOpt + MC-D", "ucbopt - mc-d", "ϑ = 8e-6"];
         assert_eq!(
             file_names(rows, &[]),

@@ -1,4 +1,5 @@
-//! Files that are whole or not there: written under a temporary name, flushed to the disk, then renamed.
+//! Files that are whole or not there: written under a temporary name, flushed to the disk, then
+//! renamed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -5,15 +5,19 @@
 //! sweep.toml  ──► Sweep     ──► many runs, some at a time, finished ones skipped
 //! ```
 //!
-//! - [`config`]: a run as a TOML file; unknown keys and values out of range are refused before anything starts.
+//! - [`config`]: a run as a TOML file; unknown keys and values out of range are refused before
+//!   anything starts.
 //! - [`run`]: one run in one directory; killed at any moment, it resumes to the same bits.
 //! - [`sweep`]: a grid of runs.
 //! - [`preset`]: the experiments of the paper by name.
 //!
-//! The crate prints nothing: what happens is told to an [`Observer`], and a run stops when its [`Stop`] is raised.
+//! The crate prints nothing: what happens is told to an [`Observer`], and a run stops when its
+//! [`Stop`] is raised.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 pub mod config;
+mod data;
 pub mod error;
 mod evaluate;
 pub mod files;
@@ -22,11 +26,12 @@ pub mod observer;
 pub mod predictive;
 pub mod preset;
 pub mod run;
-mod snapshot;
 pub mod sweep;
+mod training;
 pub mod weights;
 
 pub use config::RunConfig;
+pub use data::RunData;
 pub use error::{Error, Result};
 pub use observer::{Event, Observer, Silent, Stop};
 pub use run::{Outcome, Run};

@@ -1,6 +1,8 @@
-//! The experiments of the paper, by name: the files of the folder `configs`, built into the program.
+//! The experiments of the paper, by name: the files of the folder `configs`, built into the
+//! program.
 //!
-//! `fashion-mnist-lenet/ucbopt` is the config of a run, `fmnist` a sweep: the Fashion-MNIST block of the main table.
+//! `fashion-mnist-lenet/ucbopt` is the config of a run, `fmnist` a sweep: the Fashion-MNIST block
+//! of the main table.
 
 use crate::config::RunConfig;
 use crate::error::{Error, Result};

@@ -9,31 +9,27 @@
 //! DIR/predictions/             probabilities as NPY files, where the config asks for them
 //! ```
 //!
-//! A run killed at any moment goes on from its checkpoint to the same bits: the order of the images, augmentation, dropout masks and noise are
-//! functions of the seed and the position, and the position is part of the checkpoint. Saving costs about
-//! `4 · parameters · (1 + state + best)` bytes each time, at most once per [`RunOptions::checkpoint_seconds`].
+//! A run killed at any moment goes on from its checkpoint to the same bits: the order of the
+//! images, augmentation, dropout masks and noise are functions of the seed and the position, and
+//! the position is part of the checkpoint. Saving costs about `4 · parameters · (1 + state + best)`
+//! bytes each time, at most once per [`RunOptions::checkpoint_seconds`].
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use cbopt::{Rule, Schedule, StepReport};
-use datasets::{
-    Augmentation, Batches, BatchesConfig, ImageSet, Library, Normalization, Part, SplitOrder,
-};
-use engine::{Device, Member, Network, Predictor, PredictorConfig, Trainer, TrainerConfig};
-use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings, Updates};
-use random::Seeds;
+use datasets::Library;
+use engine::{Device, Network};
+use evaluation::record::{RunRecord, SCHEMA, Timings};
 
-use crate::config::{RunConfig, SplitKind};
+use crate::config::{NetworkConfig, RunConfig};
+use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
 use crate::files;
 use crate::hardware;
 use crate::observer::{Event, Observer, Stop};
-use crate::predictive::swag::Swag;
-use crate::snapshot::{Progress, Snapshot, Weights};
+use crate::training::{self, Finished, Member};
 use crate::weights;
 
 /// Name of the config in the directory of a run.
@@ -52,26 +48,21 @@ pub const LAST: &str = "last.safetensors";
 pub struct RunOptions<'a> {
     /// Where datasets come from; decoded sets are shared.
     pub library: &'a Library,
-    /// Threads of the engine, `1..=64`.
-    pub threads: usize,
+    /// Where the runs are trained and evaluated.
+    pub device: Device,
     /// Hears what happens.
     pub observer: &'a dyn Observer,
     /// Stops the run after the current step.
     pub stop: &'a Stop,
-    /// A checkpoint is written after a step when this many seconds have passed since the last; 0 for every step.
+    /// A checkpoint is written beside the training when this many seconds have passed since the
+    /// last one began and it is whole; 0 for one after the other.
     pub checkpoint_seconds: f64,
-}
-
-impl RunOptions<'_> {
-    fn device(&self) -> Device {
-        Device::cpu().threads(self.threads)
-    }
 }
 
 impl std::fmt::Debug for RunOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunOptions")
-            .field("threads", &self.threads)
+            .field("device", &self.device)
             .field("checkpoint_seconds", &self.checkpoint_seconds)
             .finish_non_exhaustive()
     }
@@ -91,6 +82,8 @@ pub enum Outcome {
 pub struct Run {
     directory: PathBuf,
     config: RunConfig,
+    /// The network, if it was given.
+    network: Option<Network>,
 }
 
 impl Run {
@@ -100,6 +93,25 @@ impl Run {
     /// The directory holds a run already, or cannot be written.
     pub fn create(directory: &Path, config: RunConfig) -> Result<Self> {
         config.check()?;
+        Self::create_checked(directory, config, None)
+    }
+
+    /// A new run of a network that is none of the built-in ones. The section `network` of the
+    /// config is replaced by its name and a fingerprint; to resume the run, see [`Run::open_with`].
+    ///
+    /// # Errors
+    /// As [`Run::create`].
+    pub fn create_with(directory: &Path, mut config: RunConfig, network: Network) -> Result<Self> {
+        config.network = NetworkConfig::custom(&network);
+        config.check_with(&network)?;
+        Self::create_checked(directory, config, Some(network))
+    }
+
+    fn create_checked(
+        directory: &Path,
+        config: RunConfig,
+        network: Option<Network>,
+    ) -> Result<Self> {
         if directory.join(CONFIG).exists() {
             return Err(Error::Occupied {
                 path: directory.into(),
@@ -118,6 +130,7 @@ impl Run {
         Ok(Self {
             directory: directory.into(),
             config,
+            network,
         })
     }
 
@@ -126,6 +139,18 @@ impl Run {
     /// # Errors
     /// There is none, or its config cannot be read.
     pub fn open(directory: &Path) -> Result<Self> {
+        Self::open_checked(directory, None)
+    }
+
+    /// The run in a directory, whose network is the one that [`Run::create_with`] was given.
+    ///
+    /// # Errors
+    /// There is none, its config cannot be read, or it is a run of another network.
+    pub fn open_with(directory: &Path, network: Network) -> Result<Self> {
+        Self::open_checked(directory, Some(network))
+    }
+
+    fn open_checked(directory: &Path, network: Option<Network>) -> Result<Self> {
         let path = directory.join(CONFIG);
         if !path.exists() {
             return Err(Error::NoRun {
@@ -134,7 +159,11 @@ impl Run {
         }
         Ok(Self {
             directory: directory.into(),
-            config: RunConfig::read(&path, &[])?,
+            config: match &network {
+                Some(network) => RunConfig::read_with(&path, network)?,
+                None => RunConfig::read(&path, &[])?,
+            },
+            network,
         })
     }
 
@@ -182,84 +211,41 @@ impl Run {
     /// Trains from where the run is to the end, evaluates and writes the record.
     ///
     /// # Errors
-    /// Data that cannot be had or do not fit, a training that diverged, a file that cannot be written.
+    /// Data that cannot be had or do not fit, a training that diverged, a file that cannot be
+    /// written.
     pub fn execute(&self, options: &RunOptions<'_>) -> Result<Outcome> {
-        let name = self.config.run_name();
-        let found = self.find_or_work(&name, options);
-        let event = match &found {
-            Ok((Outcome::Finished(record), true)) => Event::Skipped(record),
-            Ok((Outcome::Finished(record), false)) => Event::Finished(record),
-            Ok((Outcome::Stopped, _)) => Event::Stopped,
-            Err(error) => Event::Failed(error),
-        };
-        options.observer.event(&name, event);
-        found.map(|(outcome, _)| outcome)
+        self.execute_with(None, options)
     }
 
-    /// The outcome, and whether it was there before.
-    fn find_or_work(&self, name: &str, options: &RunOptions<'_>) -> Result<(Outcome, bool)> {
-        let finished = |record| (Outcome::Finished(Box::new(record)), true);
-        if let Some(record) = self.record()? {
-            return Ok(finished(record));
+    /// The same with data that are loaded already, if they are.
+    ///
+    /// # Errors
+    /// As [`Run::execute`].
+    pub fn execute_with(&self, data: Option<RunData>, options: &RunOptions<'_>) -> Result<Outcome> {
+        let mut outcomes = execute_together(vec![(self, data)], options);
+        outcomes.pop().expect("there is one outcome for each run")
+    }
+
+    /// The record of a run that is finished; otherwise its data, and the lock of its directory.
+    fn begin(&self, data: Option<RunData>, options: &RunOptions<'_>) -> Result<Begun> {
+        let record = || -> Result<_> { Ok(self.record()?.map(|r| Begun::Finished(Box::new(r)))) };
+        if let Some(finished) = record()? {
+            return Ok(finished);
         }
         let lock = self.lock()?;
         // whoever held the lock before may have finished it
-        if let Some(record) = self.record()? {
-            return Ok(finished(record));
+        if let Some(finished) = record()? {
+            return Ok(finished);
         }
-        let outcome = self.work(name, options)?;
-        drop(lock);
-        Ok((outcome, false))
+        let data = match data {
+            Some(data) => data,
+            None => RunData::load_with(&self.config, self.network.as_ref(), options.library)?,
+        };
+        Ok(Begun::Unfinished(lock, Box::new(data)))
     }
 
-    /// Whether a checkpoint is one of this run: of the same training, on as many images, with all that is needed to go on.
-    fn check_snapshot(
-        &self,
-        snapshot: &Snapshot,
-        material: &Material,
-    ) -> std::result::Result<(), String> {
-        let training = self.config.of_training();
-        if let Some(key) = snapshot.config.difference(&training) {
-            return Err(format!(
-                "belongs to a run with another config, {key} differs; restore {CONFIG} or begin anew elsewhere"
-            ));
-        }
-        let (was, is) = (snapshot.progress.train_images, material.train.len());
-        if was != is {
-            return Err(format!(
-                "belongs to a run with {was} training images, now there are {is}"
-            ));
-        }
-        let with_state = self.config.optimizer.rule.predicts_with_state();
-        let count = material.network.parameter_count();
-        let parts = [
-            ("", Some(&snapshot.now), true),
-            ("best.", snapshot.best.as_ref(), with_state),
-        ];
-        for (prefix, weights, optimizer) in parts {
-            let Some(weights) = weights else { continue };
-            let found = weights.parameters.len();
-            if found != count {
-                return Err(format!(
-                    "tensor \"{prefix}parameters\" has {found} entries, expected {count}"
-                ));
-            }
-            for (name, needed, there) in [
-                ("optimizer", optimizer, weights.optimizer.is_some()),
-                ("swag", training.swag.is_some(), weights.swag.is_some()),
-            ] {
-                if needed && !there {
-                    return Err(format!("tensor \"{prefix}{name}\" is missing"));
-                }
-            }
-        }
-        if snapshot.progress.best.is_some() != snapshot.best.is_some() {
-            return Err("tensor \"best.parameters\" does not go with the progress".into());
-        }
-        Ok(())
-    }
-
-    /// Keeps other processes out until the file is closed; the system lets go when the process dies.
+    /// Keeps other processes out until the file is closed; the system lets go when the process
+    /// dies.
     fn lock(&self) -> Result<File> {
         let path = self.directory.join("lock");
         let file = File::create(&path).map_err(Error::file(&path, "created"))?;
@@ -272,80 +258,56 @@ impl Run {
         }
     }
 
-    fn work(&self, name: &str, options: &RunOptions<'_>) -> Result<Outcome> {
-        let material = Material::load(&self.config, options.library)?;
-        let mut training = Training::start(self, &material, options)?;
-        options.observer.event(
-            name,
-            Event::Started {
-                epochs: self.config.train.epochs,
-                epochs_done: training.progress.epoch,
-                steps_per_epoch: training.batches.steps(),
-            },
-        );
-        if !training.train(name, options)? {
-            return Ok(Outcome::Stopped);
-        }
-        let Training {
+    /// Writes the weights, evaluates them and writes the record.
+    fn evaluate(
+        &self,
+        name: &str,
+        data: &RunData,
+        trained: Finished,
+        options: &RunOptions<'_>,
+    ) -> Result<Outcome> {
+        let Finished {
             progress,
-            trainer,
             best,
-            swag,
-            ..
-        } = training;
-        let last = Weights {
-            parameters: trainer.parameters(0).to_vec(),
-            optimizer: Some(trainer.state(0).to_bytes()),
-            swag: swag.as_ref().map(Swag::to_bytes),
-        };
-        let rule = *trainer.rule(0);
-        drop(trainer);
-        weights::write(
-            &self.directory.join(LAST),
-            &material.network,
-            &last.parameters,
-        )?;
+            last,
+        } = trained;
+        weights::write(&self.directory.join(LAST), &data.network, &last.parameters)?;
         if let Some(best) = &best {
-            weights::write(
-                &self.directory.join(BEST),
-                &material.network,
-                &best.parameters,
-            )?;
+            weights::write(&self.directory.join(BEST), &data.network, &best.parameters)?;
         }
         let start = Instant::now();
         let evaluator = Evaluator {
             config: &self.config,
             directory: &self.directory,
-            material: &material,
-            library: options.library,
-            device: options.device(),
-            rule: &rule,
+            data,
+            device: options.device,
         };
-        let Some(evaluations) = evaluator.evaluate(&progress, best.as_ref(), &last, |event| {
+        let evaluations = evaluator.evaluate(&progress, best.as_deref(), &last, |event| {
             options.observer.event(name, event);
             options.stop.is_raised()
-        })?
-        else {
+        })?;
+        let Some(evaluations) = evaluations else {
             return Ok(Outcome::Stopped);
         };
         let mut config = self.config.clone();
-        config.optimizer.rule.fill_examples(material.train.len());
-        let steps_per_epoch = material.train.len().div_ceil(config.train.batch) as u64;
+        config.optimizer.rule.fill_examples(data.train.len());
+        let device = options.device;
+        let steps_per_epoch = data.train.len().div_ceil(config.train.batch) as u64;
         let record = RunRecord {
             schema: SCHEMA.into(),
             name: name.into(),
             experiment: config.experiment.clone(),
             dataset: config.data.dataset.clone(),
-            network: material.network.name().to_owned(),
-            parameters: material.network.parameter_count(),
+            network: data.network.name().to_owned(),
+            parameters: data.network.parameter_count(),
             rule: config.optimizer.rule.id().into(),
             seed: config.seed,
             config: serde_json::to_value(&config)
                 .expect("a checked config has only tables, numbers and words"),
             code: hardware::code(),
-            device: options.device().name().to_owned(),
-            precision: options.device().precision().to_owned(),
-            hardware: hardware::hardware(options.threads, options.device().instruction_set()),
+            device: device.name().to_owned(),
+            precision: device.precision().to_owned(),
+            hardware: hardware::hardware(device.thread_count(), device.instruction_set()),
             timings: Timings {
                 started_unix: progress.started_unix,
                 train_s: progress.train_s,
@@ -355,7 +317,7 @@ impl Run {
                 resumed: progress.resumed,
                 peak_memory_bytes: hardware::peak_memory(),
             },
-            notes: material.notes.clone(),
+            notes: data.notes.clone(),
             curves: progress.curves,
             evaluations,
         };
@@ -367,396 +329,65 @@ impl Run {
     }
 }
 
-/// Whether the datasets of a config are there and fit its network; what is decoded stays with the library.
-///
-/// # Errors
-/// The first dataset that cannot be had, has other images than the network takes, or too few.
-pub fn check_data(config: &RunConfig, library: &Library) -> Result<()> {
-    Material::load(config, library).map(drop)
+/// How a run is before it is executed.
+enum Begun {
+    /// It was finished before.
+    Finished(Box<RunRecord>),
+    /// There is something left to do.
+    Unfinished(File, Box<RunData>),
 }
 
-/// The network and the data of a run.
-pub(crate) struct Material {
-    pub network: Network,
-    pub set: Arc<ImageSet>,
-    pub normalization: Normalization,
-    /// What is said of the data, as `set: remark`.
-    pub notes: Vec<String>,
-    /// Training images.
-    pub train: Vec<u32>,
-    validation_images: Vec<f32>,
-    validation_labels: Vec<u32>,
-}
-
-impl Material {
-    /// Everything is looked at before the training, that which is needed only after it, too.
-    fn load(config: &RunConfig, library: &Library) -> Result<Self> {
-        let dataset = &config.data.dataset;
-        let set = library.load(dataset, Part::Train)?;
-        if set.classes() < 2 {
-            let problem = format!("{dataset} has {} class, expected 2 or more", set.classes());
-            return Err(Error::setting("data.dataset", problem));
-        }
-        let network = config.network.build(set.classes())?;
-        check_images("data.dataset", &network, dataset, &set)?;
-        let mut notes = Vec::new();
-        let mut take_notes = |name: &str, set: &ImageSet| {
-            for note in set.notes() {
-                let note = format!("{name}: {note}");
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-            }
+/// Executes runs that share network, data, split and batch in one training; the outcomes are in the
+/// order of the runs, and one that fails does not disturb the others.
+pub(crate) fn execute_together(
+    runs: Vec<(&Run, Option<RunData>)>,
+    options: &RunOptions<'_>,
+) -> Vec<Result<Outcome>> {
+    let names: Vec<String> = runs.iter().map(|(run, _)| run.config.run_name()).collect();
+    let mut outcomes: Vec<Option<Result<Outcome>>> = runs.iter().map(|_| None).collect();
+    let mut end = |run: usize, outcome: Result<Outcome>| {
+        let event = match &outcome {
+            Ok(Outcome::Finished(record)) => Event::Finished(record),
+            Ok(Outcome::Stopped) => Event::Stopped,
+            Err(error) => Event::Failed(error),
         };
-        take_notes(dataset, &set);
-        let test = library.load(dataset, Part::Test)?;
-        check_images("data.dataset", &network, dataset, &test)?;
-        take_notes(dataset, &test);
-        for name in &config.data.out_of_domain {
-            let other = library.load(name, Part::Test)?;
-            check_images("data.out_of_domain", &network, name, &other)?;
-            take_notes(name, &other);
+        options.observer.event(&names[run], event);
+        outcomes[run] = Some(outcome);
+    };
+    let mut skipped = Vec::new();
+    let mut unfinished = Vec::new();
+    for (number, (run, data)) in runs.into_iter().enumerate() {
+        match run.begin(data, options) {
+            Ok(Begun::Finished(record)) => skipped.push((number, record)),
+            Ok(Begun::Unfinished(lock, data)) => unfinished.push((number, run, lock, data)),
+            Err(error) => end(number, Err(error)),
         }
-        let normalization = normalization_of(dataset, &set);
-        let images = config
-            .data
-            .limit
-            .map_or(set.len(), |limit| limit.min(set.len()));
-        let order = match config.data.split {
-            SplitKind::Index => SplitOrder::Index,
-            SplitKind::Shuffled => SplitOrder::Shuffled {
-                seed: config.data.split_seed,
-            },
-        };
-        let (train, validation) = datasets::split(images, config.data.validation_share, order)?;
-        if train.is_empty() {
-            let share = config.data.validation_share;
-            let problem = format!("{share} of {images} images leaves none to train on");
-            return Err(Error::setting("data.validation_share", problem));
-        }
-        Ok(Self {
-            validation_images: set.normalized_at(&validation, &normalization),
-            validation_labels: validation
-                .iter()
-                .map(|&index| set.labels()[index as usize])
-                .collect(),
-            network,
-            set,
-            normalization,
-            notes,
-            train,
-        })
     }
-}
-
-/// The constants that go with a known dataset; for one of the user's own, those of its images.
-pub(crate) fn normalization_of(name: &str, set: &ImageSet) -> Normalization {
-    datasets::manifest::normalization(name).unwrap_or_else(|| Normalization::measured(set.images()))
-}
-
-/// `Ok` if there are images, and the network takes them.
-fn check_images(field: &str, network: &Network, name: &str, set: &ImageSet) -> Result<()> {
-    if set.is_empty() {
-        return Err(Error::setting(field, format!("{name} has no images")));
-    }
-    let (takes, has) = (network.input_shape(), set.shape());
-    if takes == has {
-        return Ok(());
-    }
-    let problem = format!(
-        "{name} has images of {has}, {} takes {takes}",
-        network.name()
-    );
-    Err(Error::setting(field, problem))
-}
-
-/// A training between two steps.
-struct Training<'a> {
-    run: &'a Run,
-    material: &'a Material,
-    schedule: Schedule,
-    trainer: Trainer,
-    predictor: Predictor,
-    batches: Batches,
-    swag: Option<Swag>,
-    best: Option<Weights>,
-    progress: Progress,
-    /// Seed of the masks of dropout that stays on when validating.
-    validation_seed: u64,
-    saved: Instant,
-}
-
-impl<'a> Training<'a> {
-    /// The beginning, or where the checkpoint is.
-    fn start(run: &'a Run, material: &'a Material, options: &RunOptions<'_>) -> Result<Self> {
-        let config = &run.config;
-        let seeds = Seeds::new(config.seed);
-        let rule: Rule = config
-            .optimizer
-            .build(material.train.len(), seeds.stream("ivon"))?;
-        let path = run.directory.join(CHECKPOINT);
-        let count = material.network.parameter_count();
-        let (mut progress, now, best) = if path.exists() {
-            let snapshot = Snapshot::read(&path)?;
-            run.check_snapshot(&snapshot, material)
-                .map_err(|problem| Error::malformed(&path, problem))?;
-            let mut progress = snapshot.progress;
-            progress.resumed += 1;
-            (progress, Some(snapshot.now), snapshot.best)
-        } else {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            let now = now.map_or(0, |now| now.as_secs());
-            let progress = Progress::new(now, material.train.len());
-            (progress, None, None)
-        };
-        let parameters = match &now {
-            Some(now) => now.parameters.clone(),
-            None => material.network.initial_parameters(seeds.stream("init")),
-        };
-        let mut member = Member::new(rule, parameters).seed(seeds.stream("dropout"));
-        let mut swag = match &config.swag {
-            Some(swag) => Some(Swag::new(count, swag.rank)?),
-            None => None,
-        };
-        if let Some(now) = &now {
-            let malformed =
-                |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
-            let bytes = now.optimizer.as_deref().unwrap_or_default();
-            let state = member
-                .rule
-                .state_from_bytes(count, bytes)
-                .map_err(|error| malformed(&error))?;
-            member.state = Some(state);
-            member.draws = progress.draws;
-            if let (Some(swag), Some(bytes)) = (&mut swag, &now.swag) {
-                *swag = Swag::from_bytes(count, bytes).map_err(|error| malformed(&error))?;
+    let (mut members, mut at_work) = (Vec::new(), Vec::new());
+    for (number, run, _, data) in &unfinished {
+        match Member::new(run, &names[*number], data, options) {
+            Ok(member) => {
+                members.push(member);
+                at_work.push((*number, *run, &**data));
             }
+            Err(error) => end(*number, Err(error)),
         }
-        let trainer = TrainerConfig {
-            batch: config.train.batch,
-            device: options.device(),
-            ..TrainerConfig::default()
-        }
-        .build(&material.network, [member])?;
-        let batches = BatchesConfig {
-            set: Arc::clone(&material.set),
-            indices: material.train.clone(),
-            batch: config.train.batch,
-            shuffle: true,
-            seed: config.data.shuffle_seed.unwrap_or(seeds.stream("shuffle")),
-            normalization: material.normalization.clone(),
-            augmentation: Augmentation {
-                flip: config.data.flip,
-                pad: config.data.pad,
-            },
-        }
-        .build()?;
-        if progress.step > batches.steps() || progress.epoch > config.train.epochs {
-            let (step, epoch) = (progress.step, progress.epoch);
-            let problem = format!("step {step} of epoch {epoch} is not in this run");
-            return Err(Error::malformed(&path, problem));
-        }
-        progress.curves.truncate(progress.epoch);
-        let predictor = PredictorConfig {
-            device: options.device(),
-            ..PredictorConfig::default()
-        }
-        .build(&material.network)?;
-        Ok(Self {
-            run,
-            material,
-            schedule: config.build_schedule()?,
-            validation_seed: seeds.stream("validation"),
-            trainer,
-            predictor,
-            batches,
-            swag,
-            best,
-            progress,
-            saved: Instant::now(),
-        })
     }
-
-    /// Trains to the end; `false` if it was asked to stop before.
-    fn train(&mut self, name: &str, options: &RunOptions<'_>) -> Result<bool> {
-        let epochs = self.run.config.train.epochs;
-        while self.progress.epoch < epochs {
-            if !self.epoch(name, options)? {
-                return Ok(false);
-            }
+    if !members.is_empty() {
+        let trained = training::train(members, options);
+        for ((number, run, data), trained) in at_work.into_iter().zip(trained) {
+            let outcome = trained.and_then(|trained| match trained {
+                Some(trained) => run.evaluate(&names[number], data, trained, options),
+                None => Ok(Outcome::Stopped),
+            });
+            end(number, outcome);
         }
-        Ok(true)
     }
-
-    /// The rest of the epoch; `false` if it was asked to stop before its end.
-    fn epoch(&mut self, name: &str, options: &RunOptions<'_>) -> Result<bool> {
-        let epoch = self.progress.epoch;
-        let steps = self.batches.steps();
-        self.batches.start(epoch as u64, self.progress.step);
-        let mut clock = Instant::now();
-        // The time since the clock was last read goes to training.
-        let mut tick = |progress: &mut Progress| {
-            let seconds = clock.elapsed().as_secs_f64();
-            progress.train_s += seconds;
-            progress.epoch_s += seconds;
-            clock = Instant::now();
-        };
-        let mut told = Instant::now();
-        while let Some(batch) = self.batches.next() {
-            let step = (epoch * steps + self.progress.step) as u64;
-            let lr = self.schedule.rate_at_step(step, steps as u64);
-            let diverged = |what: String| Error::Diverged {
-                what,
-                step,
-                epoch,
-                lr,
-            };
-            let (result, report) = match self.trainer.step(0, lr, batch.images, batch.labels) {
-                Ok(step) => (step.batch, step.report),
-                Err(engine::Error::Rule(error)) => return Err(diverged(error.to_string())),
-                Err(error) => return Err(error.into()),
-            };
-            if !result.loss.is_finite() {
-                return Err(diverged(format!("the loss is {}", result.loss)));
-            }
-            let progress = &mut self.progress;
-            progress.step += 1;
-            progress.loss_sum += result.loss * result.images as f64;
-            progress.right += result.correct as u64;
-            progress.images += result.images as u64;
-            add_report(&mut progress.updates, &report);
-            if told.elapsed() > Duration::from_millis(100) {
-                let (step, loss) = (progress.step, result.loss);
-                options
-                    .observer
-                    .event(name, Event::Step { epoch, step, loss });
-                told = Instant::now();
-            }
-            let last = progress.step == steps;
-            let stop = options.stop.is_raised();
-            // the end of an epoch is saved with the epoch's own work done
-            if !last && (stop || self.saved.elapsed().as_secs_f64() >= options.checkpoint_seconds) {
-                tick(progress);
-                self.save()?;
-                if stop {
-                    return Ok(false);
-                }
-            }
-        }
-        tick(&mut self.progress);
-        let start = Instant::now();
-        self.finish_epoch(epoch, name, options, start)?;
-        let over = self.progress.epoch == self.run.config.train.epochs;
-        let stop = options.stop.is_raised();
-        if over || stop || self.saved.elapsed().as_secs_f64() >= options.checkpoint_seconds {
-            self.save()?;
-        }
-        Ok(!stop || over)
+    for (number, record) in skipped {
+        options
+            .observer
+            .event(&names[number], Event::Skipped(&record));
+        outcomes[number] = Some(Ok(Outcome::Finished(record)));
     }
-
-    /// SWAG's snapshot, validation, the best weights, the point of the curves.
-    fn finish_epoch(
-        &mut self,
-        epoch: usize,
-        name: &str,
-        options: &RunOptions<'_>,
-        start: Instant,
-    ) -> Result<()> {
-        let mut collecting = None;
-        if let (Some(config), Some(swag)) = (&self.run.config.swag, &mut self.swag)
-            && epoch >= config.start
-        {
-            swag.collect(self.trainer.parameters(0))?;
-            collecting = Some(swag.mean().iter().map(|&x| x as f32).collect::<Vec<f32>>());
-        }
-        // Where SWAG collects, its mean is validated.
-        let parameters = collecting.as_deref().unwrap_or(self.trainer.parameters(0));
-        let (mut validation_loss, mut validation_accuracy) = (None, None);
-        if !self.material.validation_labels.is_empty() {
-            let labels = &self.material.validation_labels;
-            let (loss, correct) = self.predictor.loss(
-                parameters,
-                self.validation_seed,
-                &self.material.validation_images,
-                labels,
-            )?;
-            if !loss.is_finite() {
-                return Err(Error::Diverged {
-                    what: format!("the validation loss is {loss}"),
-                    step: ((epoch + 1) * self.batches.steps()) as u64,
-                    epoch,
-                    lr: self.rate(epoch),
-                });
-            }
-            validation_loss = Some(loss);
-            validation_accuracy = Some(correct as f64 / labels.len() as f64);
-            let candidate = self.run.config.swag.is_none() || collecting.is_some();
-            if candidate && self.progress.best.is_none_or(|(_, best)| loss < best) {
-                self.progress.best = Some((epoch, loss));
-                let with_state = self.trainer.rule(0).predicts_with_state();
-                self.best = Some(Weights {
-                    parameters: parameters.to_vec(),
-                    optimizer: with_state.then(|| self.trainer.state(0).to_bytes()),
-                    swag: self.swag.as_ref().map(Swag::to_bytes),
-                });
-            }
-        }
-        let lr = self.rate(epoch);
-        let progress = &mut self.progress;
-        let seconds = start.elapsed().as_secs_f64();
-        progress.validation_s += seconds;
-        let images = progress.images as f64;
-        let point = EpochPoint {
-            epoch,
-            lr,
-            train_loss: progress.loss_sum / images,
-            train_accuracy: progress.right as f64 / images,
-            validation_loss,
-            validation_accuracy,
-            seconds: progress.epoch_s + seconds,
-            updates: Some(progress.updates),
-        };
-        progress.curves.push(point);
-        progress.epoch += 1;
-        progress.step = 0;
-        (progress.loss_sum, progress.epoch_s) = (0.0, 0.0);
-        (progress.right, progress.images) = (0, 0);
-        progress.updates = Updates::default();
-        options.observer.event(name, Event::Epoch(&point));
-        Ok(())
-    }
-
-    /// The learning rate at the start of an epoch.
-    fn rate(&self, epoch: usize) -> f64 {
-        let steps = self.batches.steps();
-        self.schedule
-            .rate_at_step((epoch * steps) as u64, steps as u64)
-    }
-
-    fn save(&mut self) -> Result<()> {
-        self.progress.draws = self.trainer.draws(0);
-        let snapshot = Snapshot {
-            config: self.run.config.of_training(),
-            progress: self.progress.clone(),
-            now: Weights {
-                parameters: self.trainer.parameters(0).to_vec(),
-                optimizer: Some(self.trainer.state(0).to_bytes()),
-                swag: self.swag.as_ref().map(Swag::to_bytes),
-            },
-            best: self.best.take(),
-        };
-        let written = snapshot.write(&self.run.directory.join(CHECKPOINT));
-        self.best = snapshot.best;
-        self.saved = Instant::now();
-        written
-    }
-}
-
-/// Adds what a step met.
-fn add_report(updates: &mut Updates, report: &StepReport) {
-    updates.coordinates += report.coordinates;
-    updates.clipped += report.clipped;
-    updates.gap_not_positive += report.gap_not_positive;
-    updates.skipped += report.skipped_coordinates;
-    updates.skipped_steps += u64::from(report.skipped);
+    outcomes.into_iter().flatten().collect()
 }

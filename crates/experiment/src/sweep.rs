@@ -13,12 +13,13 @@
 //! optimizer.vartheta = [0.0, 8e-6]
 //! ```
 //!
-//! Rows are averaged over the seeds and over nothing else: where the grid has several values of another key, the names of the rows say
-//! which, as in `uCBOpt, lr = 0.01`, and runs that would still give one row twice are refused. A section in `[set]` that names its `rule` or
-//! `shape` takes the place of the config's.
+//! Rows are averaged over the seeds and over nothing else: where the grid has several values of
+//! another key, the names of the rows say which, as in `uCBOpt, lr = 0.01`, and runs that would
+//! still give one row twice are refused. A section in `[set]` that names its `rule` or `shape`
+//! takes the place of the config's.
 //!
-//! Every run has a folder of its own, named after the method, the values of the grid and the seed. Finished runs are skipped, interrupted ones
-//! go on, and one that fails does not stop the rest.
+//! Every run has a folder of its own, named after the method, the values of the grid and the seed.
+//! Finished runs are skipped, interrupted ones go on, and one that fails does not stop the rest.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::Event;
 use crate::preset;
-use crate::run::{Outcome, Run, RunOptions};
+use crate::run::{self, Outcome, Run, RunOptions};
 
 /// Most runs of a sweep.
 const MAX_RUNS: usize = 100_000;
@@ -62,9 +63,12 @@ pub struct Sweep {
 /// What a sweep needs that does not change its results.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepOptions<'a> {
-    /// Runs at a time, at least 1.
+    /// Trainings at a time, at least 1.
     pub jobs: usize,
-    /// What every run needs; the threads are those of one run.
+    /// Most runs of a training, instead of what the device says.
+    #[doc(hidden)]
+    pub together: Option<usize>,
+    /// What every run needs; the threads of the device are those of one training.
     pub run: RunOptions<'a>,
 }
 
@@ -194,26 +198,30 @@ impl Sweep {
     /// The directory cannot be made; what goes wrong in a run is part of the outcome.
     pub fn execute(&self, directory: &Path, options: &SweepOptions<'_>) -> Result<SweepOutcome> {
         files::create_folder(directory)?;
+        let groups = self.groups(options);
         let next = AtomicUsize::new(0);
         let results: Vec<Mutex<Option<Result<Outcome>>>> =
             self.runs.iter().map(|_| Mutex::new(None)).collect();
+        let set = |number: usize, result: Result<Outcome>| {
+            let mut place = results[number]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *place = Some(result);
+        };
         let work = || {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(config) = self.runs.get(number) else {
-                    return;
-                };
+            while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if options.run.stop.is_raised() {
                     return;
                 }
-                let result = execute_guarded(config, directory, &options.run);
-                *results[number]
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
+                let configs = group.iter().map(|&number| &self.runs[number]).collect();
+                let outcomes = execute_guarded(configs, directory, &options.run);
+                for (&number, outcome) in group.iter().zip(outcomes) {
+                    set(number, outcome);
+                }
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..options.jobs.clamp(1, self.runs.len().max(1)) {
+            for _ in 1..options.jobs.clamp(1, groups.len().max(1)) {
                 scope.spawn(work);
             }
             work();
@@ -228,6 +236,29 @@ impl Sweep {
             }
         }
         Ok(outcome)
+    }
+
+    /// The numbers of the runs, those together that are trained together.
+    fn groups(&self, options: &SweepOptions<'_>) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        // for each kind of run, the group that was begun last and how many it takes
+        let mut open: HashMap<String, (usize, usize)> = HashMap::new();
+        for (number, config) in self.runs.iter().enumerate() {
+            let (group, most) = open.entry(config.group()).or_insert_with(|| {
+                // the number of classes hardly matters to the size of a network
+                let network = config.network.build(10).ok();
+                let fits = network.map_or(1, |network| options.run.device.together(&network));
+                (usize::MAX, options.together.unwrap_or(fits))
+            });
+            match groups.get_mut(*group).filter(|group| group.len() < *most) {
+                Some(group) => group.push(number),
+                None => {
+                    *group = groups.len();
+                    groups.push(vec![number]);
+                }
+            }
+        }
+        groups
     }
 }
 
@@ -253,30 +284,40 @@ fn with_names_of_their_own(mut bases: Vec<(String, toml::Table)>) -> Vec<(String
     bases
 }
 
-/// One run; a panic inside is an error of that run.
+/// Runs that are trained together; a panic inside is an error of theirs.
 fn execute_guarded(
-    config: &RunConfig,
+    configs: Vec<&RunConfig>,
     directory: &Path,
     options: &RunOptions<'_>,
-) -> Result<Outcome> {
-    let name = config.run_name();
-    let run = match Run::open_or_create(&directory.join(&name), config.clone()) {
-        Ok(run) => run,
-        Err(error) => {
-            options.observer.event(&name, Event::Failed(&error));
-            return Err(error);
-        }
+) -> Vec<Result<Outcome>> {
+    let fail = |config: &RunConfig, error: Error| {
+        let name = config.run_name();
+        options.observer.event(&name, Event::Failed(&error));
+        Err(error)
     };
-    catch_unwind(AssertUnwindSafe(|| run.execute(options))).unwrap_or_else(|panic| {
+    let open = |config: &&RunConfig| {
+        Run::open_or_create(&directory.join(config.run_name()), (*config).clone())
+    };
+    let runs: Vec<Result<Run>> = configs.iter().map(open).collect();
+    let there = runs.iter().flatten().map(|run| (run, None)).collect();
+    let execute = AssertUnwindSafe(|| run::execute_together(there, options));
+    let outcomes = catch_unwind(execute).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<String>()
             .cloned()
             .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .unwrap_or_else(|| "panic".into());
-        let error = Error::Panic(message);
-        options.observer.event(&name, Event::Failed(&error));
-        Err(error)
-    })
+        let there = configs.iter().zip(&runs).filter(|(_, run)| run.is_ok());
+        there
+            .map(|(config, _)| fail(config, Error::Panic(message.clone())))
+            .collect()
+    });
+    let mut outcomes = outcomes.into_iter();
+    let all = configs.iter().zip(runs).map(|(config, run)| match run {
+        Ok(_) => outcomes.next().expect("there is one outcome for each run"),
+        Err(error) => fail(config, error),
+    });
+    all.collect()
 }
 
 /// The dotted keys of nested tables with their values; a table that is `whole` is a value itself.
@@ -329,7 +370,8 @@ fn grid(axes: &[(String, toml::Value)]) -> std::result::Result<Vec<Point<'_>>, S
     Ok(points)
 }
 
-/// Adds the values of a point of the grid to the name of the run, and those of which there are several to the names of its rows.
+/// Adds the values of a point of the grid to the name of the run, and those of which there are
+/// several to the names of its rows.
 fn name_by_values(table: &mut toml::Table, point: &Point<'_>, axes: &[(String, toml::Value)]) {
     let mut run = String::new();
     let mut row = String::new();
@@ -360,19 +402,25 @@ fn name_by_values(table: &mut toml::Table, point: &Point<'_>, axes: &[(String, t
     }
 }
 
-/// Refuses runs that give the same row of a table for the same seed: their values would be averaged.
+/// Refuses runs that give the same row of a table for the same seed: their values would be
+/// averaged.
 fn check_rows(runs: &[RunConfig]) -> std::result::Result<(), String> {
     let mut seen: HashMap<(&str, &str, &str, u64), &RunConfig> = HashMap::new();
     for run in runs {
         for row in &run.rows {
             let (dataset, network) = (&run.data.dataset, &run.network.name);
-            let key = (row.row(), dataset.as_str(), network.as_str(), run.seed);
+            let key = (
+                row.row.as_str(),
+                dataset.as_str(),
+                network.as_str(),
+                run.seed,
+            );
             if let Some(other) = seen.insert(key, run) {
                 return Err(format!(
                     "the runs \"{}\" and \"{}\" both give the row \"{}\"; name the rows of the configs differently, or by `row`",
                     other.run_name(),
                     run.run_name(),
-                    row.row()
+                    row.row
                 ));
             }
         }
@@ -466,7 +514,7 @@ mod tests {
             ]
         );
         let last = &sweep.runs()[3];
-        assert_eq!(last.rows[0].row(), "ϑ = 8e-6");
+        assert_eq!(last.rows[0].row, "ϑ = 8e-6");
         assert_eq!((last.train.epochs, last.train.batch), (7, 64));
         assert_eq!((last.experiment.as_str(), last.seed), ("ablation", 1));
     }
@@ -490,7 +538,7 @@ mod tests {
         let runs: Vec<(String, &str)> = sweep
             .runs()
             .iter()
-            .map(|run| (run.run_name(), run.rows[0].row()))
+            .map(|run| (run.run_name(), run.rows[0].row.as_str()))
             .collect();
         // the row tells the rates apart; the dataset has tables of its own
         let expected = [

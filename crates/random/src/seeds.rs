@@ -1,4 +1,5 @@
-//! One root seed per run and one named stream per use, so that a new draw in one place moves nothing elsewhere.
+//! One root seed per run and one named stream per use, so that a new draw in one place moves
+//! nothing elsewhere.
 
 use crate::mix;
 

@@ -269,6 +269,7 @@ fn one_process_each(
         if let Some(threads) = training.threads {
             command.args(["--threads", &threads.to_string()]);
         }
+        command.args(["--device", training.device.name()]);
         let seconds = training.checkpoint_seconds.to_string();
         command.args(["--checkpoint-seconds", &seconds]);
         if training.unverified {
@@ -327,7 +328,7 @@ mod tests {
         let mut trained = BTreeSet::new();
         let mut add = |run: &experiment::RunConfig| {
             for row in &run.rows {
-                trained.insert((run.experiment.clone(), row.row().to_owned()));
+                trained.insert((run.experiment.clone(), row.row.clone()));
             }
         };
         for name in preset::runs() {

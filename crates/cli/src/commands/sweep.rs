@@ -98,9 +98,10 @@ pub fn execute_sweep(
         .clamp(1, sweep.runs().len().max(1));
     let options = SweepOptions {
         jobs,
+        together: None,
         run: RunOptions {
             library,
-            threads: (threads / jobs).max(1),
+            device: training.device.threads((threads / jobs).max(1)),
             observer: &progress,
             stop: &stop,
             checkpoint_seconds: training.checkpoint_seconds,

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use datasets::Library;
-use experiment::run::{RECORD, Run, RunOptions, check_data};
-use experiment::{Outcome, RunConfig, preset};
+use experiment::run::{RECORD, Run, RunOptions};
+use experiment::{Outcome, RunConfig, RunData, preset};
 
 use crate::tables;
 use crate::training::{self, TrainingArgs};
@@ -72,9 +72,9 @@ pub fn execute(args: TrainArgs) -> anyhow::Result<ExitCode> {
     };
     // data that are not there, or do not fit, leave no folder behind
     let library = args.training.library();
-    check_data(&config, &library).map_err(training::error)?;
+    let data = RunData::load(&config, &library).map_err(training::error)?;
     let run = Run::create(out, config).map_err(training::error)?;
-    execute_run(&run, &library, &args.training)
+    execute_run(&run, Some(data), &library, &args.training)
 }
 
 /// The config in a file, or of this name.
@@ -91,12 +91,13 @@ fn read_config(path: &Path, settings: &[String]) -> anyhow::Result<RunConfig> {
     Err(UserError::new(format!("{name}: no such file, and {message}")).into())
 }
 
-/// Executes a run and prints what came of it.
+/// Executes a run, with data that are loaded already or not, and prints what came of it.
 ///
 /// # Errors
 /// The run fails, or standard output is closed.
 pub fn execute_run(
     run: &Run,
+    data: Option<RunData>,
     library: &Library,
     training: &TrainingArgs,
 ) -> anyhow::Result<ExitCode> {
@@ -104,12 +105,12 @@ pub fn execute_run(
     let progress = training.progress(1);
     let options = RunOptions {
         library,
-        threads: training.threads(),
+        device: training.device.threads(training.threads()),
         observer: &progress,
         stop: &stop,
         checkpoint_seconds: training.checkpoint_seconds,
     };
-    let outcome = run.execute(&options);
+    let outcome = run.execute_with(data, &options);
     progress.clear();
     match outcome.map_err(training::error)? {
         Outcome::Finished(record) => {

@@ -1,5 +1,5 @@
-//! Last-layer Laplace: the weights of the last layer as a normal distribution around where training left them, its precision the
-//! Kronecker-factored Gauss-Newton matrix plus a prior precision δ.
+//! Last-layer Laplace: the weights of the last layer as a normal distribution around where training
+//! left them, its precision the Kronecker-factored Gauss-Newton matrix plus a prior precision δ.
 //!
 //! With φ the input of the last layer, `f = Wφ + b` and `p = softmax(f)`, over N training images:
 //!
@@ -11,29 +11,162 @@
 //! prediction:        softmax( f / √(1 + π/8 · variance of f) ), class by class
 //! ```
 //!
-//! δ is chosen by Adam on `log δ`, ascending the log evidence; its slope is `½ [ Σ λ/(λ + δ) - δ(|W|² + |b|²) ]` over the eigenvalues
-//! λ = uᵢaⱼ and uᵢ. Nothing is sampled. Paper: Section 6 and Appendix H; there the prior precision is said to start at
-//! 0.54 or 9, while the authors' code starts at 1, which is the default here.
+//! δ is chosen by Adam on `log δ`, ascending the log evidence; its slope is `½ [ Σ λ/(λ + δ) -
+//! δ(|W|² + |b|²) ]` over the eigenvalues λ = uᵢaⱼ and uᵢ. Nothing is sampled. Paper: Section 6 and
+//! Appendix H; there the prior precision is said to start at 0.54 or 9, while the authors' code
+//! starts at 1, which is the default here.
 //!
-//! Costs for C classes and D features: fitting takes O(D² + CD + C²) per training image and O(D³ + C³) once, a step of Adam O(CD), a
-//! prediction D² for the products `vⱼ·φ` and O(CD) for the rest. Memory: O(D² + CD + C²) numbers; the CD × CD matrix is never formed.
-//! All in `f64` and on one thread: next to the network's own forward pass this is little.
+//! Costs for C classes and D features: fitting takes O(D² + CD + C²) per training image and O(D³ +
+//! C³) once, a step of Adam O(CD), a prediction D² for the products `vⱼ·φ` and O(CD) for the rest.
+//! Memory: O(D² + CD + C²) numbers; the CD × CD matrix is never formed. All in `f64` and on one
+//! thread: next to the network's own forward pass this is little.
 
 use std::f64::consts::PI;
 
-use engine::Network;
 use engine::network::LayerKind;
+use engine::{Input, Network};
 use faer::linalg::matmul::{matmul, triangular};
 use faer::linalg::solvers::SelfAdjointEigen;
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::error::{Error, Result, check, check_finite, check_length};
+use super::{Approach, Fitted, IMAGES, Labeled, Predictive, Trained, stays_random};
+use crate::config::RunConfig;
 
 /// Images that are worked on together.
 const BLOCK: usize = 256;
 /// Most steps of Adam.
 const MAX_STEPS: usize = 1_000_000;
+
+/// The method `laplace`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaplaceMethod {
+    /// Prior precision > 0; by default the one of largest marginal likelihood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior_precision: Option<f64>,
+}
+
+impl LaplaceMethod {
+    fn config(self) -> LaplaceConfig {
+        self.prior_precision
+            .map_or_else(LaplaceConfig::default, LaplaceConfig::fixed)
+    }
+}
+
+impl Approach for LaplaceMethod {
+    fn id(&self) -> &'static str {
+        "laplace"
+    }
+
+    fn check(&self) -> Result<()> {
+        self.config().check()
+    }
+
+    fn needs(&self, _: &RunConfig, network: &Network) -> Option<&'static str> {
+        stays_random(network).then_some("a network without dropout")
+    }
+
+    fn fit<'a>(
+        &self,
+        predictive: &mut Predictive,
+        trained: &'a Trained,
+        training: Labeled<'_>,
+    ) -> Result<Box<dyn Fitted + 'a>> {
+        let parameters = &trained.parameters;
+        let laplace = predictive.fit_laplace(&self.config(), parameters, training)?;
+        Ok(laplace.at(parameters))
+    }
+}
+
+impl Predictive {
+    /// Fits a Laplace approximation at these weights to training images.
+    ///
+    /// # Errors
+    /// As [`LastLayer::of`], [`LaplaceFit::add`] and [`LaplaceFit::finish`]; [`Error::Engine`] for
+    /// images that do not fit the network.
+    pub fn fit_laplace(
+        &mut self,
+        config: &LaplaceConfig,
+        parameters: &[f32],
+        training: Labeled<'_>,
+    ) -> Result<Laplace> {
+        config.check()?;
+        let mut fit = LaplaceFit::new(LastLayer::of(&self.network, parameters)?);
+        let size = self.network.input_shape().len();
+        let Labeled { images, labels } = training;
+        check_length("labels", labels.len(), count(images, size))?;
+        for (images, labels) in chunks(images, size).zip(labels.chunks(IMAGES)) {
+            let features = self.engine.features(parameters, 0, images)?;
+            fit.add(&features, labels)?;
+        }
+        fit.finish(config)
+    }
+}
+
+/// How many images there are, of `size` numbers each.
+fn count(images: Input<'_>, size: usize) -> usize {
+    match images {
+        Input::Floats(images) => images.len() / size,
+        Input::Bytes { indices, .. } => indices.len(),
+    }
+}
+
+/// The images in parts whose features can be held.
+fn chunks(images: Input<'_>, size: usize) -> impl Iterator<Item = Input<'_>> {
+    (0..count(images, size)).step_by(IMAGES).map(move |first| {
+        let last = (first + IMAGES).min(count(images, size));
+        match images {
+            Input::Floats(images) => Input::Floats(&images[first * size..last * size]),
+            Input::Bytes {
+                images,
+                normalization,
+                indices,
+            } => Input::Bytes {
+                images,
+                normalization,
+                indices: &indices[first..last],
+            },
+        }
+    })
+}
+
+/// A fitted distribution beside the weights it was fitted at.
+struct AtWeights<'a> {
+    parameters: &'a [f32],
+    laplace: Laplace,
+}
+
+impl Fitted for AtWeights<'_> {
+    fn predict(&self, predictive: &mut Predictive, _: u64, images: Input<'_>) -> Result<Vec<f32>> {
+        if *self.laplace.layer() != LastLayer::of(&predictive.network, self.parameters)? {
+            return Err(Error::Unsuited {
+                method: "laplace",
+                problem: "was fitted at other weights than these".into(),
+            });
+        }
+        let size = predictive.network.input_shape().len();
+        let mut all = Vec::new();
+        for images in chunks(images, size) {
+            let features = predictive.engine.features(self.parameters, 0, images)?;
+            let p = self.laplace.probabilities(&features)?;
+            all.extend(p.into_iter().map(|p| p as f32));
+        }
+        Ok(all)
+    }
+
+    fn details(&self) -> Map<String, Value> {
+        let precision = self.laplace.prior_precision();
+        let mut details = Map::new();
+        details.insert("prior_precision".into(), json!(precision));
+        if let Ok(value) = self.laplace.log_marginal_likelihood(precision) {
+            details.insert("log_marginal_likelihood".into(), json!(value));
+        }
+        details
+    }
+}
 
 /// How the prior precision is found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -99,7 +232,8 @@ impl LastLayer {
     /// From weights `[classes, features]`, row-major, and a bias `[classes]` where there is one.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] without features or classes, [`Error::Length`] or [`Error::NotFinite`] for slices that do not fit.
+    /// [`Error::OutOfRange`] without features or classes, [`Error::Length`] or [`Error::NotFinite`]
+    /// for slices that do not fit.
     pub fn new<T: Copy + Into<f64>>(
         features: usize,
         weight: &[T],
@@ -126,15 +260,15 @@ impl LastLayer {
     /// The last layer of a network with these parameters.
     ///
     /// # Errors
-    /// [`Error::Unsuited`] unless it is a linear one, and unless the features are the same at every pass; [`Error::Length`] for another
-    /// number of parameters.
+    /// [`Error::Unsuited`] unless it is a linear one, and unless the features are the same at every
+    /// pass; [`Error::Length`] for another number of parameters.
     pub fn of(network: &Network, parameters: &[f32]) -> Result<Self> {
         let unsuited = |problem: String| Error::Unsuited {
             method: "laplace",
             problem,
         };
         check_length("parameters", parameters.len(), network.parameter_count())?;
-        if super::stays_random(network) {
+        if stays_random(network) {
             return Err(unsuited(format!(
                 "needs features that stay the same, but '{}' has dropout that stays on",
                 network.name()
@@ -209,7 +343,8 @@ fn softmax(row: &mut [f64]) -> f64 {
 
 /// Gathers the factors A and B over the training images, in any number of parts.
 ///
-/// The sums run over blocks of 256 images within a part, so that other parts give other last digits, and nothing else does.
+/// The sums run over blocks of 256 images within a part, so that other parts give other last
+/// digits, and nothing else does.
 #[derive(Debug, Clone)]
 pub struct LaplaceFit {
     layer: LastLayer,
@@ -237,7 +372,8 @@ impl LaplaceFit {
     /// Adds images by their features `[n, D]` and labels.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::NotFinite`] or [`Error::Label`] for data that do not fit; then nothing changed.
+    /// [`Error::Length`], [`Error::NotFinite`] or [`Error::Label`] for data that do not fit; then
+    /// nothing changed.
     pub fn add<T: Copy + Into<f64>>(&mut self, features: &[T], labels: &[u32]) -> Result<()> {
         let (width, classes) = (self.layer.features, self.layer.classes);
         let rows = self.layer.rows(features)?;
@@ -285,8 +421,8 @@ impl LaplaceFit {
     /// The distribution: decomposes the factors and settles the prior precision.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a config outside its ranges or a prior precision that ran out of the numbers, [`Error::Missing`]
-    /// without images, [`Error::Eigenvalues`].
+    /// [`Error::OutOfRange`] for a config outside its ranges or a prior precision that ran out of
+    /// the numbers, [`Error::Missing`] without images, [`Error::Eigenvalues`].
     pub fn finish(&self, config: &LaplaceConfig) -> Result<Laplace> {
         config.check()?;
         if self.count == 0 {
@@ -324,7 +460,8 @@ impl LaplaceFit {
 
     /// Factor B of the classes, `[C, C]`.
     ///
-    /// Its rows sum to zero, so that the diagonal `Σ p(1-p)` is taken from the other entries, where nothing cancels.
+    /// Its rows sum to zero, so that the diagonal `Σ p(1-p)` is taken from the other entries, where
+    /// nothing cancels.
     pub fn class_factor(&self) -> Vec<f64> {
         let classes = self.layer.classes;
         let mut factor = vec![0.0; classes * classes];
@@ -355,7 +492,8 @@ fn add_gram(gram: &mut Mat<f64>, rows: MatRef<'_, f64>) {
     );
 }
 
-/// Eigenvalues, those below zero by rounding set to zero, and eigenvectors as columns, of a symmetric matrix.
+/// Eigenvalues, those below zero by rounding set to zero, and eigenvectors as columns, of a
+/// symmetric matrix.
 fn eigen(factor: &'static str, matrix: &[f64], size: usize) -> Result<(Vec<f64>, Mat<f64>)> {
     let matrix = MatRef::from_row_major_slice(matrix, size, size);
     let decomposition =
@@ -398,6 +536,14 @@ pub struct Laplace {
 }
 
 impl Laplace {
+    /// The method `laplace` at the weights that this was fitted at.
+    pub fn at(self, parameters: &[f32]) -> Box<dyn Fitted + '_> {
+        Box::new(AtWeights {
+            parameters,
+            laplace: self,
+        })
+    }
+
     /// The layer it is a distribution of.
     pub fn layer(&self) -> &LastLayer {
         &self.layer
@@ -461,10 +607,12 @@ impl Laplace {
         0.5 * (effective - delta * square_norm)
     }
 
-    /// Prior precisions after each step of Adam (rates 0.9 and 0.999, ε = 1e-8) on `log δ`; O(CD) a step.
+    /// Prior precisions after each step of Adam (rates 0.9 and 0.999, ε = 1e-8) on `log δ`; O(CD) a
+    /// step.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a config outside its ranges, or a path that leaves the positive numbers.
+    /// [`Error::OutOfRange`] for a config outside its ranges, or a path that leaves the positive
+    /// numbers.
     pub fn prior_precision_path(&self, config: &LaplaceConfig) -> Result<Vec<f64>> {
         config.check()?;
         let square_norm = self.layer.square_norm();
@@ -486,7 +634,8 @@ impl Laplace {
         Ok(path)
     }
 
-    /// Calls `each(logits, squares)` for blocks of features: logits `[n, C]` row-major, and `(vⱼ·φ)²` as `[D, n]`.
+    /// Calls `each(logits, squares)` for blocks of features: logits `[n, C]` row-major, and
+    /// `(vⱼ·φ)²` as `[D, n]`.
     fn blocks<T: Copy + Into<f64>>(
         &self,
         features: &[T],
@@ -543,7 +692,8 @@ impl Laplace {
         Ok(all)
     }
 
-    /// Covariances of the logits `[n, C, C]`, for features `[n, D]`; O(C³) each, and not needed for predictions.
+    /// Covariances of the logits `[n, C, C]`, for features `[n, D]`; O(C³) each, and not needed for
+    /// predictions.
     ///
     /// # Errors
     /// As [`Laplace::variances`].
@@ -571,7 +721,8 @@ impl Laplace {
         Ok(all)
     }
 
-    /// Class probabilities `[n, C]` with the variance of the logits taken into account, for features `[n, D]`.
+    /// Class probabilities `[n, C]` with the variance of the logits taken into account, for
+    /// features `[n, D]`.
     ///
     /// # Errors
     /// As [`Laplace::variances`].

@@ -1,4 +1,5 @@
-//! SWAG: a normal distribution over the weights from the path of the optimizer, diagonal plus low rank.
+//! SWAG: a normal distribution over the weights from the path of the optimizer, diagonal plus low
+//! rank.
 //!
 //! ```text
 //! after n snapshots, the next one w:   m ← n/(n+1) m + w/(n+1)       s ← n/(n+1) s + w²/(n+1)
@@ -8,23 +9,27 @@
 //! sample, r ≤ 1, or diagonal only      m + √v z₁
 //! ```
 //!
-//! with `z₁`, `z₂` standard normal, one `z₂` for the whole network. Paper: Section 6 and Appendix H (rank
-//! 20, one snapshot per epoch, 64 samples).
+//! with `z₁`, `z₂` standard normal, one `z₂` for the whole network. Paper: Section 6 and Appendix H
+//! (rank 20, one snapshot per epoch, 64 samples).
 //!
-//! Everything is kept in `f64`: `s - m²` cancels, and weights of size 0.1 that moved by 1e-4 leave nothing of it in `f32`. That costs
-//! `16 + 8K` bytes per parameter, 176 at rank 20: 8 MB for LeNet, 48 MB for ResNet-20, 185 MB for DenseNet-121. A snapshot
-//! costs one pass over three vectors, a sample one pass over `r + 2`.
+//! Everything is kept in `f64`: `s - m²` cancels, and weights of size 0.1 that moved by 1e-4 leave
+//! nothing of it in `f32`. That costs `16 + 8K` bytes per parameter, 176 at rank 20: 8 MB for
+//! LeNet, 48 MB for ResNet-20, 185 MB for DenseNet-121. A snapshot costs one pass over three
+//! vectors, a sample one pass over `r + 2`.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use cbopt::noise::{NoiseKey, fill_normal};
+use engine::{Input, Network};
 use safetensors::tensor::View;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-use super::PREDICTION_STEP;
 use super::error::{Error, Result, check, check_finite, check_length};
+use super::{Approach, Fitted, Labeled, PREDICTION_STEP, Predictive, Trained, default_samples};
+use crate::config::RunConfig;
 
 /// Rank of the paper.
 pub const DEFAULT_RANK: usize = 20;
@@ -40,6 +45,83 @@ const BLOCK: usize = 1024;
 const HEADER: &str = "maxitive-swag";
 const VERSION: u64 = 1;
 
+/// The method `swag`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwagSamples {
+    /// Samples of the weights, `1..=100000`. Default 64.
+    #[serde(default = "default_samples")]
+    pub samples: usize,
+    /// How they are made; configs have the paper's form.
+    #[serde(skip)]
+    pub form: SwagForm,
+}
+
+impl Default for SwagSamples {
+    fn default() -> Self {
+        Self {
+            samples: default_samples(),
+            form: SwagForm::default(),
+        }
+    }
+}
+
+impl Approach for SwagSamples {
+    fn id(&self) -> &'static str {
+        "swag"
+    }
+
+    fn passes(&self) -> usize {
+        self.samples
+    }
+
+    fn needs(&self, run: &RunConfig, _: &Network) -> Option<&'static str> {
+        run.swag.is_none().then_some("the section [swag]")
+    }
+
+    fn fit<'a>(
+        &self,
+        predictive: &mut Predictive,
+        trained: &'a Trained,
+        _: Labeled<'_>,
+    ) -> Result<Box<dyn Fitted + 'a>> {
+        let swag = trained.swag.as_deref().ok_or(Error::Missing {
+            method: self.id(),
+            needs: "a SWAG collector",
+        })?;
+        let expected = predictive.network.parameter_count();
+        check_length("SWAG collector", swag.parameters(), expected)?;
+        let method = *self;
+        Ok(Box::new(Samples { swag, method }))
+    }
+}
+
+struct Samples<'a> {
+    swag: &'a Swag,
+    method: SwagSamples,
+}
+
+impl Fitted for Samples<'_> {
+    fn predict(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+    ) -> Result<Vec<f32>> {
+        let SwagSamples { samples, form } = self.method;
+        predictive.mean_of_samples(samples, seed, images, |_, sample, out| {
+            self.swag.sample_into(form, seed, sample, out)
+        })
+    }
+
+    fn details(&self) -> Map<String, Value> {
+        Map::from_iter([
+            ("rank".into(), json!(self.swag.rank())),
+            ("snapshots".into(), json!(self.swag.snapshots())),
+        ])
+    }
+}
+
 /// How a sample is made from the moments.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -50,8 +132,9 @@ pub enum SwagForm {
     LowRank,
     /// `m + √v z₁`, whatever deviations there are.
     Diagonal,
-    /// `m + √scale (√v z₁ + z₂D/√(K-1))` with the floor 1e-30 and `K` the rank asked for, even while fewer deviations are there: the form of
-    /// the `swa_gaussian` code. With scale ½ and all `K` deviations it is [`SwagForm::LowRank`].
+    /// `m + √scale (√v z₁ + z₂D/√(K-1))` with the floor 1e-30 and `K` the rank asked for, even
+    /// while fewer deviations are there: the form of the `swa_gaussian` code. With scale ½ and all
+    /// `K` deviations it is [`SwagForm::LowRank`].
     SwaGaussian {
         /// Scale of the covariance, ≥ 0.
         scale: f64,
@@ -98,13 +181,15 @@ impl Swag {
         })
     }
 
-    /// From moments that were found elsewhere: the mean, the mean of the squares, and deviations, the oldest first.
+    /// From moments that were found elsewhere: the mean, the mean of the squares, and deviations,
+    /// the oldest first.
     ///
     /// More snapshots may be collected on top; `snapshots` says how many the moments stand for.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for 0 snapshots, more deviations than `max_rank` or a negative second moment, [`Error::Length`] or
-    /// [`Error::NotFinite`] for vectors that do not fit or hold no numbers.
+    /// [`Error::OutOfRange`] for 0 snapshots, more deviations than `max_rank` or a negative second
+    /// moment, [`Error::Length`] or [`Error::NotFinite`] for vectors that do not fit or hold no
+    /// numbers.
     pub fn from_moments(
         max_rank: usize,
         snapshots: u64,
@@ -214,13 +299,15 @@ impl Swag {
         8 * self.mean.len() * (2 + self.deviations.len())
     }
 
-    /// One sample of the weights from given standard normal numbers: `z1` per parameter, `z2` per deviation that is there.
+    /// One sample of the weights from given standard normal numbers: `z1` per parameter, `z2` per
+    /// deviation that is there.
     ///
-    /// This is the formula of the module, coordinate by coordinate; [`Swag::sample_into`] gives the same numbers, rounded.
+    /// This is the formula of the module, coordinate by coordinate; [`Swag::sample_into`] gives the
+    /// same numbers, rounded.
     ///
     /// # Errors
-    /// [`Error::Missing`] before the first snapshot, [`Error::Length`], [`Error::OutOfRange`] or [`Error::Unsuited`] for noise or a
-    /// form that does not fit.
+    /// [`Error::Missing`] before the first snapshot, [`Error::Length`], [`Error::OutOfRange`] or
+    /// [`Error::Unsuited`] for noise or a form that does not fit.
     pub fn sample(&self, form: SwagForm, z1: &[f64], z2: &[f64]) -> Result<Vec<f64>> {
         check_length("z1", z1.len(), self.mean.len())?;
         check_length("z2", z2.len(), self.deviations.len())?;
@@ -240,7 +327,8 @@ impl Swag {
 
     /// Sample number `sample` under `seed`, rounded to `f32`.
     ///
-    /// Its noise is the vector (seed, step 0, sample) of [`cbopt::noise`]: first `z₁`, then `z₂`. So a sample depends on nothing else.
+    /// Its noise is the vector (seed, step 0, sample) of [`cbopt::noise`]: first `z₁`, then `z₂`.
+    /// So a sample depends on nothing else.
     ///
     /// # Errors
     /// As [`Swag::sample`].
@@ -329,8 +417,9 @@ impl Swag {
         })
     }
 
-    /// The whole collector as a safetensors file: one header entry, `F64` vectors `mean`, `second_moment` and `deviation.0`, `deviation.1`, …,
-    /// the oldest first. [`Swag::from_bytes`] gives the same bits back.
+    /// The whole collector as a safetensors file: one header entry, `F64` vectors `mean`,
+    /// `second_moment` and `deviation.0`, `deviation.1`, …, the oldest first. [`Swag::from_bytes`]
+    /// gives the same bits back.
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
             version: VERSION,
@@ -354,8 +443,8 @@ impl Swag {
     /// The collector that [`Swag::to_bytes`] wrote, for a network of so many parameters.
     ///
     /// # Errors
-    /// [`Error::Malformed`], [`Error::Version`] or [`Error::Length`] for bytes that are no such state; the others as
-    /// [`Swag::from_moments`].
+    /// [`Error::Malformed`], [`Error::Version`] or [`Error::Length`] for bytes that are no such
+    /// state; the others as [`Swag::from_moments`].
     pub fn from_bytes(parameters: usize, bytes: &[u8]) -> Result<Self> {
         let malformed = |reason: String| Error::Malformed {
             what: "SWAG",

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use cbopt::noise::NoiseKey;
 use cbopt::{Executor, IvonConfig, Rule, SgdConfig, State};
-use engine::{Device, Member, Network, PredictorConfig, TrainerConfig, zoo};
+use engine::{Device, Input, Member, Network, PredictorConfig, TrainerConfig, zoo};
 use experiment::predictive::{
-    Laplace, LaplaceConfig, LaplaceFit, LastLayer, Method, Predictive, Swag, SwagForm, Trained,
+    IvonSamples, Labeled, Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer, McDropout,
+    Method, Point, Predictive, Swag, SwagForm, SwagSamples, Trained,
 };
 use golden::{Value, cases, matrix, number, numbers, size};
 
@@ -260,11 +261,58 @@ fn point(network: &Network, parameters: &[f32], images: &[f32]) -> Vec<f32> {
     engine.probabilities(parameters, 0, images).unwrap()
 }
 
-fn with_rule(run: &Run) -> Trained<'_> {
+const POINT: Method = Method::Point(Point {});
+const BY_LAPLACE: Method = Method::Laplace(LaplaceMethod {
+    prior_precision: None,
+});
+
+fn ivon_samples(samples: usize) -> Method {
+    Method::Ivon(IvonSamples { samples })
+}
+
+fn mc_dropout(samples: usize) -> Method {
+    Method::McDropout(McDropout { samples })
+}
+
+fn swag_samples(samples: usize, form: SwagForm) -> Method {
+    Method::Swag(SwagSamples { samples, form })
+}
+
+fn plain(run: &Run) -> Trained {
+    Trained::new(run.parameters.clone())
+}
+
+fn with_rule(run: &Run) -> Trained {
     Trained {
-        rule: Some((&run.rule, &run.state)),
-        ..Trained::new(&run.parameters)
+        optimizer: Some((run.rule, run.state.clone())),
+        ..plain(run)
     }
+}
+
+fn with_swag(run: &Run, swag: &Swag) -> Trained {
+    Trained {
+        swag: Some(Arc::new(swag.clone())),
+        ..plain(run)
+    }
+}
+
+fn training(run: &Run) -> Labeled<'_> {
+    Labeled {
+        images: Input::Floats(&run.images),
+        labels: &run.labels,
+    }
+}
+
+/// Fits to the training images of `run` and predicts.
+fn predict(
+    predictive: &mut Predictive,
+    method: &Method,
+    (run, trained): (&Run, &Trained),
+    seed: u64,
+    images: &[f32],
+) -> experiment::predictive::Result<Vec<f32>> {
+    let fitted = predictive.fit(method, trained, training(run))?;
+    predictive.predict(&*fitted, seed, images)
 }
 
 fn collected(run: &Run) -> Swag {
@@ -277,7 +325,7 @@ fn collected(run: &Run) -> Swag {
 
 fn fitted(run: &Run, config: &LaplaceConfig) -> Laplace {
     predictive(&run.network)
-        .fit_laplace(config, &run.parameters, &run.images, &run.labels)
+        .fit_laplace(config, &run.parameters, training(run))
         .unwrap()
 }
 
@@ -299,63 +347,40 @@ fn mean(predictions: &[Vec<f32>]) -> Vec<f32> {
 }
 
 /// Every method with what it needs.
-fn all_methods<'a>(swag: &'a Swag, laplace: &'a Laplace) -> Vec<(Method, &'a Run, Trained<'a>)> {
+fn all_methods() -> Vec<(Method, &'static Run, Trained)> {
     static DROPOUT: OnceLock<Run> = OnceLock::new();
     let dropout = DROPOUT.get_or_init(|| {
         let rule = SgdConfig::default().build().unwrap();
         train(zoo::lenet_dropout(10, 0.2).unwrap(), rule.into(), 0.05)
     });
-    let plain = Trained::new(&sgd().parameters);
+    let swag = collected(sgd());
     vec![
-        (Method::Point, sgd(), plain),
-        (Method::Point, dropout, Trained::new(&dropout.parameters)),
-        (Method::Ivon { samples: 5 }, ivon(), with_rule(ivon())),
+        (POINT, sgd(), plain(sgd())),
+        (POINT, dropout, plain(dropout)),
+        (ivon_samples(5), ivon(), with_rule(ivon())),
+        (mc_dropout(5), dropout, plain(dropout)),
         (
-            Method::McDropout { passes: 5 },
-            dropout,
-            Trained::new(&dropout.parameters),
-        ),
-        (
-            Method::Swag {
-                samples: 5,
-                form: SwagForm::LowRank,
-            },
+            swag_samples(5, SwagForm::LowRank),
             sgd(),
-            Trained {
-                swag: Some(swag),
-                ..plain
-            },
+            with_swag(sgd(), &swag),
         ),
         // samples of the weights in a network that is random besides
         (
-            Method::Swag {
-                samples: 3,
-                form: SwagForm::Diagonal,
-            },
+            swag_samples(3, SwagForm::Diagonal),
             dropout,
-            Trained {
-                swag: Some(swag),
-                ..Trained::new(&dropout.parameters)
-            },
+            with_swag(dropout, &swag),
         ),
-        (
-            Method::Laplace(LaplaceConfig::default()),
-            sgd(),
-            Trained {
-                laplace: Some(laplace),
-                ..plain
-            },
-        ),
+        (BY_LAPLACE, sgd(), plain(sgd())),
     ]
 }
 
 #[test]
 fn every_method_gives_probabilities_that_depend_on_the_seed_alone() {
-    let (swag, laplace) = (collected(sgd()), fitted(sgd(), &LaplaceConfig::default()));
-    for (method, run, trained) in all_methods(&swag, &laplace) {
+    for (method, run, trained) in all_methods() {
+        let trained = (run, &trained);
         let images = &run.images[..37 * PIXELS];
         let mut one = Predictive::new(&run.network, threads(1)).unwrap();
-        let p = one.predict(&method, &trained, 11, images).unwrap();
+        let p = predict(&mut one, &method, trained, 11, images).unwrap();
         assert_eq!(p.len(), 370);
         for row in p.chunks(10) {
             assert!((row.iter().sum::<f32>() - 1.0).abs() < 2e-6, "{method:?}");
@@ -363,19 +388,20 @@ fn every_method_gives_probabilities_that_depend_on_the_seed_alone() {
         }
         let mut two = Predictive::new(&run.network, threads(2)).unwrap();
         assert_eq!(
-            two.predict(&method, &trained, 11, images).unwrap(),
+            predict(&mut two, &method, trained, 11, images).unwrap(),
             p,
             "{method:?}"
         );
-        let other = one.predict(&method, &trained, 12, images).unwrap();
+        let other = predict(&mut one, &method, trained, 12, images).unwrap();
         let random = method.passes() > 1 || run.network.name() == "lenet-dropout";
         assert_eq!(other != p, random, "{method:?}");
         assert_eq!(
-            one.predict(&method, &trained, 11, images).unwrap(),
+            predict(&mut one, &method, trained, 11, images).unwrap(),
             p,
             "{method:?}"
         );
-        assert!(one.predict(&method, &trained, 11, &[]).unwrap().is_empty());
+        let none = predict(&mut one, &method, trained, 11, &[]).unwrap();
+        assert!(none.is_empty());
     }
 }
 
@@ -383,23 +409,18 @@ fn every_method_gives_probabilities_that_depend_on_the_seed_alone() {
 fn point_is_the_engine() {
     let run = sgd();
     let want = point(&run.network, &run.parameters, &run.images);
-    let got = predictive(&run.network)
-        .predict(
-            &Method::Point,
-            &Trained::new(&run.parameters),
-            5,
-            &run.images,
-        )
-        .unwrap();
+    let mut predictive = predictive(&run.network);
+    let trained = plain(run);
+    let got = predict(&mut predictive, &POINT, (run, &trained), 5, &run.images).unwrap();
     assert_eq!(got, want);
-    let right = want.chunks(10).zip(&run.labels).filter(|(row, label)| {
+    let correct = want.chunks(10).zip(&run.labels).filter(|(row, label)| {
         let top = row.iter().copied().fold(0.0, f32::max);
         row[**label as usize] == top
     });
-    let count = right.count();
+    let count = correct.count();
     assert!(
         count > 40,
-        "the weights are trained: {count} of 64 are right"
+        "the weights are trained: {count} of 64 are correct"
     );
 }
 
@@ -434,26 +455,23 @@ fn ivon_is_the_mean_over_perturbed_weights_and_leaves_the_state_alone() {
             point(&run.network, &weights, &run.images)
         })
         .collect();
-    let method = Method::Ivon { samples: 6 };
+    let (method, trained) = (ivon_samples(6), with_rule(run));
     let mut predictive = predictive(&run.network);
-    let got = predictive
-        .predict(&method, &with_rule(run), 9, &run.images)
-        .unwrap();
+    let mut predicted = |method: &Method, trained: &Trained| {
+        predict(&mut predictive, method, (run, trained), 9, &run.images).unwrap()
+    };
+    let got = predicted(&method, &trained);
     assert!(largest_difference(&got, &mean(&single)) <= 1e-7);
     assert_eq!(run.state, before);
-    let at_mean = predictive
-        .predict(&Method::Point, &with_rule(run), 9, &run.images)
-        .unwrap();
+    let at_mean = predicted(&POINT, &trained);
     assert_eq!(at_mean, point(&run.network, &run.parameters, &run.images));
     assert!(largest_difference(&got, &at_mean) > 1e-3);
     // with a huge effective sample size there is nothing but the mean
     let certain = Trained {
-        rule: Some((&ivon_rule(1e16), &run.state)),
-        ..Trained::new(&run.parameters)
+        optimizer: Some((ivon_rule(1e16), run.state.clone())),
+        ..plain(run)
     };
-    let got = predictive
-        .predict(&method, &certain, 9, &run.images)
-        .unwrap();
+    let got = predicted(&method, &certain);
     assert!(largest_difference(&got, &at_mean) < 1e-5);
 }
 
@@ -474,14 +492,9 @@ fn swag_is_the_mean_over_sampled_weights() {
                 point(&run.network, &weights, &run.images)
             })
             .collect();
-        let trained = Trained {
-            swag: Some(&swag),
-            ..Trained::new(&run.parameters)
-        };
-        let method = Method::Swag { samples: 6, form };
-        let got = predictive
-            .predict(&method, &trained, 4, &run.images)
-            .unwrap();
+        let (method, trained) = (swag_samples(6, form), with_swag(run, &swag));
+        let trained = (run, &trained);
+        let got = predict(&mut predictive, &method, trained, 4, &run.images).unwrap();
         assert!(largest_difference(&got, &mean(&single)) <= 1e-7);
         assert!(largest_difference(&single[0], &single[1]) > 1e-4);
     }
@@ -490,17 +503,10 @@ fn swag_is_the_mean_over_sampled_weights() {
     for _ in 0..7 {
         still.collect(&run.parameters).unwrap();
     }
-    let trained = Trained {
-        swag: Some(&still),
-        ..Trained::new(&run.parameters)
-    };
-    let method = Method::Swag {
-        samples: 3,
-        form: SwagForm::LowRank,
-    };
-    let got = predictive
-        .predict(&method, &trained, 4, &run.images)
-        .unwrap();
+    let method = swag_samples(3, SwagForm::LowRank);
+    let trained = with_swag(run, &still);
+    let trained = (run, &trained);
+    let got = predict(&mut predictive, &method, trained, 4, &run.images).unwrap();
     let want = point(&run.network, &run.parameters, &run.images);
     assert!(largest_difference(&got, &want) < 1e-5);
 }
@@ -510,19 +516,18 @@ fn mc_dropout_is_the_mean_over_masks() {
     let net = zoo::lenet_dropout(10, 0.3).unwrap();
     let parameters = &sgd().parameters;
     let images = &sgd().images[..20 * PIXELS];
-    let predict = |passes: u32, seed: u64| {
-        let (method, trained) = (Method::McDropout { passes }, Trained::new(parameters));
-        predictive(&net)
-            .predict(&method, &trained, seed, images)
-            .unwrap()
+    let trained = (sgd(), &plain(sgd()));
+    let predicted = |passes: usize, seed: u64| {
+        let mut predictive = predictive(&net);
+        predict(&mut predictive, &mc_dropout(passes), trained, seed, images).unwrap()
     };
     // one pass is one mask: the single prediction of the engine with this seed
     let one = |seed: u64| {
         let mut engine = threads(1).build(&net).unwrap();
         engine.probabilities(parameters, seed, images).unwrap()
     };
-    assert_eq!(predict(1, 5), one(5));
-    assert_ne!(predict(1, 6), one(5));
+    assert_eq!(predicted(1, 5), one(5));
+    assert_ne!(predicted(1, 6), one(5));
     // more passes are the mean over the masks of seeds that the engine makes of this one
     let mix = |x: u64| {
         let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -533,17 +538,11 @@ fn mc_dropout_is_the_mean_over_masks() {
     let other = |number: u64| one(mix(5 ^ mix(number)));
     let single: Vec<Vec<f32>> = std::iter::once(one(5)).chain((1..9).map(other)).collect();
     assert!(largest_difference(&single[2], &single[3]) > 1e-3);
-    assert!(largest_difference(&predict(9, 5), &mean(&single)) < 1e-6);
+    assert!(largest_difference(&predicted(9, 5), &mean(&single)) < 1e-6);
     // without dropping anything all passes are the plain prediction
     let off = zoo::lenet_dropout(10, 0.0).unwrap();
-    let got = predictive(&off)
-        .predict(
-            &Method::McDropout { passes: 3 },
-            &Trained::new(parameters),
-            1,
-            images,
-        )
-        .unwrap();
+    let mut predictive = predictive(&off);
+    let got = predict(&mut predictive, &mc_dropout(3), trained, 1, images).unwrap();
     let want = point(&sgd().network, parameters, images);
     assert!(largest_difference(&got, &want) < 1e-6);
 }
@@ -555,21 +554,13 @@ fn samples_of_the_weights_have_masks_of_their_own() {
     let run = sgd();
     let mut still = Swag::new(run.parameters.len(), 2).unwrap();
     still.collect(&run.parameters).unwrap();
-    let trained = Trained {
-        swag: Some(&still),
-        ..Trained::new(&run.parameters)
-    };
-    let predict = |samples: u32| {
-        let method = Method::Swag {
-            samples,
-            form: SwagForm::LowRank,
-        };
+    let trained = with_swag(run, &still);
+    let predicted = |samples: usize| {
+        let method = swag_samples(samples, SwagForm::LowRank);
         let mut predictive = predictive(&net);
-        predictive
-            .predict(&method, &trained, 8, &run.images)
-            .unwrap()
+        predict(&mut predictive, &method, (run, &trained), 8, &run.images).unwrap()
     };
-    assert!(largest_difference(&predict(1), &predict(2)) > 1e-3);
+    assert!(largest_difference(&predicted(1), &predicted(2)) > 1e-3);
 }
 
 #[test]
@@ -577,22 +568,16 @@ fn laplace_on_a_network() {
     let run = sgd();
     let mut predictive = predictive(&run.network);
     let want = point(&run.network, &run.parameters, &run.images);
-    let mut predict = |laplace: &Laplace| {
-        let trained = Trained {
-            laplace: Some(laplace),
-            ..Trained::new(&run.parameters)
-        };
-        let method = Method::Laplace(LaplaceConfig::default());
-        predictive
-            .predict(&method, &trained, 0, &run.images)
-            .unwrap()
+    let mut predicted = |laplace: &Laplace| {
+        let fitted = laplace.clone().at(&run.parameters);
+        predictive.predict(&*fitted, 0, &run.images).unwrap()
     };
     // a huge prior precision leaves the point prediction, to the engine's f32
     let certain = fitted(run, &LaplaceConfig::fixed(1e12));
-    assert!(largest_difference(&predict(&certain), &want) < 1e-5);
+    assert!(largest_difference(&predicted(&certain), &want) < 1e-5);
     // the one found leaves the classes nearly alone and the confidence lower
     let found = fitted(run, &LaplaceConfig::default());
-    let got = predict(&found);
+    let got = predicted(&found);
     let confidence = |p: &[f32]| -> f32 {
         let tops = p
             .chunks(10)
@@ -619,12 +604,9 @@ fn laplace_on_a_network() {
     // parts of the training set make the same factors
     let layer = LastLayer::of(&run.network, &run.parameters).unwrap();
     let mut fit = LaplaceFit::new(layer);
-    let parts = run.images.chunks(11 * PIXELS).zip(run.labels.chunks(11));
-    let mut predictive = self::predictive(&run.network);
-    for (images, labels) in parts {
-        predictive
-            .add_features(&mut fit, &run.parameters, images, labels)
-            .unwrap();
+    for (images, labels) in run.images.chunks(11 * PIXELS).zip(run.labels.chunks(11)) {
+        let features = engine.features(&run.parameters, 0, images).unwrap();
+        fit.add(&features, labels).unwrap();
     }
     let again = fit.finish(&LaplaceConfig::default()).unwrap();
     let ratio = again.prior_precision() / found.prior_precision();
@@ -635,79 +617,69 @@ fn laplace_on_a_network() {
 fn what_a_method_lacks_is_said() {
     let run = sgd();
     let dropout = zoo::lenet_dropout(10, 0.1).unwrap();
-    let refused = |network: &Network, method: Method, trained: Trained<'_>| {
+    let refused = |network: &Network, method: Method, trained: &Trained| {
         let mut predictive = predictive(network);
-        predictive
-            .predict(&method, &trained, 0, &run.images[..PIXELS])
-            .unwrap_err()
-            .to_string()
+        let images = &run.images[..PIXELS];
+        let refused = predict(&mut predictive, &method, (run, trained), 0, images);
+        refused.unwrap_err().to_string()
     };
-    let plain = Trained::new(&run.parameters);
+    let (plain, with_rule) = (plain(run), with_rule(run));
     let net = &run.network;
-    let swag = |samples| Method::Swag {
-        samples,
-        form: SwagForm::LowRank,
-    };
     assert_eq!(
-        refused(net, Method::Ivon { samples: 3 }, plain),
+        refused(net, ivon_samples(3), &plain),
         "predictive method 'ivon' needs the rule ivon and its state"
     );
     assert_eq!(
-        refused(net, Method::Ivon { samples: 3 }, with_rule(run)),
+        refused(net, ivon_samples(3), &with_rule),
         "predictive method 'ivon' needs weights trained with ivon, not with sgd"
     );
     assert_eq!(
-        refused(net, Method::Ivon { samples: 0 }, with_rule(run)),
-        "samples 0 is not in 1.."
+        refused(net, ivon_samples(0), &with_rule),
+        "samples 0 is not in 1..=100000"
     );
     assert_eq!(
-        refused(net, Method::McDropout { passes: 0 }, plain),
-        "passes 0 is not in 1.."
+        refused(net, mc_dropout(0), &plain),
+        "samples 0 is not in 1..=100000"
     );
     assert_eq!(
-        refused(net, Method::McDropout { passes: 4 }, plain),
-        "predictive method 'mc-dropout' needs a network with dropout that stays on, such as lenet-dropout, \
-         but 'lenet' has none"
+        refused(net, mc_dropout(4), &plain),
+        "predictive method 'mc-dropout' needs a network with dropout that stays on, such as \
+         lenet-dropout, but 'lenet' has none"
     );
+    let three = swag_samples(3, SwagForm::LowRank);
     assert_eq!(
-        refused(net, swag(3), plain),
+        refused(net, three, &plain),
         "predictive method 'swag' needs a SWAG collector"
     );
     let other = Swag::new(7, 20).unwrap();
-    let wrong = Trained {
-        swag: Some(&other),
-        ..plain
-    };
     assert_eq!(
-        refused(net, swag(3), wrong),
+        refused(net, three, &with_swag(run, &other)),
         "SWAG collector has 7 entries, expected 44426"
     );
-    let laplace = Method::Laplace(LaplaceConfig::default());
-    assert_eq!(
-        refused(net, laplace, plain),
-        "predictive method 'laplace' needs a fitted Laplace approximation"
-    );
-    let fit = fitted(run, &LaplaceConfig::fixed(1.0));
-    let trained = Trained {
-        laplace: Some(&fit),
-        ..plain
+    let nothing = Labeled {
+        images: Input::Floats(&[]),
+        labels: &[],
     };
+    let nothing = predictive(net).fit(&BY_LAPLACE, &plain, nothing);
     assert_eq!(
-        refused(&dropout, laplace, trained),
-        "predictive method 'laplace' needs features that stay the same, but 'lenet-dropout' has dropout that stays on"
+        nothing.err().unwrap().to_string(),
+        "predictive method 'laplace' needs the features of at least one training image"
+    );
+    assert_eq!(
+        refused(&dropout, BY_LAPLACE, &plain),
+        "predictive method 'laplace' needs features that stay the same, but 'lenet-dropout' has \
+         dropout that stays on"
     );
     let moved: Vec<f32> = run.parameters.iter().map(|w| w + 0.1).collect();
-    let elsewhere = Trained {
-        parameters: &moved,
-        ..trained
-    };
+    let elsewhere = fitted(run, &LaplaceConfig::fixed(1.0)).at(&moved);
+    let refusal = predictive(net).predict(&*elsewhere, 0, &run.images[..PIXELS]);
     assert_eq!(
-        refused(net, laplace, elsewhere),
+        refusal.unwrap_err().to_string(),
         "predictive method 'laplace' was fitted at other weights than these"
     );
-    let short = Trained::new(&run.parameters[1..]);
+    let short = Trained::new(run.parameters[1..].to_vec());
     assert_eq!(
-        refused(net, Method::Point, short),
+        refused(net, POINT, &short),
         "parameters has 44425 entries, expected 44426"
     );
 }

@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use datasets::formats::npy::{self, Array, Values};
 use datasets::{Library, Origin, Root};
+use engine::{Device, Network, NetworkBuilder, Shape};
 use evaluation::record::{Checkpoint, RunRecord};
-use experiment::run::{BEST, CHECKPOINT, LAST, RunOptions, check_data};
+use experiment::predictive::Method::{Ivon, McDropout, Swag};
+use experiment::run::{BEST, CHECKPOINT, LAST, RunOptions};
 use experiment::sweep::SweepOptions;
-use experiment::{Error, Event, Observer, Outcome, Run, RunConfig, Silent, Stop, Sweep, preset};
+use experiment::{
+    Error, Event, Observer, Outcome, Run, RunConfig, RunData, Silent, Stop, Sweep, preset,
+};
 use tempfile::TempDir;
 
 /// Images with a bright square whose place is the class, and some noise.
@@ -65,7 +69,7 @@ impl Lab {
     fn options<'a>(&'a self, observer: &'a dyn Observer, stop: &'a Stop) -> RunOptions<'a> {
         RunOptions {
             library: &self.library,
-            threads: 2,
+            device: Device::cpu().threads(2),
             observer,
             stop,
             checkpoint_seconds: 0.0,
@@ -92,9 +96,11 @@ fn small(name: &str, more: &[&str]) -> RunConfig {
     let mut config = preset::run(&format!("fashion-mnist-lenet/{name}"), &settings).unwrap();
     config.stretch(6);
     for row in &mut config.rows {
-        use experiment::config::RowConfig::{Ivon, McDropout, Swag};
-        if let Ivon { samples, .. } | McDropout { samples, .. } | Swag { samples, .. } = row {
-            *samples = 3;
+        match &mut row.method {
+            Ivon(method) => method.samples = 3,
+            McDropout(method) => method.samples = 3,
+            Swag(method) => method.samples = 3,
+            _ => {}
         }
     }
     config
@@ -227,7 +233,7 @@ fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
                 raise.raise();
             });
             let mut options = lab.options(&Silent, &stop);
-            options.threads = 1 + interruptions as usize % 2;
+            options.device = Device::cpu().threads(1 + interruptions as usize % 2);
             let outcome = Run::open(parts.directory())
                 .unwrap()
                 .execute(&options)
@@ -377,7 +383,9 @@ fn data_of_ones_own_are_looked_at_before_the_training() {
     ] {
         let mut config = small("sgd", &[]);
         config.data.dataset = dataset;
-        let found = check_data(&config, &lab.library).unwrap_err().to_string();
+        let found = RunData::load(&config, &lab.library)
+            .unwrap_err()
+            .to_string();
         assert_eq!(found, message);
     }
     // a set of another name than the known ones is normalized by its own images, and trained on
@@ -538,8 +546,9 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
         let endings = Endings::default();
         let options = SweepOptions {
             jobs: 2,
+            together: None,
             run: RunOptions {
-                threads: 1,
+                device: Device::cpu().threads(1),
                 checkpoint_seconds: 1.0,
                 ..lab.options(&endings, stop)
             },
@@ -571,6 +580,112 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
     assert_eq!((outcome.stopped.len(), endings.len()), (3, 0));
 }
 
+/// A network that is none of the built-in ones.
+fn tiny(features: usize) -> Network {
+    let mut net = NetworkBuilder::new("tiny", Shape::new(1, 28, 28));
+    let mut x = net.input();
+    x = net.flatten("flatten", x);
+    x = net.linear("hidden", x, features);
+    x = net.relu("relu", x);
+    x = net.linear("out", x, 10);
+    net.build(x).unwrap()
+}
+
+#[test]
+fn a_custom_network_is_trained_and_resumed_and_told_from_others() {
+    let lab = Lab::new();
+    let directory = lab.directory("custom");
+    let run = Run::create_with(&directory, small("sgd", &[]), tiny(5)).unwrap();
+    let stop = Stop::default();
+    stop.raise();
+    let outcome = run.execute(&lab.options(&Silent, &stop)).unwrap();
+    assert!(matches!(outcome, Outcome::Stopped));
+    let message = Run::open(&directory).unwrap_err().to_string();
+    assert!(message.contains("the network is custom"), "{message}");
+    let message = Run::open_with(&directory, tiny(6)).unwrap_err().to_string();
+    assert!(
+        message.ends_with("the run has another network than the \"tiny\" given"),
+        "{message}"
+    );
+    let resumed = lab.finish(&Run::open_with(&directory, tiny(5)).unwrap());
+    assert_eq!(
+        (resumed.network.as_str(), resumed.timings.resumed),
+        ("tiny", 1)
+    );
+    let whole = Run::create_with(&lab.directory("whole"), small("sgd", &[]), tiny(5)).unwrap();
+    assert_eq!(lasting(resumed), lasting(lab.finish(&whole)));
+    // what a row needs is looked for in the network itself
+    let config = small("mc-dropout", &[]);
+    let refused = Run::create_with(&lab.directory("refused"), config, tiny(5));
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("needs network.dropout"), "{message}");
+}
+
+#[test]
+fn runs_that_are_trained_together_are_the_same_and_one_that_fails_leaves_alone() {
+    let lab = Lab::new();
+    let runs = |epochs: usize| {
+        let methods = [
+            ("a", "sgd", "0.01"),
+            ("b", "sgd", "1e25"),
+            ("c", "ivon", "0.1"),
+        ];
+        let of = |(name, method, lr): (&str, &str, &str)| {
+            let mut config = small(method, &[&format!("optimizer.lr={lr}")]);
+            config.name = name.into();
+            config
+        };
+        let mut runs: Vec<RunConfig> = methods.into_iter().map(of).collect();
+        // one has its end before the others
+        runs[0].stretch(epochs);
+        runs
+    };
+    let execute = |name: &str, together: usize, stop: &Stop| {
+        let options = SweepOptions {
+            jobs: 1,
+            together: Some(together),
+            run: lab.options(&Silent, stop),
+        };
+        let sweep = Sweep::of("three", runs(4));
+        sweep.execute(&lab.directory(name), &options).unwrap()
+    };
+    let alone = execute("alone", 1, &Stop::default());
+    // stopped after the first step, each goes on from its own checkpoint
+    let stop = Stop::default();
+    let timer = std::thread::spawn({
+        let raise = stop.clone();
+        move || {
+            std::thread::sleep(Duration::from_millis(30));
+            raise.raise();
+        }
+    });
+    execute("together", 3, &stop);
+    timer.join().unwrap();
+    let together = execute("together", 3, &Stop::default());
+    for outcome in [&alone, &together] {
+        let names: Vec<&str> = outcome.finished.iter().map(|r| r.name.as_str()).collect();
+        assert_eq!(names, ["a-seed0", "c-seed0"]);
+        assert_eq!(outcome.failed.len(), 1);
+        assert!(matches!(outcome.failed[0].1, Error::Diverged { .. }));
+    }
+    assert_eq!(
+        alone.failed[0].1.to_string(),
+        together.failed[0].1.to_string()
+    );
+    for (alone, together) in alone.finished.into_iter().zip(together.finished) {
+        assert_eq!(lasting(alone), lasting(together));
+    }
+    for name in ["a-seed0", "c-seed0"] {
+        for file in [BEST, LAST] {
+            let read = |sweep: &str| std::fs::read(lab.directory(sweep).join(name).join(file));
+            assert!(
+                read("alone").unwrap() == read("together").unwrap(),
+                "{name} {file}"
+            );
+        }
+    }
+}
+
 #[test]
 fn another_seed_is_another_run_and_threads_are_not() {
     let lab = Lab::new();
@@ -581,7 +696,7 @@ fn another_seed_is_another_run_and_threads_are_not() {
         let run = Run::create(&lab.directory(name), config).unwrap();
         let stop = Stop::default();
         let mut options = lab.options(&Silent, &stop);
-        options.threads = threads;
+        options.device = Device::cpu().threads(threads);
         run.execute(&options).unwrap();
         std::fs::read(run.directory().join(LAST)).unwrap()
     };

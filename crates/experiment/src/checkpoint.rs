@@ -1,0 +1,464 @@
+//! The state of a run between two steps: one file, replaced as a whole, from which the run goes on
+//! to the same bits.
+//!
+//! A safetensors file. `__metadata__.progress` is a JSON object ([`Progress`]),
+//! `__metadata__.config` the config as far as the training depends on it; tensors are `parameters`,
+//! `optimizer`, and as far as they are there `swag`, `best.parameters`, `best.optimizer`,
+//! `best.swag`. `optimizer` and `swag` are the bytes of safetensors files themselves.
+
+use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use cbopt::Rule;
+use evaluation::record::{EpochPoint, Updates};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunConfig;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::predictive::{Swag, Trained};
+use crate::weights::{from_bytes, to_bytes};
+
+/// Version of the file.
+const FORMAT: &str = "maxitive-checkpoint/2";
+/// Versions that are read: the first does not name device and precision, and counts no updates.
+const READ: [&str; 2] = ["maxitive-checkpoint/1", FORMAT];
+
+/// Where a run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// `maxitive-checkpoint/2`.
+    pub format: String,
+    /// Where the run was trained last.
+    #[serde(default = "cpu")]
+    pub device: String,
+    /// The numbers it was trained with.
+    #[serde(default = "f32")]
+    pub precision: String,
+    /// Epoch at work, from 0; the number of epochs when all are done.
+    pub epoch: usize,
+    /// Steps of the epoch that are done.
+    pub step: usize,
+    /// Gradients taken, which choose the dropout masks.
+    pub draws: u64,
+    /// Sum over the images of the epoch's losses.
+    pub loss_sum: f64,
+    /// Correct predictions of the epoch.
+    #[serde(alias = "right")]
+    pub correct: u64,
+    /// Images of the epoch.
+    pub images: u64,
+    /// What the updates of the epoch met.
+    #[serde(default)]
+    pub updates: Updates,
+    /// Seconds of the epoch so far.
+    pub epoch_s: f64,
+    /// Epochs behind.
+    pub curves: Vec<EpochPoint>,
+    /// Epoch and validation loss of the best weights.
+    pub best: Option<(usize, f64)>,
+    /// Seconds since 1970 at the first start.
+    pub started_unix: u64,
+    /// Seconds of training so far.
+    pub train_s: f64,
+    /// Seconds of validation so far.
+    pub validation_s: f64,
+    /// How often the run was resumed.
+    pub resumed: u32,
+    /// Images the run trains on.
+    pub train_images: usize,
+}
+
+impl Progress {
+    /// The start of a run.
+    pub fn new(started_unix: u64, train_images: usize) -> Self {
+        Self {
+            format: FORMAT.into(),
+            device: cpu(),
+            precision: f32(),
+            epoch: 0,
+            step: 0,
+            draws: 0,
+            loss_sum: 0.0,
+            correct: 0,
+            images: 0,
+            updates: Updates::default(),
+            epoch_s: 0.0,
+            curves: Vec::new(),
+            best: None,
+            started_unix,
+            train_s: 0.0,
+            validation_s: 0.0,
+            resumed: 0,
+            train_images,
+        }
+    }
+
+    /// Adds the point of an epoch to the curves and goes on to the next.
+    pub fn begin_epoch(&mut self, point: EpochPoint) {
+        self.curves.push(point);
+        self.epoch += 1;
+        self.step = 0;
+        (self.loss_sum, self.epoch_s) = (0.0, 0.0);
+        (self.correct, self.images) = (0, 0);
+        self.updates = Updates::default();
+    }
+}
+
+/// The device of checkpoints that do not name one.
+fn cpu() -> String {
+    "cpu".into()
+}
+
+/// The precision of checkpoints that do not name one.
+fn f32() -> String {
+    "f32".into()
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The config, as far as the training depends on it.
+    pub config: RunConfig,
+    /// Where the run is.
+    pub progress: Progress,
+    /// The weights now, with the state of the rule.
+    pub now: Trained,
+    /// The weights of lowest validation loss; with the state of the rule where predictions take it.
+    pub best: Option<Arc<Trained>>,
+}
+
+/// What a checkpoint has to go with.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// The config, as far as the training depends on it.
+    pub config: &'a RunConfig,
+    /// The rule of the config.
+    pub rule: &'a Rule,
+    /// Parameters of the network.
+    pub parameters: usize,
+    /// Images to train on.
+    pub train_images: usize,
+}
+
+impl Snapshot {
+    /// Replaces the file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut tensors = Vec::new();
+        let mut add = |prefix: &str, trained: &Trained| {
+            let bytes = to_bytes(&trained.parameters);
+            let shape = vec![trained.parameters.len()];
+            tensors.push((format!("{prefix}parameters"), Dtype::F32, shape, bytes));
+            let state = trained
+                .optimizer
+                .as_ref()
+                .map(|(_, state)| state.to_bytes());
+            let swag = trained.swag.as_ref().map(|swag| swag.to_bytes());
+            for (name, part) in [("optimizer", state), ("swag", swag)] {
+                if let Some(bytes) = part {
+                    let shape = vec![bytes.len()];
+                    tensors.push((format!("{prefix}{name}"), Dtype::U8, shape, bytes));
+                }
+            }
+        };
+        add("", &self.now);
+        if let Some(best) = &self.best {
+            add("best.", best);
+        }
+        let malformed = |error: &dyn std::fmt::Display| Error::malformed(path, error.to_string());
+        let progress = serde_json::to_string(&self.progress).map_err(|error| malformed(&error))?;
+        let config = serde_json::to_string(&self.config).map_err(|error| malformed(&error))?;
+        let metadata = HashMap::from([
+            ("progress".to_owned(), progress),
+            ("config".to_owned(), config),
+        ]);
+        let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
+            let view = TensorView::new(*dtype, shape.clone(), bytes)
+                .expect("a tensor has as many entries as its shape says");
+            (name.as_str(), view)
+        });
+        let bytes =
+            safetensors::serialize(views, Some(metadata)).map_err(|error| malformed(&error))?;
+        files::write_atomically(path, &bytes)
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// A file that is not a snapshot, one of another version, or of another run.
+    pub fn read(path: &Path, expected: &Expected<'_>) -> Result<Self> {
+        let bytes = files::read(path)?;
+        Self::from_bytes(&bytes, expected).map_err(|problem| Error::malformed(path, problem))
+    }
+
+    fn from_bytes(bytes: &[u8], expected: &Expected<'_>) -> std::result::Result<Self, String> {
+        let no_file = |error| format!("no safetensors file: {error}");
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(no_file)?;
+        let file = SafeTensors::deserialize(bytes).map_err(no_file)?;
+        let text = |name: &str| {
+            let metadata = header.metadata().as_ref();
+            metadata
+                .and_then(|metadata| metadata.get(name))
+                .ok_or("no checkpoint of a run")
+        };
+        let value: serde_json::Value =
+            serde_json::from_str(text("progress")?).map_err(|error| error.to_string())?;
+        let format = value.get("format").and_then(|value| value.as_str());
+        if !format.is_some_and(|format| READ.contains(&format)) {
+            let found = format.unwrap_or("none");
+            return Err(format!("format {found}, expected {FORMAT}"));
+        }
+        let mut progress: Progress =
+            serde_json::from_value(value).map_err(|error| error.to_string())?;
+        progress.format = FORMAT.into();
+        let config: RunConfig =
+            serde_json::from_str(text("config")?).map_err(|error| error.to_string())?;
+        if let Some(key) = config.difference(expected.config) {
+            return Err(format!(
+                "belongs to a run with another config, {key} differs; restore config.toml or \
+                 begin anew elsewhere"
+            ));
+        }
+        let (was, is) = (progress.train_images, expected.train_images);
+        if was != is {
+            return Err(format!(
+                "belongs to a run with {was} training images, now there are {is}"
+            ));
+        }
+        let now =
+            read_trained(&file, "", true, expected)?.ok_or("tensor \"parameters\" is missing")?;
+        let with_state = expected.rule.predicts_with_state();
+        let best = read_trained(&file, "best.", with_state, expected)?;
+        if progress.best.is_some() != best.is_some() {
+            return Err("tensor \"best.parameters\" does not go with the progress".into());
+        }
+        Ok(Self {
+            config,
+            progress,
+            now,
+            best: best.map(Arc::new),
+        })
+    }
+}
+
+/// The weights whose tensors begin with `prefix`, and what belongs to them; `None` if they are not
+/// there.
+fn read_trained(
+    file: &SafeTensors<'_>,
+    prefix: &str,
+    with_state: bool,
+    expected: &Expected<'_>,
+) -> std::result::Result<Option<Trained>, String> {
+    let part = |name: &str, dtype: Dtype| {
+        let name = format!("{prefix}{name}");
+        match file.tensor(&name) {
+            Ok(view) if view.dtype() == dtype => Ok(Some(view.data().to_vec())),
+            Ok(_) => Err(format!("tensor \"{name}\" is not {dtype:?}")),
+            Err(_) => Ok(None),
+        }
+    };
+    let needed = |name: &str| {
+        part(name, Dtype::U8)?.ok_or_else(|| format!("tensor \"{prefix}{name}\" is missing"))
+    };
+    let Some(bytes) = part("parameters", Dtype::F32)? else {
+        return Ok(None);
+    };
+    let count = expected.parameters;
+    let mut trained = Trained::new(from_bytes(&bytes));
+    let found = trained.parameters.len();
+    if found != count {
+        return Err(format!(
+            "tensor \"{prefix}parameters\" has {found} entries, expected {count}"
+        ));
+    }
+    if with_state {
+        let rule = expected.rule;
+        let state = rule.state_from_bytes(count, &needed("optimizer")?);
+        let state = state.map_err(|error| error.to_string())?;
+        trained.optimizer = Some((*rule, state));
+    }
+    if expected.config.swag.is_some() {
+        let swag = Swag::from_bytes(count, &needed("swag")?).map_err(|error| error.to_string())?;
+        trained.swag = Some(Arc::new(swag));
+    }
+    Ok(Some(trained))
+}
+
+/// Writes snapshots beside the training, at most one at a time.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    writing: Option<JoinHandle<Result<()>>>,
+}
+
+impl Writer {
+    /// A writer that replaces this file.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            writing: None,
+        }
+    }
+
+    /// Whether a snapshot is still being written.
+    pub fn is_busy(&self) -> bool {
+        let writing = self.writing.as_ref();
+        writing.is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Begins to write a snapshot, after the one before.
+    ///
+    /// # Errors
+    /// The one before could not be written.
+    pub fn begin(&mut self, snapshot: Snapshot) -> Result<()> {
+        self.finish()?;
+        let path = self.path.clone();
+        let thread = thread::Builder::new().name("checkpoint".into());
+        let writing = thread.spawn(move || snapshot.write(&path));
+        self.writing = Some(writing.map_err(Error::file(&self.path, "written"))?);
+        Ok(())
+    }
+
+    /// Waits until everything is written.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn finish(&mut self) -> Result<()> {
+        match self.writing.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(written)) => written,
+            Some(Err(panic)) => resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // the folder is locked as long as somebody writes there; what failed was not asked for any
+        // more
+        if let Some(thread) = self.writing.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cbopt::Update;
+
+    fn snapshot() -> Snapshot {
+        let config = crate::preset::run("fashion-mnist-lenet/ivon", &[]).unwrap();
+        let rule = config.optimizer.build(540, 1).unwrap();
+        let trained = |x: f32| Trained {
+            parameters: vec![x, f32::MIN_POSITIVE, -0.0],
+            optimizer: Some((rule, rule.state(3))),
+            swag: None,
+        };
+        let mut progress = Progress::new(17, 540);
+        progress.loss_sum = 0.1 + 0.2;
+        progress.best = Some((3, 1.0 / 3.0));
+        Snapshot {
+            config: config.of_training(),
+            progress,
+            now: trained(0.1),
+            best: Some(Arc::new(trained(0.3))),
+        }
+    }
+
+    fn read(path: &Path, snapshot: &Snapshot) -> Result<Snapshot> {
+        let (rule, _) = snapshot.now.optimizer.as_ref().unwrap();
+        let expected = Expected {
+            config: &snapshot.config,
+            rule,
+            parameters: 3,
+            train_images: 540,
+        };
+        Snapshot::read(path, &expected)
+    }
+
+    #[test]
+    fn a_snapshot_comes_back_to_the_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoint.safetensors");
+        let snapshot = snapshot();
+        let mut writer = Writer::new(path.clone());
+        writer.begin(snapshot.clone()).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(read(&path, &snapshot).unwrap(), snapshot);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn checkpoints_of_the_first_version_are_read() {
+        let progress = Progress {
+            correct: 7,
+            ..Progress::new(17, 540)
+        };
+        let mut old = serde_json::to_value(&progress).unwrap();
+        let keys = old.as_object_mut().unwrap();
+        for key in ["device", "precision", "updates"] {
+            keys.remove(key).unwrap();
+        }
+        let correct = keys.remove("correct").unwrap();
+        keys.insert("right".into(), correct);
+        assert_eq!(serde_json::from_value::<Progress>(old).unwrap(), progress);
+        assert_eq!(READ, ["maxitive-checkpoint/1", "maxitive-checkpoint/2"]);
+    }
+
+    #[test]
+    fn a_failure_beside_the_training_comes_to_light() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nowhere/checkpoint.safetensors");
+        let mut writer = Writer::new(path);
+        writer.begin(snapshot()).unwrap();
+        let message = writer.begin(snapshot()).unwrap_err().to_string();
+        assert!(message.ends_with("cannot be written"), "{message}");
+        writer.finish().unwrap();
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoint.safetensors");
+        let message = |snapshot: &Snapshot| read(&path, snapshot).unwrap_err().to_string();
+        let mut snapshot = snapshot();
+        std::fs::write(&path, "hello").unwrap();
+        let found = message(&snapshot);
+        assert!(
+            found.contains("checkpoint.safetensors: no safetensors file"),
+            "{found}"
+        );
+        let lenet = engine::zoo::lenet(10).unwrap();
+        crate::weights::write(&path, &lenet, &lenet.initial_parameters(0)).unwrap();
+        let found = message(&snapshot);
+        assert!(found.ends_with("no checkpoint of a run"), "{found}");
+        snapshot.now.parameters.push(0.0);
+        snapshot.write(&path).unwrap();
+        let found = message(&snapshot);
+        assert!(
+            found.ends_with("tensor \"parameters\" has 4 entries, expected 3"),
+            "{found}"
+        );
+        snapshot.now.parameters.pop();
+        snapshot.now.optimizer.take();
+        snapshot.write(&path).unwrap();
+        let found = message(&self::snapshot());
+        assert!(
+            found.ends_with("tensor \"optimizer\" is missing"),
+            "{found}"
+        );
+        snapshot.progress.format = "maxitive-checkpoint/99".into();
+        snapshot.write(&path).unwrap();
+        let found = message(&self::snapshot());
+        assert!(
+            found.contains("format maxitive-checkpoint/99, expected"),
+            "{found}"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The network and the data of a run, looked at before anything is trained.
+
+use std::sync::Arc;
+
+use datasets::{ImageSet, Library, Normalization, Part, SplitOrder};
+use engine::Network;
+
+use crate::config::{OodNormalization, RunConfig, SplitKind};
+use crate::error::{Error, Result};
+
+/// The network of a run and its datasets, those included that only the evaluation needs.
+#[derive(Debug, Clone)]
+pub struct RunData {
+    pub(crate) network: Network,
+    /// The set that is trained on, validation images included.
+    pub(crate) set: Arc<ImageSet>,
+    pub(crate) test: Arc<ImageSet>,
+    /// The sets to be told apart, in the order of the config.
+    pub(crate) out_of_domain: Vec<Arc<ImageSet>>,
+    pub(crate) normalization: Normalization,
+    /// What is said of the data, as `set: remark`.
+    pub(crate) notes: Vec<String>,
+    /// Images of `set` to train on.
+    pub(crate) train: Vec<u32>,
+    /// Images of `set` to validate on.
+    pub(crate) validation: Vec<u32>,
+}
+
+impl RunData {
+    /// Loads the datasets of a config and builds its network; what is decoded stays with the
+    /// library.
+    ///
+    /// # Errors
+    /// The first dataset that cannot be had, has other images than the network takes, or too few.
+    pub fn load(config: &RunConfig, library: &Library) -> Result<Self> {
+        Self::load_with(config, None, library)
+    }
+
+    /// The same for a network that was given, if one was.
+    pub(crate) fn load_with(
+        config: &RunConfig,
+        network: Option<&Network>,
+        library: &Library,
+    ) -> Result<Self> {
+        let dataset = &config.data.dataset;
+        let set = library.load(dataset, Part::Train)?;
+        if set.classes() < 2 {
+            let problem = format!("{dataset} has {} class, expected 2 or more", set.classes());
+            return Err(Error::setting("data.dataset", problem));
+        }
+        let network = match network {
+            Some(network) => network.clone(),
+            None => config.network.build(set.classes())?,
+        };
+        if network.classes() != set.classes() {
+            let (name, found) = (network.name(), network.classes());
+            let problem = format!("{name} has {found} classes, {dataset} {}", set.classes());
+            return Err(Error::setting("network", problem));
+        }
+        check_images("data.dataset", &network, dataset, &set)?;
+        let test = library.load(dataset, Part::Test)?;
+        check_images("data.dataset", &network, dataset, &test)?;
+        let mut out_of_domain = Vec::new();
+        for name in &config.data.out_of_domain {
+            let other = library.load(name, Part::Test)?;
+            check_images("data.out_of_domain", &network, name, &other)?;
+            out_of_domain.push(other);
+        }
+        let mut notes = Vec::new();
+        let others = config.data.out_of_domain.iter().zip(&out_of_domain);
+        for (name, set) in [(dataset, &set), (dataset, &test)]
+            .into_iter()
+            .chain(others)
+        {
+            for note in set.notes() {
+                let note = format!("{name}: {note}");
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+        }
+        let (train, validation) = split(config, set.len())?;
+        Ok(Self {
+            network,
+            normalization: normalization_of(dataset, &set),
+            set,
+            test,
+            out_of_domain,
+            notes,
+            train,
+            validation,
+        })
+    }
+
+    /// The labels of these images of the training set.
+    pub(crate) fn labels(&self, indices: &[u32]) -> Vec<u32> {
+        let labels = self.set.labels();
+        indices.iter().map(|&i| labels[i as usize]).collect()
+    }
+
+    /// The constants for a set to be told apart.
+    pub(crate) fn ood_normalization(
+        &self,
+        choice: OodNormalization,
+        name: &str,
+        set: &ImageSet,
+    ) -> Normalization {
+        match choice {
+            OodNormalization::Own => normalization_of(name, set),
+            OodNormalization::Training => self.normalization.clone(),
+        }
+    }
+}
+
+/// The images to train on and those to validate on.
+fn split(config: &RunConfig, images: usize) -> Result<(Vec<u32>, Vec<u32>)> {
+    let data = &config.data;
+    let images = data.limit.map_or(images, |limit| limit.min(images));
+    let order = match data.split {
+        SplitKind::Index => SplitOrder::Index,
+        SplitKind::Shuffled => SplitOrder::Shuffled {
+            seed: data.split_seed,
+        },
+    };
+    let (train, validation) = datasets::split(images, data.validation_share, order)?;
+    if train.is_empty() {
+        let share = data.validation_share;
+        let problem = format!("{share} of {images} images leaves none to train on");
+        return Err(Error::setting("data.validation_share", problem));
+    }
+    Ok((train, validation))
+}
+
+/// The constants that go with a known dataset; for a custom one, those of its images.
+fn normalization_of(name: &str, set: &ImageSet) -> Normalization {
+    datasets::manifest::normalization(name).unwrap_or_else(|| Normalization::measured(set.images()))
+}
+
+/// `Ok` if there are images, and the network takes them.
+fn check_images(field: &str, network: &Network, name: &str, set: &ImageSet) -> Result<()> {
+    if set.is_empty() {
+        return Err(Error::setting(field, format!("{name} has no images")));
+    }
+    let (takes, has) = (network.input_shape(), set.shape());
+    if takes == has {
+        return Ok(());
+    }
+    let problem = format!(
+        "{name} has images of {has}, {} takes {takes}",
+        network.name()
+    );
+    Err(Error::setting(field, problem))
+}
