@@ -12,9 +12,9 @@ const EXAMPLES: usize = 400;
 
 /// Points in the plane; those with `2x - y > 0` have the label 1.
 fn data() -> Vec<([f32; 2], f32)> {
-    let coordinate = |i: usize| (i * 7919 % 1009) as f32 / 504.5 - 1.0;
+    let coordinate = |i: usize, factor| (i * factor % 1009) as f32 / 504.5 - 1.0;
     (0..EXAMPLES)
-        .map(|i| [coordinate(2 * i), coordinate(2 * i + 1)])
+        .map(|i| [coordinate(i, 619), coordinate(i, 353)])
         .map(|[x, y]| ([x, y], f32::from(2.0 * x - y > 0.0)))
         .collect()
 }
@@ -46,7 +46,7 @@ fn train(id: &str) -> Result<(), Box<dyn Error>> {
             gradient[1] += error * x[1] / batch.len() as f32;
         }
         optimizer.gather(batch.len())?;
-        optimizer.step(0.01, &mut weights)?;
+        optimizer.step(0.02, &mut weights)?;
     }
     let correct = data
         .iter()
