@@ -160,8 +160,8 @@ fn promised_rust() -> Result<()> {
     run(&format!("Rust {promised}"), &mut command)
 }
 
-/// The code for NEON compiles. Datasets and what uses them are left out: they encrypt downloads with
-/// C code, which needs a cross-compiler.
+/// The code for NEON compiles. Datasets and what uses them are left out: they encrypt downloads
+/// with C code, which needs a cross-compiler.
 fn arm() -> Result<()> {
     let installed = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", ARM])

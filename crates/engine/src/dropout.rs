@@ -1,5 +1,5 @@
-//! Which entries dropout drops: a function of seed, layer, image and entry, so that neither the order of the images nor
-//! the number of threads matters.
+//! Which entries dropout drops: a function of seed, layer, image and entry, so that neither the
+//! order of the images nor the number of threads matters.
 
 use random::mix;
 

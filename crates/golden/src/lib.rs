@@ -1,8 +1,8 @@
 //! Reads golden files and compares with them; for tests only.
 //!
-//! Files come from the folder that `MAXITIVE_GOLDEN` names, or from the repository's `golden/` for a part (the first name
-//! of a path: `optimizers`, `schedules.json`) that the folder lacks, and for all parts if the variable is not set. What
-//! cannot be read, or holds no case, fails the test.
+//! Files come from the folder that `MAXITIVE_GOLDEN` names, or from the repository's `golden/` for
+//! a part (the first name of a path: `optimizers`, `schedules.json`) that the folder lacks, and for
+//! all parts if the variable is not set. What cannot be read, or holds no case, fails the test.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ pub fn read(path: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// `set` if it has the part that `path` begins with, else the repository's own. A set that is no folder is a mistake,
-/// and is kept so that reading from it fails.
+/// `set` if it has the part that `path` begins with, else the repository's own. A set that is no
+/// folder is a mistake, and is kept so that reading from it fails.
 fn folder(set: Option<PathBuf>, path: &str) -> PathBuf {
     let part = Path::new(path).components().next().expect("a path");
     set.filter(|set| !set.is_dir() || set.join(part).exists())
@@ -120,7 +120,8 @@ pub fn largest(numbers: &[f64]) -> f64 {
     finite.fold(0.0, |most, x| most.max(x.abs()))
 }
 
-/// Fails unless `|got - want| ≤ allowed` for every entry; entries that are not finite must agree exactly.
+/// Fails unless `|got - want| ≤ allowed` for every entry; entries that are not finite must agree
+/// exactly.
 ///
 /// # Panics
 /// If an entry is further off, or the lengths differ.
@@ -140,8 +141,8 @@ pub fn assert_within(what: &str, got: &[f64], want: &[f64], allowed: f64) {
     }
 }
 
-/// [`assert_within`] `tolerance` times the largest entry of `want`: single entries may pass through zero. Where all of
-/// them are zero, `tolerance` itself is allowed.
+/// [`assert_within`] `tolerance` times the largest entry of `want`: single entries may pass through
+/// zero. Where all of them are zero, `tolerance` itself is allowed.
 ///
 /// # Panics
 /// As [`assert_within`].

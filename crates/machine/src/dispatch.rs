@@ -1,12 +1,14 @@
 //! One function, compiled once per instruction set and chosen at run time.
 
-/// Makes a function whose first argument, an [`Isa`](crate::Isa), chooses the instruction set that the rest is compiled for.
+/// Makes a function whose first argument, an [`Isa`](crate::Isa), chooses the instruction set that
+/// the rest is compiled for.
 ///
-/// What the body calls must be `#[inline(always)]` to be compiled for that set, too. With one body the compiler
-/// vectorizes it for each set; where the body itself differs, one is given per set, all four of them.
+/// What the body calls must be `#[inline(always)]` to be compiled for that set, too. With one body
+/// the compiler vectorizes it for each set; where the body itself differs, one is given per set,
+/// all four of them.
 ///
-/// A function with one body is safe: an [`Isa`](crate::Isa) proves that the machine has the set. An `unsafe fn` hands
-/// the promises of its caller on to its bodies.
+/// A function with one body is safe: an [`Isa`](crate::Isa) proves that the machine has the set. An
+/// `unsafe fn` hands the promises of its caller on to its bodies.
 ///
 /// ```
 /// use machine::Isa;
@@ -43,8 +45,8 @@ macro_rules! dispatch {
         #[allow(clippy::too_many_arguments)]
         $($safety)? fn neon<$($generic)*>($($argument: $type),*) $($output)* $neon
 
-        // SAFETY: an `Isa` of a kind exists only after its features were detected on this machine; what an unsafe body
-        // asks for is the promise of the caller.
+        // SAFETY: an `Isa` of a kind exists only after its features were detected on this machine;
+        // what an unsafe body asks for is the promise of the caller.
         #[allow(unused_unsafe)]
         unsafe {
             match $isa.kind() {
@@ -93,7 +95,8 @@ macro_rules! dispatch {
 pub trait Work {
     /// What the work gives back.
     type Output;
-    /// Does the work. Must be `#[inline(always)]`, else it is compiled for what the target guarantees.
+    /// Does the work. Must be `#[inline(always)]`, else it is compiled for what the target
+    /// guarantees.
     fn run(self) -> Self::Output;
 }
 

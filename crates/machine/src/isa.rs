@@ -2,11 +2,12 @@
 
 /// An instruction set that this machine has.
 ///
-/// Values come only from [`Isa::detect`], [`Isa::available`], [`Isa::by_name`] and [`Isa::portable`], so holding one
-/// proves that the machine has it.
+/// Values come only from [`Isa::detect`], [`Isa::available`], [`Isa::by_name`] and
+/// [`Isa::portable`], so holding one proves that the machine has it.
 ///
-/// Whether all sets give the same bits is up to the user: they do where each operation is rounded on its own, as in
-/// the update rules of `cbopt`; they do not where a set with fused multiply-add uses it, as the kernels of `engine` do.
+/// Whether all sets give the same bits is up to the user: they do where each operation is rounded
+/// on its own, as in the update rules of `cbopt`; they do not where a set with fused multiply-add
+/// uses it, as the kernels of `engine` do.
 ///
 /// ```
 /// use machine::Isa;

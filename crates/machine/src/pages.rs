@@ -1,10 +1,12 @@
-//! Memory in large pages. A pass over hundreds of megabytes in pages of 4 KiB waits for addresses as well as for data:
-//! every page is looked up, and the processor reads ahead only to its end. Measured with two threads, an update of 10⁸
-//! parameters takes a fifth less time in pages of 2 MiB, and a test of their gradients two fifths less.
+//! Memory in large pages. A pass over hundreds of megabytes in pages of 4 KiB waits for addresses
+//! as well as for data: every page is looked up, and the processor reads ahead only to its end.
+//! Measured with two threads, an update of 10⁸ parameters takes a fifth less time in pages of 2
+//! MiB, and a test of their gradients two fifths less.
 
 use std::mem::MaybeUninit;
 
-/// Bytes from which on it is worth asking: two large pages. Few where every access to memory is checked.
+/// Bytes from which on it is worth asking: two large pages. Few where every access to memory is
+/// checked.
 const WORTH: usize = if cfg!(miri) { 1 << 12 } else { 4 << 20 };
 
 /// `len` times `value`, in large pages if there are many and the system has them.
@@ -20,7 +22,8 @@ pub fn filled(len: usize, value: f32) -> Vec<f32> {
     numbers
 }
 
-/// Asks the system for large pages behind this memory, best before it is used. A hint: nothing else changes.
+/// Asks the system for large pages behind this memory, best before it is used. A hint: nothing else
+/// changes.
 pub fn prefer_large_pages(memory: &mut [MaybeUninit<f32>]) {
     if std::mem::size_of_val(memory) >= WORTH {
         advise(memory);
@@ -35,8 +38,8 @@ fn advise(memory: &mut [MaybeUninit<f32>]) {
     let start = memory.as_mut_ptr().cast::<u8>();
     let before = start.align_offset(PAGE).min(bytes);
     let count = (bytes - before) / PAGE * PAGE;
-    // SAFETY: the range lies inside `memory`, and this advice changes neither contents nor access. The result is ignored
-    // because nothing depends on whether the advice is taken.
+    // SAFETY: the range lies inside `memory`, and this advice changes neither contents nor access.
+    // The result is ignored because nothing depends on whether the advice is taken.
     unsafe {
         libc::madvise(start.add(before).cast(), count, libc::MADV_HUGEPAGE);
     }

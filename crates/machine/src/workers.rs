@@ -1,8 +1,8 @@
 //! Threads that wait for one job at a time: they spin for a moment, then yield, then sleep.
 //!
-//! A job is a closure that takes pieces of work until none is left. The caller begins at once; a thread that wakes up in
-//! time helps, and one that wakes up late finds the job closed and is not waited for. Nothing is allocated between start
-//! and end.
+//! A job is a closure that takes pieces of work until none is left. The caller begins at once; a
+//! thread that wakes up in time helps, and one that wakes up late finds the job closed and is not
+//! waited for. Nothing is allocated between start and end.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,12 +37,14 @@ struct Shared {
     stop: AtomicBool,
 }
 
-// SAFETY: `job` is read only by threads counted in `active` while a job is open, and written only when there are none.
+// SAFETY: `job` is read only by threads counted in `active` while a job is open, and written only
+// when there are none.
 unsafe impl Sync for Shared {}
 // SAFETY: the pointer inside `job` leads to a closure that is `Sync`.
 unsafe impl Send for Shared {}
 
-/// A pool of waiting threads that share work with the thread that has it; they are stopped and joined when dropped.
+/// A pool of waiting threads that share work with the thread that has it; they are stopped and
+/// joined when dropped.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +77,8 @@ impl std::fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// Starts threads so that there are `threads` with the calling one; fewer if the system refuses.
+    /// Starts threads so that there are `threads` with the calling one; fewer if the system
+    /// refuses.
     pub fn start(threads: usize) -> Self {
         let shared = Arc::new(Shared {
             open: AtomicUsize::new(0),
@@ -113,15 +116,17 @@ impl Workers {
         self.shared.sleeping.load(SeqCst) < self.handles.len()
     }
 
-    /// Wakes sleeping threads, which then poll for work for a moment. Costs a system call if there are any.
+    /// Wakes sleeping threads, which then poll for work for a moment. Costs a system call if there
+    /// are any.
     pub fn wake(&self) {
         if self.shared.sleeping.load(SeqCst) > 0 {
             self.shared.notify();
         }
     }
 
-    /// Calls `job(0)` here and at most once `job(index)`, `index` in `1..count`, in each thread; returns when all calls
-    /// have returned. If the threads have a job already, given by another thread or by this one, the caller works alone.
+    /// Calls `job(0)` here and at most once `job(index)`, `index` in `1..count`, in each thread;
+    /// returns when all calls have returned. If the threads have a job already, given by another
+    /// thread or by this one, the caller works alone.
     ///
     /// # Panics
     /// If a call panics, after all of them have ended.
@@ -143,8 +148,8 @@ impl Workers {
         };
         let shared = &*self.shared;
         *number += 1;
-        // SAFETY: no job is open and no thread is inside one: whoever had the turn before waited for that. A thread that
-        // is just checking (active, but not joined) does not read the cell.
+        // SAFETY: no job is open and no thread is inside one: whoever had the turn before waited
+        // for that. A thread that is just checking (active, but not joined) does not read the cell.
         unsafe {
             *shared.job.get() = Some(Job {
                 call: call::<F>,
@@ -168,8 +173,8 @@ impl Workers {
 }
 
 impl Shared {
-    /// Wakes every sleeping thread. A thread about to sleep holds the lock until it sleeps, so that taking the lock once
-    /// makes sure that it is notified, too.
+    /// Wakes every sleeping thread. A thread about to sleep holds the lock until it sleeps, so that
+    /// taking the lock once makes sure that it is notified, too.
     fn notify(&self) {
         drop(
             self.sleep_lock
@@ -240,8 +245,8 @@ fn work(shared: &Shared, index: usize) {
         if open != 0 && open != done {
             done = open;
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: this thread is active and the job is open, so that `Workers::run` does not return, and
-                // nobody writes the cell, before `active` is counted down below.
+                // SAFETY: this thread is active and the job is open, so that `Workers::run` does
+                // not return, and nobody writes the cell, before `active` is counted down below.
                 unsafe {
                     if let Some(job) = *shared.job.get() {
                         (job.call)(job.data, index);

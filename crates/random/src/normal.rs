@@ -1,13 +1,14 @@
 //! Standard normal numbers as a pure function of (seed, step, sample, coordinate).
 //!
-//! Generator: Philox4x32 with 10 rounds, key = the two halves of the seed, counter =
-//! (low and high half of the block number, sample, low half of the step). The four words of a block become four
+//! Generator: Philox4x32 with 10 rounds, key = the two halves of the seed, counter = (low and high
+//! half of the block number, sample, low half of the step). The four words of a block become four
 //! normal numbers by Box-Muller: `√(-2 log u) · (cos 2πv, sin 2πv)` with `u = w₀/2³² + 2⁻³³`
-//! (rounded to `f32`), `v = w₁/2³²`, and the same for `w₂, w₃`. So `|z| < 6.77`, and the stream repeats after 2³² steps.
+//! (rounded to `f32`), `v = w₁/2³²`, and the same for `w₂, w₃`. So `|z| < 6.77`, and the stream
+//! repeats after 2³² steps.
 //!
-//! Coordinate `i` is word `(i mod 64) / 16` of block `16 ⌊i/64⌋ + i mod 16`: sixteen neighbors come from sixteen
-//! blocks, which is what a vector register wants. The mapping is part of the format: it is the same on every
-//! machine, whatever its vectors.
+//! Coordinate `i` is word `(i mod 64) / 16` of block `16 ⌊i/64⌋ + i mod 16`: sixteen neighbors come
+//! from sixteen blocks, which is what a vector register wants. The mapping is part of the format:
+//! it is the same on every machine, whatever its vectors.
 
 use crate::{halves, philox};
 
@@ -34,7 +35,8 @@ fn unit(word: u32) -> f32 {
 
 /// Natural logarithm of a positive normal number, to about one unit in the last place.
 ///
-/// `u = 2ᵉ f` with `f` in `[√½, √2)`; `log f = 2 artanh s`, `s = (f-1)/(f+1)`, by its series to `s⁹`.
+/// `u = 2ᵉ f` with `f` in `[√½, √2)`; `log f = 2 artanh s`, `s = (f-1)/(f+1)`, by its series to
+/// `s⁹`.
 #[inline(always)]
 fn log(u: f32) -> f32 {
     const SQRT_HALF: u32 = 0x3F35_04F3;
@@ -110,8 +112,8 @@ fn fill_tile(key: NoiseKey, number: u64, out: &mut [f32; TILE]) {
     }
 }
 
-/// Fills `out` with the standard normal numbers of the coordinates `first, first + 1, …`; inlined, so that it is compiled
-/// for the instruction set of the caller's loop.
+/// Fills `out` with the standard normal numbers of the coordinates `first, first + 1, …`; inlined,
+/// so that it is compiled for the instruction set of the caller's loop.
 ///
 /// ```
 /// use random::normal::{NoiseKey, fill};
@@ -179,7 +181,8 @@ mod tests {
 
     #[test]
     fn logarithm_and_turn_agree_with_the_standard_library() {
-        // Every exponent from 2⁻³³ to 1, many mantissas; one unit in the last place of the larger part is 1.2e-7.
+        // Every exponent from 2⁻³³ to 1, many mantissas; one unit in the last place of the larger
+        // part is 1.2e-7.
         for exponent in -33..=0 {
             for k in 0..=256 {
                 let u = (2f32.powi(exponent) * (1.0 + k as f32 / 256.0)).min(1.0);

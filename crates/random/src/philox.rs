@@ -32,7 +32,8 @@ pub const fn scale(word: u32, below: u32) -> u32 {
     ((word as u64 * below as u64) >> 32) as u32
 }
 
-/// The words of blocks 0, 1, 2, … one after the other: the counter of a block is its number, then three given words.
+/// The words of blocks 0, 1, 2, … one after the other: the counter of a block is its number, then
+/// three given words.
 ///
 /// ```
 /// use random::{Words, halves};

@@ -30,7 +30,8 @@ impl Stream {
         Self(state)
     }
 
-    /// The stream of this name under this seed: `s ← mix(seed)`, then `s ← mix(s ⊕ byte)` for every byte of the name.
+    /// The stream of this name under this seed: `s ← mix(seed)`, then `s ← mix(s ⊕ byte)` for every
+    /// byte of the name.
     pub fn named(seed: u64, name: &str) -> Self {
         let bytes = name.bytes();
         Self(bytes.fold(mix(seed), |state, byte| mix(state ^ u64::from(byte))))
@@ -48,7 +49,8 @@ impl Stream {
         (self.part(index).0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Number `index`, uniform on `0..below` up to a bias of `below / 2⁶⁴`: from `mix(s + index · GOLDEN)`.
+    /// Number `index`, uniform on `0..below` up to a bias of `below / 2⁶⁴`: from
+    /// `mix(s + index · GOLDEN)`.
     #[inline]
     pub const fn below(self, index: u64, below: u32) -> u32 {
         let bits = mix(self.0.wrapping_add(index.wrapping_mul(GOLDEN)));

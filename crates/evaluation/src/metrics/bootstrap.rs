@@ -71,8 +71,8 @@ impl BootstrapConfig {
         Ok(())
     }
 
-    /// Calls `replicate` with every number below `replicates` and scratch of its own for each thread;
-    /// results in order.
+    /// Calls `replicate` with every number below `replicates` and scratch of its own for each
+    /// thread; results in order.
     fn run<R, T: Send>(
         &self,
         scratch: impl Fn() -> R + Sync,
