@@ -12,10 +12,10 @@ use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths
 
-check   the full proof: format, spelling, lints, tests (doctests included), examples,
+check   the full proof: format, widths, spelling, lints, tests (doctests included), examples,
         documentation with broken links denied, packages, the promised Rust version, aarch64,
         dependency rules, Miri; a step whose tool is missing is skipped, and said so
-quick   before a commit: format, lints and tests of the default members, without Burn
+quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
@@ -41,12 +41,14 @@ fn main() -> Result<()> {
 
 fn quick() -> Result<()> {
     cargo("format", "fmt --all --check")?;
+    widths()?;
     cargo("lints", "clippy --all-targets --locked -- -D warnings")?;
     cargo("tests", "test --locked --no-fail-fast")
 }
 
 fn check() -> Result<()> {
     cargo("format", "fmt --all --check")?;
+    widths()?;
     spelling()?;
     cargo(
         "lints",
