@@ -311,7 +311,7 @@ impl<F: Formula> Curve for Smooth<F> {
     curve_of_formula!(0);
 }
 
-/// `-precision/2 (x - center)² + offset`: the log of a normal possibility function, or a quadratic penalty.
+/// `-precision/2 (x - center)²`: the log of a normal possibility function, or a quadratic penalty.
 ///
 /// ```
 /// use possibility::curve::{Curve, Parabola};
@@ -519,6 +519,31 @@ impl<F: Fn(f64) -> f64> Curve for Lipschitz<F> {
     }
 }
 
+/// The part of [`Curve`] that a sum has whatever the number of its terms: `rest` plus the merged parabolas.
+macro_rules! sum_of_rest_and_parabolas {
+    () => {
+        fn domain(&self) -> Interval {
+            self.domain
+        }
+        fn value(&self, x: f64) -> f64 {
+            if self.domain.contains(x) {
+                self.jet(x).value()
+            } else {
+                f64::NEG_INFINITY
+            }
+        }
+        fn jet(&self, x: f64) -> Jet<f64, 3> {
+            self.rest(x) + self.merged.jet(x)
+        }
+        fn enclose(&self, cell: Range) -> Jet<Range, 3> {
+            self.enclose_rest(cell) + self.merged.enclose(cell)
+        }
+        fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
+            Some(self.series_rest(cell)? + self.merged.enclose(cell))
+        }
+    };
+}
+
 /// The sum of curves, on the common part of their domains.
 pub struct Sum<'a> {
     parts: Vec<Box<dyn Curve + 'a>>,
@@ -557,25 +582,8 @@ impl<'a> Sum<'a> {
 }
 
 impl Curve for Sum<'_> {
-    fn domain(&self) -> Interval {
-        self.domain
-    }
-    fn value(&self, x: f64) -> f64 {
-        if self.domain.contains(x) {
-            self.jet(x).value()
-        } else {
-            f64::NEG_INFINITY
-        }
-    }
-    fn jet(&self, x: f64) -> Jet<f64, 3> {
-        self.rest(x) + self.merged.jet(x)
-    }
-    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
-        self.enclose_rest(cell) + self.merged.enclose(cell)
-    }
-    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
-        Some(self.series_rest(cell)? + self.merged.enclose(cell))
-    }
+    sum_of_rest_and_parabolas!();
+
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         self.parts
             .iter()
@@ -648,25 +656,8 @@ impl<A: Curve, B: Curve> Plus<A, B> {
 }
 
 impl<A: Curve, B: Curve> Curve for Plus<A, B> {
-    fn domain(&self) -> Interval {
-        self.domain
-    }
-    fn value(&self, x: f64) -> f64 {
-        if self.domain.contains(x) {
-            self.jet(x).value()
-        } else {
-            f64::NEG_INFINITY
-        }
-    }
-    fn jet(&self, x: f64) -> Jet<f64, 3> {
-        self.rest(x) + self.merged.jet(x)
-    }
-    fn enclose(&self, cell: Range) -> Jet<Range, 3> {
-        self.enclose_rest(cell) + self.merged.enclose(cell)
-    }
-    fn series(&self, cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
-        Some(self.series_rest(cell)? + self.merged.enclose(cell))
-    }
+    sum_of_rest_and_parabolas!();
+
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         Some(
             self.first

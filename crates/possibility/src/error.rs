@@ -105,7 +105,7 @@ pub enum Error {
     },
 }
 
-/// `Ok(value)` if `accept(value)`, otherwise the range error. NaN must be refused by `accept`.
+/// `Ok(value)` if `accept(value)`, otherwise the range error. NaN is refused without asking `accept`.
 pub(crate) fn check(
     name: &'static str,
     value: f64,

@@ -283,52 +283,22 @@ fn log_sup_box(f: &Normal, sides: &[Interval]) -> Result<f64> {
     let mut gradient = vec![0.0; n];
     for _ in 0..100 + 50 * n {
         let (target, multipliers) = minimize_free(f, &x, &held)?;
-        let mut step = 1.0;
-        let mut blocking = None;
+        let blocking = first_blocking(sides, &x, &target, &held);
         for i in (0..n).filter(|&i| !held[i]) {
-            let bound = if target[i] < sides[i].lower() {
-                sides[i].lower()
-            } else if target[i] > sides[i].upper() {
-                sides[i].upper()
-            } else {
-                continue;
-            };
-            let reach = ((bound - x[i]) / (target[i] - x[i])).max(0.0);
-            if blocking.is_none() || reach < step {
-                (step, blocking) = (reach, Some((i, bound)));
-            }
-        }
-        for i in (0..n).filter(|&i| !held[i]) {
-            let moved = if blocking.is_none() {
-                target[i]
-            } else {
-                x[i] + step * (target[i] - x[i])
+            let moved = match blocking {
+                None => target[i],
+                Some((step, ..)) => x[i] + step * (target[i] - x[i]),
             };
             x[i] = sides[i].clamp(moved);
         }
-        if let Some((i, bound)) = blocking {
+        if let Some((_, i, bound)) = blocking {
             x[i] = bound;
             held[i] = true;
             continue;
         }
         gradient = multipliers;
-        let distance = f.squared_distance(&x).sqrt();
-        // a multiplier this small moves the distance by less than its rounding
-        let negligible = 1e-14 * (1.0 + distance);
-        let worst = (0..n)
-            .filter(|&i| held[i] && sides[i].width() > 0.0)
-            .map(|i| {
-                let inward = if x[i] == sides[i].lower() {
-                    -gradient[i]
-                } else {
-                    gradient[i]
-                };
-                (i, inward * f.covariance()[(i, i)].sqrt())
-            })
-            .filter(|(_, inward)| *inward > negligible)
-            .max_by(|a, b| a.1.total_cmp(&b.1));
-        match worst {
-            Some((i, _)) => held[i] = false,
+        match worst_multiplier(f, sides, &x, &held, &gradient) {
+            Some(i) => held[i] = false,
             None => break,
         }
     }
@@ -351,6 +321,57 @@ fn log_sup_box(f: &Normal, sides: &[Interval]) -> Result<f64> {
         from_above
     };
     certified("nearest point of a box", value, from_below, from_above)
+}
+
+/// The first bound of a free coordinate on the way from `x` to `target`: how far along it lies, whose it is,
+/// and its value.
+fn first_blocking(
+    sides: &[Interval],
+    x: &[f64],
+    target: &[f64],
+    held: &[bool],
+) -> Option<(f64, usize, f64)> {
+    let mut first: Option<(f64, usize, f64)> = None;
+    for i in (0..x.len()).filter(|&i| !held[i]) {
+        let bound = if target[i] < sides[i].lower() {
+            sides[i].lower()
+        } else if target[i] > sides[i].upper() {
+            sides[i].upper()
+        } else {
+            continue;
+        };
+        let reach = ((bound - x[i]) / (target[i] - x[i])).max(0.0);
+        if first.is_none_or(|(step, ..)| reach < step) {
+            first = Some((reach, i, bound));
+        }
+    }
+    first
+}
+
+/// The held coordinate that gains most by leaving its bound; `None` at the minimum.
+fn worst_multiplier(
+    f: &Normal,
+    sides: &[Interval],
+    x: &[f64],
+    held: &[bool],
+    gradient: &[f64],
+) -> Option<usize> {
+    let distance = f.squared_distance(x).sqrt();
+    // a multiplier this small moves the distance by less than its rounding
+    let negligible = 1e-14 * (1.0 + distance);
+    (0..x.len())
+        .filter(|&i| held[i] && sides[i].width() > 0.0)
+        .map(|i| {
+            let inward = if x[i] == sides[i].lower() {
+                -gradient[i]
+            } else {
+                gradient[i]
+            };
+            (i, inward * f.covariance()[(i, i)].sqrt())
+        })
+        .filter(|(_, inward)| *inward > negligible)
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(i, _)| i)
 }
 
 /// The minimizer with the held coordinates of `x` fixed, and the gradient there.

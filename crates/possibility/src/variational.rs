@@ -7,7 +7,7 @@
 //! CBO_s(η)   = ext_θ { -ℓ̂(θ) + D_A(θ‖η) },     ext = sup for s = +1, inf for s = -1,
 //! ∇CBO_s(η)  = ∇²A(η)(η - θ_s),                 θ_s the point where the extremum is attained (Danskin),
 //! H_s(η)     = s(∇²ℓ̂(η) - ∇²A(η)) ≻ 0           the curvature condition,
-//! η_{t+1}    = η_t - ρ H_s(η_t)⁻¹ ∇ℓ̂(η_t)       the Newton-like natural-gradient step.
+//! η_{t+1}    = η_t - ρ H_s(η_t)⁻¹ ∇ℓ̂(η_t)       the Newton-like natural-gradient step on s CBO_s.
 //! ```
 //!
 //! The step is a mirror descent step in the dual coordinate `λ = ∇A(η)`: [`Variational::mirror_step`].
@@ -428,7 +428,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
         Ok(faer::Scale(self.side.sign()) * gap)
     }
 
-    /// `H_s(η)⁻¹ ∇ℓ̂(η)`, the gradient of the local surrogate in the dual coordinate: `η - θ_s`.
+    /// `H_s(η)⁻¹ ∇ℓ̂(η) = s(η - θ_s)` with `θ_s` of the local quadratic surrogate: the gradient of the objective
+    /// `s CBO_s`, which is minimized, in the dual coordinate.
     fn direction(&self, eta: &[f64]) -> Result<Vec<f64>> {
         let gap = self.curvature_gap(eta)?;
         let factor =
@@ -459,18 +460,18 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     }
 
     /// The same step as mirror descent in the dual coordinate: the `λ` that minimizes
-    /// `ρ ⟨∇_λ CBO_s, λ⟩ + D_{A†}(λ‖λ_t)` with `λ_t = ∇A(η_t)`, returned as `η = ∇A†(λ)`.
+    /// `ρ s⟨∇_λ CBO_s, λ⟩ + D_{A†}(λ‖λ_t)` with `λ_t = ∇A(η_t)`, returned as `η = ∇A†(λ)`.
     ///
     /// # Errors
     /// As [`Self::newton_step`], and if the candidate has no dual coordinate.
     pub fn mirror_step(&self, eta: &[f64], rate: f64) -> Result<Vec<f64>> {
         check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
-        // Danskin's gradient of the surrogate, then the chain rule ∇_η = ∇²A ∇_λ undone
+        // s times Danskin's gradient of the surrogate, then the chain rule ∇_η = ∇²A ∇_λ undone
         let metric = self.generator.hessian(eta);
         let danskin = linear::multiply(metric.as_ref(), &self.direction(eta)?);
         let factor = linear::cholesky("curvature of the candidate", metric.as_ref())?;
         let dual_gradient = linear::solve(factor.as_ref(), &danskin);
-        // stationarity: ∇A†(λ) = ∇A†(λ_t) - ρ ∇_λ CBO_s
+        // stationarity: ∇A†(λ) = ∇A†(λ_t) - ρs ∇_λ CBO_s
         let here = self
             .generator
             .inverse_gradient(&self.generator.gradient(eta))?;
@@ -713,6 +714,33 @@ mod tests {
     }
 
     #[test]
+    fn the_direction_is_the_gradient_of_the_signed_bound() {
+        // a quadratic loss is its own surrogate: θ_s of the certified inner problem is that of the step
+        let star = Normal::isotropic([1.0, -2.0], 1.5).unwrap();
+        let loss = QuadraticLoss::new(star, 0.25).unwrap();
+        for (precision, side) in [(0.5, Side::Upper), (4.0, Side::Lower)] {
+            let candidate = NormalGenerator::isotropic(2, precision).unwrap();
+            let problem = Variational::new(loss.clone(), candidate, side).unwrap();
+            let eta = [0.3, 0.7];
+            let (direction, gradient) = (
+                problem.direction(&eta).unwrap(),
+                problem.gradient(&eta).unwrap(),
+            );
+            let theta = problem.inner_extremum(&eta).unwrap().theta;
+            let bound = |eta: &[f64]| side.sign() * problem.inner_extremum(eta).unwrap().value;
+            for i in 0..2 {
+                let step = side.sign() * (eta[i] - theta[i]);
+                assert!((direction[i] - step).abs() < 1e-9, "{side:?}");
+                let signed = side.sign() * gradient[i] / precision;
+                assert!((direction[i] - signed).abs() < 1e-9, "{side:?}");
+            }
+            // against the direction s CBO_s falls, for either side
+            let next = problem.newton_step(&eta, 0.1).unwrap();
+            assert!(bound(&next) < bound(&eta), "{side:?}");
+        }
+    }
+
+    #[test]
     fn a_run_converges_to_the_mode_and_its_bound_to_the_consistency() {
         let posterior = Conjugate::new(Poisson, &[2.5], 6.0).unwrap();
         let loss = ConjugateLoss::new(&posterior).unwrap();
@@ -787,7 +815,7 @@ mod tests {
                 "{newton:?} {mirror:?}"
             );
         }
-        // the mirror step minimizes ρ⟨∇_λ CBO, λ⟩ + D_{A†}(λ‖λ_t): no nudged λ does better
+        // the mirror step minimizes ρs⟨∇_λ CBO_s, λ⟩ + D_{A†}(λ‖λ_t): no nudged λ does better
         let direction: Vec<f64> = problem.direction(eta).unwrap();
         let dual = problem.generator.gradient(&mirror);
         let objective = |l: &[f64]| {

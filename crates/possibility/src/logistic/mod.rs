@@ -1,6 +1,6 @@
 //! Possibilistic logistic regression: labels `yᵢ = ±1` with likelihood `σ(yᵢ xᵢᵀw)`, Gaussian possibilistic
 //! prior `exp(-½(w-m₀)ᵀΔ(w-m₀))` with `Δ` positive definite, any number of covariates.
-//! Paper: Section 3 (posterior and its bounds) and the appendix "Example: Bayesian Logistic Regression",
+//! Paper: Section 4 (posterior and its bounds) and the appendix "Example: Bayesian Logistic Regression",
 //! here with many observations and many dimensions.
 //!
 //! With the loss `ℓ(w) = Σ cᵢ softplus(-yᵢ xᵢᵀw)` and the regularized loss
@@ -61,8 +61,6 @@ mod design;
 mod kernel;
 mod marginal;
 mod posterior;
-#[cfg(test)]
-mod tests;
 mod widest;
 
 use std::num::NonZero;
@@ -433,3 +431,6 @@ fn check_overflow(at: &Regularized) -> Result<()> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
 //! Bernoulli and binomial likelihoods: `A(θ) = m log(1 + e^θ)` with the log-odds `θ`, mean `λ = mp` in `[0, m]`,
-//! `A†(λ) = λ log(λ/m) + (m-λ) log(1-λ/m)`. Paper: Section 4.
+//! `A†(λ) = λ log(λ/m) + (m-λ) log(1-λ/m)`. Paper: Section 5.1.
 //!
 //! With `δ = θ - logit λ` the divergence is `log(1 + λ h((1-λ)δ) + (1-λ) h(-λδ))`, `h(x) = e^x - 1 - x ≥ 0`: a sum of
 //! terms of one sign.

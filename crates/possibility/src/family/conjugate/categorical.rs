@@ -1,6 +1,6 @@
 //! Categorical and multinomial likelihoods: `A(θ) = m log(1 + Σe^θ_k)` with `θ_k = log(p_k/p_last)`, mean `λ_k = mp_k`
 //! for all classes but the last, which is the reference, `A†(λ) = Σ λ_k log(λ_k/m)` over all classes.
-//! Paper: Section 4.
+//! Paper: Section 5.1.
 //!
 //! With `δ_k = θ_k - log p_k`, centered so that `Σp_kδ_k = 0`, the divergence is `log(1 + Σ p_k h(δ_k))`,
 //! `h(x) = e^x - 1 - x ≥ 0`.

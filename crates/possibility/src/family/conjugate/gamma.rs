@@ -1,6 +1,6 @@
 //! Gamma likelihood with known shape `k`, and the exponential as `k = 1`: `A(θ) = -k log(-θ)` with `θ` = -rate < 0,
 //! mean `λ = k/rate > 0`, `A†(λ) = -k - k log(λ/k)`, `B(x) = log Γ(k) - (k-1) log x`, and
-//! `KL = k(y - 1 - log y)` with `y = -λθ/k`, the ratio of the two means. Paper: Section 4.
+//! `KL = k(y - 1 - log y)` with `y = -λθ/k`, the ratio of the two means. Paper: Section 5.1.
 
 use super::scalar::forward_scalar_family;
 use super::{Parameter, ScalarFamily};

@@ -1,6 +1,6 @@
 //! Conjugate possibility functions `g_λ^ν(θ) = exp(ν(λᵀθ - A†(λ) - A(θ))) = exp(-ν D_A(θ‖θ*(λ)))` of an
 //! exponential-family likelihood `p(x|θ) = exp(θᵀT(x) - A(θ) - B(x))`, where `A†` is the Legendre transform of `A`,
-//! `D_A` the Bregman divergence and `θ*(λ) = ∇A†(λ)`. Paper: Section 4, "Bayesian Inference with Conjugate
+//! `D_A` the Bregman divergence and `θ*(λ) = ∇A†(λ)`. Paper: Section 5.1, "Bayesian Inference with Conjugate
 //! Family".
 //!
 //! | family | observation | T(x) | natural θ | mean parameter λ = ∇A(θ) | A(θ) |

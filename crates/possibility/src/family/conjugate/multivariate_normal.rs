@@ -1,5 +1,5 @@
 //! Multivariate normal likelihood with known covariance `Σ`: `A(θ) = θᵀΣθ/2` with `θ = Σ⁻¹` mean,
-//! `A†(λ) = λᵀΣ⁻¹λ/2`, and `KL = (λ - μ)ᵀΣ⁻¹(λ - μ)/2`. Paper: Section 4.
+//! `A†(λ) = λᵀΣ⁻¹λ/2`, and `KL = (λ - μ)ᵀΣ⁻¹(λ - μ)/2`. Paper: Section 5.1.
 
 use std::f64::consts::PI;
 

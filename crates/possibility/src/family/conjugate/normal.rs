@@ -1,5 +1,5 @@
 //! Normal likelihood with known variance `σ²`: `A(θ) = σ²θ²/2` with `θ` = mean/σ², `A†(λ) = λ²/(2σ²)`,
-//! `B(x) = x²/(2σ²) + log(2πσ²)/2`, and `KL = (λ - μ)²/(2σ²)`. Paper: Section 4.
+//! `B(x) = x²/(2σ²) + log(2πσ²)/2`, and `KL = (λ - μ)²/(2σ²)`. Paper: Section 5.1.
 
 use std::f64::consts::PI;
 

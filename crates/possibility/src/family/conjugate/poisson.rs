@@ -1,5 +1,5 @@
 //! Poisson likelihood: `A(θ) = e^θ` with the log rate `θ`, mean `λ` = rate in `[0, ∞)`, `A†(λ) = λ log λ - λ`, and
-//! `KL = λ(e^δ - 1 - δ)` with `δ = θ - log λ`. Paper: Section 4.
+//! `KL = λ(e^δ - 1 - δ)` with `δ = θ - log λ`. Paper: Section 5.1.
 
 use super::scalar::is_count;
 use super::{Parameter, ScalarFamily};

@@ -1,5 +1,5 @@
 //! `g_λ^ν` as a function of one number, natural or mean parameter: `log f(x) = -ν KL(λ‖x)`, `α`-cuts
-//! `{KL(λ‖x) ≤ -log(α)/ν}`, and events by the distance of the set from the mode. Paper: Section 4.
+//! `{KL(λ‖x) ≤ -log(α)/ν}`, and events by the distance of the set from the mode. Paper: Section 5.1.
 
 use super::{Parameter, ScalarFamily, check_weight};
 use crate::error::{Result, check};

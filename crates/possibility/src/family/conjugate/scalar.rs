@@ -1,4 +1,4 @@
-//! Exponential-family likelihoods with one natural parameter and `T(x) = x`, in plain numbers. Paper: Section 4.
+//! Exponential-family likelihoods with one natural parameter and `T(x) = x`, in plain numbers. Paper: Section 5.1.
 
 use std::fmt;
 use std::sync::Arc;

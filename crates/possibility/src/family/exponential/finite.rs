@@ -1,4 +1,4 @@
-//! The exponential family on a finite set: `A(λ) = max_i λᵀT_i - B_i`, exactly. Paper: Section 4.
+//! The exponential family on a finite set: `A(λ) = max_i λᵀT_i - B_i`, exactly. Paper: Section 5.
 
 use super::ExponentialForm;
 use crate::error::{Error, Result, check_finite, check_size};

@@ -1,5 +1,5 @@
 //! The general possibilistic exponential family `g_λ(θ) = exp(λᵀT(θ) - A(λ) - B(θ))`, where the
-//! log-partition is a supremum, `A(λ) = sup_θ λᵀT(θ) - B(θ)`. Paper: Section 4, and its four examples in the
+//! log-partition is a supremum, `A(λ) = sup_θ λᵀT(θ) - B(θ)`. Paper: Section 5, and its four examples in the
 //! appendix "Possibilistic Exponential Family".
 //!
 //! | example | Θ | T(θ) | B(θ) | A |
