@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::num::NonZero;
 use std::time::Instant;
 
+use possibility::Univariate;
 use possibility::logistic::{Design, LogisticConfig, PriorPrecision};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,10 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut cuts = Vec::with_capacity(posterior.columns());
         for j in 0..posterior.columns() {
             let coefficient = posterior.coefficient(j)?;
-            cuts.push((
-                coefficient.laplace.alpha_cut(0.05)?,
-                coefficient.alpha_cut(0.05)?,
-            ));
+            cuts.push((coefficient.laplace.cut(0.05)?, coefficient.cut(0.05)?));
         }
         let seconds = start.elapsed().as_secs_f64();
         println!(

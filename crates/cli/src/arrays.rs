@@ -12,7 +12,7 @@ use std::path::Path;
 
 use datasets::formats::npy::{self, Array, Npz, Values};
 
-use crate::data::{Table, describe};
+use crate::csv::{Table, describe};
 use crate::user_error::{UserError, list, unknown};
 
 /// An array and the name of its file.

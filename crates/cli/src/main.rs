@@ -7,14 +7,13 @@
 mod arrays;
 mod assessment;
 mod commands;
-mod data;
+mod csv;
 mod event;
 mod figures;
 mod files;
 mod inference;
 mod plot;
 mod progress;
-mod quotes;
 mod tables;
 mod text;
 mod training;

@@ -1,5 +1,5 @@
-//! Possibility functions `f: Θ → [0, 1]` with `sup f = 1`, the events they measure, and where they peak.
-//! Paper: Section 2 and the appendix "More on Possibility Theory".
+//! Possibility functions `f: Θ → [0, 1]` with `sup f = 1`, the events they measure, and where they
+//! peak. Paper: Section 2 and the appendix "More on Possibility Theory".
 //!
 //! | notion | here |
 //! |---|---|
@@ -9,13 +9,15 @@
 //! | expected value `E*_f[θ] = argmax f`, a set | [`Mode`] |
 //! | the uninformative function **1** | [`Uninformative`] |
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use crate::error::Result;
 
 /// A possibility function over points of type `Self::Point`.
 ///
-/// Implementors keep `log f` because possibilities of interest span hundreds of orders of magnitude.
+/// Implementors keep `log f` because possibilities of interest span hundreds of orders of
+/// magnitude.
 pub trait Possibility {
     /// An element of the space Θ: an index, a count, a number, or a slice of coordinates.
     type Point: ?Sized;
@@ -34,7 +36,8 @@ pub trait Possibility {
     }
 }
 
-/// The possibility measure `Π(A) = sup_A f` and its dual necessity `N(A) = 1 - Π(Aᶜ)` for events of type `E`.
+/// The possibility measure `Π(A) = sup_A f` and its dual necessity `N(A) = 1 - Π(Aᶜ)` for events of
+/// type `E`.
 ///
 /// Laws: `max(Π(A), Π(Aᶜ)) = 1`, `N(A) ≤ Π(A)`, `Π(A ∪ B) = max(Π(A), Π(B))`. The supremum over the
 /// empty set is 0.
@@ -54,18 +57,73 @@ pub trait Measure<E: ?Sized>: Possibility {
     /// `Π(A) = sup_{θ ∈ A} f(θ)`.
     ///
     /// # Errors
-    /// As [`Self::log_possibility_of`].
-    fn possibility_of(&self, event: &E) -> Result<f64> {
-        Ok(self.log_possibility_of(event)?.exp())
+    /// What is given is no event, or as [`Self::log_possibility_of`].
+    fn possibility_of(&self, event: impl AsEvent<E>) -> Result<f64>
+    where
+        E: ToOwned,
+        Self: Sized,
+    {
+        Ok(self.log_possibility_of(&*event.as_event()?)?.exp())
     }
 
     /// `N(A) = 1 - sup_{θ ∉ A} f(θ)`.
     ///
     /// # Errors
-    /// As [`Self::log_possibility_of_complement`].
-    fn necessity_of(&self, event: &E) -> Result<f64> {
-        // `0.0 -` instead of unary minus: an impossible event has necessity 0, not -0
-        Ok(0.0 - self.log_possibility_of_complement(event)?.exp_m1())
+    /// What is given is no event, or as [`Self::log_possibility_of_complement`].
+    fn necessity_of(&self, event: impl AsEvent<E>) -> Result<f64>
+    where
+        E: ToOwned,
+        Self: Sized,
+    {
+        let outside = self.log_possibility_of_complement(&*event.as_event()?)?;
+        Ok(Credence::from_logs(0.0, outside).necessity)
+    }
+
+    /// `Π(A)` and `N(A)`; also of a function known as a trait object only.
+    ///
+    /// # Errors
+    /// As [`Self::log_possibility_of`].
+    fn credence_of(&self, event: &E) -> Result<Credence> {
+        Ok(Credence::from_logs(
+            self.log_possibility_of(event)?,
+            self.log_possibility_of_complement(event)?,
+        ))
+    }
+}
+
+/// Possibility and necessity of one event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Credence {
+    /// `Π(A) = sup_A f`.
+    pub possibility: f64,
+    /// `N(A) = 1 - Π(Aᶜ)`.
+    pub necessity: f64,
+}
+
+impl Credence {
+    /// From `log sup_A f` and `log sup_{Aᶜ} f`.
+    pub fn from_logs(inside: f64, outside: f64) -> Self {
+        Self {
+            possibility: inside.exp(),
+            // `0.0 -` instead of unary minus: an impossible event has necessity 0, not -0
+            necessity: 0.0 - outside.exp_m1(),
+        }
+    }
+}
+
+/// What can be given for an event of type `E`: a reference to one, and for a set of numbers also an
+/// [`Interval`](crate::set::Interval) or a range such as `0.5..` or `..=0.3`.
+pub trait AsEvent<E: ToOwned + ?Sized> {
+    /// The event.
+    ///
+    /// # Errors
+    /// A range with a NaN end, or without a point.
+    fn as_event(&self) -> Result<Cow<'_, E>>;
+}
+
+impl<E: ToOwned + ?Sized> AsEvent<E> for &E {
+    fn as_event(&self) -> Result<Cow<'_, E>> {
+        Ok(Cow::Borrowed(self))
     }
 }
 
@@ -95,11 +153,12 @@ impl<P> Mode<P> {
         }
     }
 
-    /// `E*[T(θ)] = T(E*[θ])`: the expected value of a transformed variable is the transformed expected value.
+    /// `E*[T(θ)] = T(E*[θ])`: the expected value of a transformed variable is the transformed
+    /// expected value.
     ///
     /// `map` must be continuous and monotone on an interval of maximizers, because the image of an
-    /// interval is given by its ends; it may be anything on points. The image of the whole space is not
-    /// known here, so that `Everything` has none.
+    /// interval is given by its ends; it may be anything on points. The image of the whole space is
+    /// not known here, so that `Everything` has none.
     ///
     /// ```
     /// use possibility::Mode;

@@ -1,23 +1,23 @@
 //! Possibility theory in plain `f64`.
 //!
-//! A possibility function describes what is not known: it gives every value of a parameter a degree in `[0, 1]`,
-//! and its supremum is 1. Suprema stand where a probability density has integrals. This crate holds the
-//! theory of the paper "Maxitive Donsker-Varadhan Formulation for Possibilistic Variational Inference"; each module
-//! names the section it comes from, and each value that is a logarithm says so in its name.
+//! A possibility function describes what is not known: it gives every value of a parameter a degree
+//! in `[0, 1]`, and its supremum is 1. Suprema stand where a probability density has integrals.
+//! This crate holds the theory of the paper "Maxitive Donsker-Varadhan Formulation for
+//! Possibilistic Variational Inference"; each module names the section it comes from, and each
+//! value that is a logarithm says so in its name.
 //!
 //! ```
-//! use possibility::family::conjugate::{Bernoulli, Conjugate, Parameter};
-//! use possibility::set::{Interval, RealSet};
-//! use possibility::Measure;
+//! use possibility::prelude::*;
 //!
-//! // nothing is known beforehand; three successes and two failures are seen
-//! let posterior = Conjugate::uninformative(Bernoulli).update(&[1.0, 0.0, 1.0, 1.0, 0.0])?;
-//! let p = posterior.in_parameter(Parameter::Mean);
-//! let better_than_even = RealSet::from(Interval::above(0.5)?);
-//! assert_eq!(p.possibility_of(&better_than_even)?, 1.0); // nothing speaks against it
-//! assert!(p.necessity_of(&better_than_even)? < 0.1);     // but it is far from certain
-//! let cut = p.alpha_cut(0.05)?.hull().expect("a cut is not empty");
-//! assert!(cut.contains(0.14) && !cut.contains(0.13));
+//! // a coin believed to be about fair, as if it had been seen to fall twice, and five tosses of it
+//! let tosses = [true, true, false, true, true];
+//! let p = Bernoulli.prior(0.5, 2.0)?.observe(&tosses)?;
+//!
+//! assert_eq!(p.mode(), Some(5.0 / 7.0)); // the most possible value
+//! let cut = p.cut(0.05)?; // every value of possibility at least 0.05
+//! assert!(cut.contains(0.27) && !cut.contains(0.26));
+//! assert_eq!(p.possibility_of(0.5..)?, 1.0); // nothing speaks against p ≥ 1/2
+//! assert!(p.necessity_of(0.5..)? < 0.5); // but it is far from certain
 //! # Ok::<(), possibility::Error>(())
 //! ```
 //!
@@ -25,9 +25,9 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | values, modes, possibility and necessity of events | [`function`], [`set`], [`event`] |
+//! | values, modes, possibility and necessity of events | [`function`], [`univariate`], [`set`], [`event`] |
 //! | functions on finite sets, grids, counts, the line, `ℝᵈ` | [`finite`], [`joint`], [`count`], [`mod@line`], [`normal`] |
-//! | conjugate inference from data | [`family::conjugate`] |
+//! | conjugate inference from data | [`family::conjugate`], [`summary`] |
 //! | exponential families of possibility functions | [`family::exponential`] |
 //! | posteriors from a loss and a prior, consistency bounds | [`posterior`], [`smooth`], [`bound`] |
 //! | fitting a candidate by either bound | [`variational`] |
@@ -56,15 +56,29 @@ pub mod posterior;
 pub mod search;
 pub mod set;
 pub mod smooth;
+pub mod summary;
 pub mod tight;
+pub mod univariate;
 pub mod variational;
 
 pub use error::{Error, Result};
 pub use event::Region;
 pub use finite::Finite;
-pub use function::{Measure, Mode, Possibility, Uninformative};
+pub use function::{AsEvent, Credence, Measure, Mode, Possibility, Uninformative};
 pub use joint::Joint;
 pub use normal::{Ellipsoid, Normal};
+pub use set::{Interval, RealSet};
+pub use univariate::Univariate;
+
+/// All that inference from data needs: the families of observations and the traits that question a
+/// posterior.
+pub mod prelude {
+    pub use crate::family::conjugate::{
+        Bernoulli, Binomial, Categorical, Exponential, Gamma, Multinomial, MultivariateNormal,
+        NormalNoise, Parameter, Poisson, ScalarFamily, VectorFamily,
+    };
+    pub use crate::{Measure, Possibility, Univariate};
+}
 
 /// The example of the README compiles and runs.
 #[cfg(doctest)]

@@ -1,11 +1,15 @@
-//! Subsets of the extended real line: intervals and finite unions of intervals, the events of one dimension.
+//! Subsets of the extended real line: intervals and finite unions of intervals, the events of one
+//! dimension.
 //!
-//! A set knows which of its end points belong to it, so that `{x ≠ a}` and the complement of a closed
-//! interval are exact.
+//! A set knows which of its end points belong to it, so that `{x ≠ a}` and the complement of a
+//! closed interval are exact.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use crate::error::{Error, Result};
+use crate::function::AsEvent;
 
 /// A non-empty interval of the extended real line.
 ///
@@ -181,7 +185,8 @@ impl Interval {
         Self::new(lower, upper, contains_lower, contains_upper).ok()
     }
 
-    /// Whether `inner` lies inside, single end points aside: they do not change a supremum of continuous functions.
+    /// Whether `inner` lies inside, single end points aside: they do not change a supremum of
+    /// continuous functions.
     pub(crate) fn covers(&self, inner: &Self) -> bool {
         self.lower <= inner.lower && inner.upper <= self.upper
     }
@@ -315,6 +320,32 @@ impl From<Interval> for RealSet {
     }
 }
 
+impl AsEvent<RealSet> for Interval {
+    fn as_event(&self) -> Result<Cow<'_, RealSet>> {
+        Ok(Cow::Owned((*self).into()))
+    }
+}
+
+/// A range of numbers is the event that the parameter lies in it, infinite ends included as limits.
+macro_rules! range_as_event {
+    ($($range:ty: $self:ident => $interval:expr;)*) => {$(
+        impl AsEvent<RealSet> for $range {
+            fn as_event(&$self) -> Result<Cow<'_, RealSet>> {
+                Ok(Cow::Owned($interval?.into()))
+            }
+        }
+    )*};
+}
+
+range_as_event! {
+    Range<f64>: self => Interval::new(self.start, self.end, true, false);
+    RangeInclusive<f64>: self => Interval::closed(*self.start(), *self.end());
+    RangeFrom<f64>: self => Interval::at_least(self.start);
+    RangeTo<f64>: self => Interval::below(self.end);
+    RangeToInclusive<f64>: self => Interval::at_most(self.end);
+    RangeFull: self => Ok::<_, Error>(Interval::REAL_LINE);
+}
+
 impl FromIterator<Interval> for RealSet {
     /// The union of the intervals.
     fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
@@ -390,6 +421,22 @@ mod tests {
         );
         let punctured = RealSet::points(&[1.0]).unwrap().complement();
         assert!(!punctured.contains(1.0) && punctured.contains(1.0 + 1e-12));
+    }
+
+    #[test]
+    fn ranges_are_events_and_refuse_what_holds_no_point() {
+        let shown = |event: &dyn AsEvent<RealSet>| event.as_event().map(|set| set.to_string());
+        assert_eq!(shown(&(0.5..)).unwrap(), "[0.5, inf]");
+        assert_eq!(shown(&(..0.5)).unwrap(), "[-inf, 0.5)");
+        assert_eq!(shown(&(..=0.5)).unwrap(), "[-inf, 0.5]");
+        assert_eq!(shown(&(0.25..0.5)).unwrap(), "[0.25, 0.5)");
+        assert_eq!(shown(&(0.5..=0.5)).unwrap(), "{0.5}");
+        assert_eq!(shown(&(..)).unwrap(), "[-inf, inf]");
+        assert_eq!(shown(&Interval::above(0.5).unwrap()).unwrap(), "(0.5, inf]");
+        assert!(shown(&(f64::NAN..)).is_err());
+        assert!(shown(&(0.0..=f64::NAN)).is_err());
+        assert!(shown(&(0.5..0.5)).is_err());
+        assert!(shown(&(0.5..=0.25)).is_err());
     }
 
     fn sets() -> impl Strategy<Value = RealSet> {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use possibility::family::conjugate::{Bernoulli, Exponential, Gamma, Normal, Parameter, Poisson};
+use possibility::prelude::*;
 use serde_json::Value;
 
-use crate::data::Table;
+use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
-use crate::inference::scalar::{ReadField, read_number, read_truth};
+use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
 use crate::inference::{
     Prior, Questions, Timings, categorical, logistic, multivariate_normal, option_error, picture,
     scalar,
@@ -351,17 +351,17 @@ fn trimmed(names: &[String]) -> Vec<String> {
 /// A mistake in the arguments or the data, or an output that cannot be written.
 pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
     match args.family {
-        Family::Bernoulli(args) => infer_scalar(Bernoulli, read_truth, &args),
-        Family::Poisson(args) => infer_scalar(Poisson, read_number, &args),
-        Family::Exponential(args) => infer_scalar(Exponential, read_number, &args),
+        Family::Bernoulli(args) => infer_scalar(&Bernoulli, TRUTH, &args),
+        Family::Poisson(args) => infer_scalar(&Poisson, NUMBER, &args),
+        Family::Exponential(args) => infer_scalar(&Exponential, NUMBER, &args),
         Family::Gamma(args) => {
             let family = Gamma::new(args.shape).map_err(|error| option_error("--shape", &error))?;
-            infer_scalar(family, read_number, &args.common)
+            infer_scalar(&family, NUMBER, &args.common)
         }
         Family::Normal(args) => {
-            let family =
-                Normal::new(args.variance).map_err(|error| option_error("--variance", &error))?;
-            infer_scalar(family, read_number, &args.common)
+            let family = NormalNoise::new(args.variance)
+                .map_err(|error| option_error("--variance", &error))?;
+            infer_scalar(&family, NUMBER, &args.common)
         }
         Family::Categorical(args) => infer_categorical(&args),
         Family::MultivariateNormal(args) => infer_multivariate_normal(&args),
@@ -369,14 +369,14 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn infer_scalar<F>(family: F, read: ReadField, args: &ScalarArgs) -> anyhow::Result<ExitCode>
+fn infer_scalar<F>(family: &F, read: ReadField, args: &ScalarArgs) -> anyhow::Result<ExitCode>
 where
-    F: possibility::family::conjugate::ScalarFamily + Clone + 'static,
+    F: ScalarFamily + Clone + 'static,
 {
     let (mut table, column) = args.column.open()?;
     let prior = args.prior.prior();
     let questions = args.output.questions(args.parameter);
-    let report = scalar::infer(family, &mut table, column, read, prior.as_ref(), &questions)?;
+    let report = scalar::report(family, &mut table, column, read, prior.as_ref(), &questions)?;
     let figure = || picture::posterior(&report);
     let (json, text) = (|| report.json(), || report.text());
     args.output.finish(json, text, figure, report.timings)
@@ -388,7 +388,7 @@ fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
     let prior = common.prior.prior();
     let questions = common.output.questions(common.parameter);
     let classes = args.classes.as_deref().map(trimmed);
-    let report = categorical::infer(
+    let report = categorical::report(
         &mut table,
         column,
         classes.as_deref(),
@@ -410,7 +410,7 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
     let prior = args.prior.prior();
     let questions = args.output.questions(args.parameter);
     let report =
-        multivariate_normal::infer(&mut table, &names, &covariance, prior.as_ref(), &questions)?;
+        multivariate_normal::report(&mut table, &names, &covariance, prior.as_ref(), &questions)?;
     let figure = || picture::posterior(&report);
     let (json, text) = (|| report.json(), || report.text());
     args.output.finish(json, text, figure, report.timings)
@@ -426,7 +426,7 @@ fn infer_logistic(args: &LogisticArgs) -> anyhow::Result<ExitCode> {
         threads: args.threads,
     };
     let questions = args.output.questions(ParameterArg::Mean);
-    let report = logistic::infer(&mut table, &model, &questions)?;
+    let report = logistic::report(&mut table, &model, &questions)?;
     let figure = || picture::logistic(&report);
     let (json, text) = (|| report.json(), || report.text());
     args.output.finish(json, text, figure, report.timings)

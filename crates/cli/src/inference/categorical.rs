@@ -2,129 +2,91 @@
 
 use std::collections::HashMap;
 
-use possibility::family::conjugate::{Categorical, Conjugate, Parameter};
+use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample};
 
-use super::posterior::{Labels, Report, cuts};
-use super::scalar::parse_events;
+use super::report::{Labels, Report};
 use super::{
-    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
+    Observations, Prior, Questions, Unmeasured, infer, option_error, parameter_name, parse_events,
+    timed,
 };
-use crate::data::{FieldError, Table};
+use crate::csv::{FieldError, Table};
 use crate::event::Variables;
 use crate::user_error::{UserError, list, unknown};
 
 /// How far the prior's class shares may miss 1: they are typed in decimal.
 const SHARES: f64 = 1e-9;
 
-/// Classes and, for each row, the index of its class.
-struct Observations {
-    classes: Vec<String>,
-    data: Vec<usize>,
-}
-
 /// Reads the column and reports the posterior.
 ///
 /// # Errors
 /// A mistake in the file, the classes, the prior or an event.
-pub fn infer(
+pub fn report(
     table: &mut Table,
     column: usize,
     classes: Option<&[String]>,
     prior: Option<&Prior>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let (observations, reading) = timed(|| read(table, column, classes));
-    let Observations { classes, data } = observations?;
-    let origin = Origin {
-        name: format!("{}, column \"{}\"", table.name(), table.header()[column]),
-    };
+    let (columns, reading) = timed(|| read(table, column, classes));
+    let (classes, data) = columns?;
+    let origin = format!("{}, column \"{}\"", table.name(), table.header()[column]);
     if classes.len() < 2 {
         return Err(UserError::new(format!(
-            "{}: the only class is {}; name all possible classes with --classes",
-            origin.name,
+            "{origin}: the only class is {}; name all possible classes with --classes",
             list(classes.iter().map(String::as_str))
         )));
     }
-    let fail = |error: possibility::Error| origin.error(&error);
+    let fail = |error: possibility::Error| option_error(&origin, &error);
     let family = Categorical::new(classes.len()).map_err(fail)?;
-    let prior = match prior {
-        None => Conjugate::uninformative(family),
-        Some(prior) => build_prior(family, &classes, prior)?,
-    };
-    let name = parameter_name(questions.parameter, "p");
+    let prior = build_prior(family, &classes, prior)?;
     let shown = match questions.parameter {
         Parameter::Natural => &classes[..classes.len() - 1],
         Parameter::Mean => &classes[..],
     };
-    let variables = Variables::vector(&[name, "x"], shown);
-    let events = parse_events(&questions.events, &variables)?;
-
-    let (result, fitting) = timed(|| {
-        let posterior = prior.update(&data)?;
-        Ok((posterior, prior.log_consistency(&data)?))
-    });
-    let (posterior, log_consistency) = result.map_err(fail)?;
-    let mut profiles: Vec<Box<dyn Profile>> = Vec::with_capacity(shown.len());
-    for index in 0..shown.len() {
-        let profile = posterior.coordinate(index, questions.parameter);
-        profiles.push(Box::new(profile.map_err(fail)?));
+    let name = parameter_name(questions.parameter, "p");
+    let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], shown))?;
+    let shown = shown.to_vec();
+    let mut sample = Sample::new(family);
+    for class in &data {
+        sample.push(class).map_err(fail)?;
     }
-    // all classes, also the one that the minimal parameter leaves out
-    let lambda = (0..classes.len())
-        .map(|index| {
-            let share = posterior.coordinate(index, Parameter::Mean)?;
-            Ok(share.mean_statistic().unwrap_or(f64::NAN))
-        })
-        .collect::<Result<Vec<f64>, possibility::Error>>()
-        .map_err(fail)?;
-    let mut answers = Vec::with_capacity(events.len());
-    for (event, parsed) in events {
-        let coordinates = parsed.coordinates();
-        let (Some(set), &[index]) = (parsed.as_set(), &coordinates[..]) else {
-            let named = coordinates.iter().map(|&i| shown[i].as_str());
-            return Err(UserError::new(format!(
-                "event \"{event}\": an event of the categorical family is about one class, this one \
-                 names {}",
-                list(named)
-            )));
-        };
-        let (possibility, necessity) = profiles[index].measure(&set).map_err(fail)?;
-        answers.push(Answer {
-            event,
-            possibility,
-            necessity,
-        });
-    }
-    Ok(Report {
-        family: "categorical",
-        origin: origin.name.clone(),
-        n: data.len(),
-        parameter_name: name,
-        parameter: questions.parameter,
+    let observations = Observations {
+        origin,
+        sample,
         labels: Some(Labels {
             key: "classes",
             one: "class",
             all: classes,
         }),
-        precision: posterior
-            .precision(questions.parameter)
-            .map(|matrix| super::multivariate_normal::rows(&matrix)),
-        lambda,
-        nu: posterior.weight(),
-        alphas: questions.alphas.clone(),
-        cuts: cuts(&profiles, &questions.alphas).map_err(fail)?,
-        profiles,
-        answers,
-        log_consistency,
-        timings: Timings { reading, fitting },
-    })
+        reading,
+    };
+    infer(
+        &prior,
+        observations,
+        questions,
+        events,
+        |_, summary, event| {
+            let coordinates = event.coordinates();
+            let (Some(set), &[index]) = (event.as_set(), &coordinates[..]) else {
+                let named = coordinates.iter().map(|&i| shown[i].as_str());
+                return Err(Unmeasured::Event(format!(
+                    "an event of the categorical family is about one class, this one names {}",
+                    list(named)
+                )));
+            };
+            Ok(summary.coordinates[index].function.credence_of(&set)?)
+        },
+    )
 }
 
 fn build_prior(
     family: Categorical,
     classes: &[String],
-    prior: &Prior,
+    prior: Option<&Prior>,
 ) -> Result<Conjugate<Categorical>, UserError> {
+    let Some(prior) = prior else {
+        return Prior::build(None, family);
+    };
     let (found, expected) = (prior.mean.len(), classes.len());
     if found != expected {
         return Err(UserError::new(format!(
@@ -138,22 +100,27 @@ fn build_prior(
             "--prior-mean: the shares of the classes add up to {sum}, expected 1"
         )));
     }
-    // the last share is what the others leave; the check of it is ours, since the library does not see it
+    // the last share is what the others leave; the check of it is ours, since the library does not
+    // see it
     if let Some(share) = prior.mean.iter().find(|share| **share < 0.0) {
         return Err(UserError::new(format!(
             "--prior-mean: the share {share} is not in [0, 1]"
         )));
     }
-    Conjugate::new(family, &prior.mean[..expected - 1], prior.weight)
-        .map_err(|error| option_error("--prior-mean, --prior-weight", &error))
+    let free = Prior {
+        mean: prior.mean[..expected - 1].to_vec(),
+        weight: prior.weight,
+    };
+    Prior::build(Some(&free), family)
 }
 
-/// The classes are those given, in their order, or those found: sorted, as numbers if all are numbers.
+/// The classes and, for each row, the index of its class. The classes are those given, in their
+/// order, or those found: sorted, as numbers if all are numbers.
 fn read(
     table: &mut Table,
     column: usize,
     fixed: Option<&[String]>,
-) -> Result<Observations, UserError> {
+) -> Result<(Vec<String>, Vec<usize>), UserError> {
     let mut known: HashMap<String, usize> = HashMap::new();
     for class in fixed.unwrap_or_default() {
         if class.is_empty() {
@@ -185,10 +152,7 @@ fn read(
         Ok(())
     })?;
     if let Some(classes) = fixed {
-        return Ok(Observations {
-            classes: classes.to_vec(),
-            data,
-        });
+        return Ok((classes.to_vec(), data));
     }
     let mut found: Vec<(String, usize)> = known.into_iter().collect();
     let as_number = |class: &str| class.parse::<f64>().ok().filter(|x| x.is_finite());
@@ -209,8 +173,5 @@ fn read(
     for index in &mut data {
         *index = place[*index];
     }
-    Ok(Observations {
-        classes: found.into_iter().map(|(class, _)| class).collect(),
-        data,
-    })
+    Ok((found.into_iter().map(|(class, _)| class).collect(), data))
 }

@@ -3,14 +3,15 @@
 use std::num::NonZero;
 
 use possibility::logistic::{
-    Design, LogisticConfig, LogisticPosterior, MarginalBounds, PriorPrecision,
+    Design, LogisticConfig, LogisticPosterior, Marginal, MarginalBounds, PriorPrecision,
 };
-use possibility::set::{Interval, RealSet};
+use possibility::summary::Coordinate;
+use possibility::{Interval, RealSet};
 use serde_json::{Value, json};
 
-use super::scalar::{parse_events, read_truth};
-use super::{Answer, Profile, Questions, Timings, option_error, timed};
-use crate::data::{FieldError, Table};
+use super::report::{closed, cut_names};
+use super::{Answer, Questions, Timings, option_error, parse_events, timed};
+use crate::csv::{FieldError, Table};
 use crate::event::Variables;
 use crate::text::{READING, TextTable, interval, number, optional, significant};
 use crate::user_error::UserError;
@@ -34,19 +35,9 @@ pub struct Model {
 pub struct View {
     /// `laplace`, `upper` or `lower`.
     pub name: &'static str,
-    /// The normal possibility function.
-    pub profile: Box<dyn Profile>,
-    cuts: Vec<(f64, f64)>,
+    /// The normal possibility function and its cuts.
+    pub coordinate: Coordinate,
     answers: Vec<Answer>,
-}
-
-impl View {
-    /// Level and ends of each α-cut.
-    pub fn cuts(&self, alphas: &[f64]) -> Vec<(f64, f64, f64)> {
-        let cuts = alphas.iter().zip(&self.cuts);
-        cuts.map(|(&alpha, &(lower, upper))| (alpha, lower, upper))
-            .collect()
-    }
 }
 
 /// One coefficient.
@@ -80,7 +71,11 @@ type Asked = Vec<(String, RealSet)>;
 ///
 /// # Errors
 /// A mistake in the file, an option or an event.
-pub fn infer(table: &mut Table, model: &Model, questions: &Questions) -> Result<Report, UserError> {
+pub fn report(
+    table: &mut Table,
+    model: &Model,
+    questions: &Questions,
+) -> Result<Report, UserError> {
     let target = table.column(&model.target)?;
     let covariates = match &model.covariates {
         Some(names) => table.columns(names)?,
@@ -111,7 +106,7 @@ pub fn infer(table: &mut Table, model: &Model, questions: &Questions) -> Result<
     let (result, reading) = timed(|| {
         let mut row_values = vec![0.0; covariates.len()];
         table.for_each(|row| {
-            let label = read_truth(row, target)? == 1.0;
+            let label = row.truth(target)? == 1.0;
             for (value, &column) in row_values.iter_mut().zip(&covariates) {
                 *value = row.number(column)?;
             }
@@ -122,7 +117,7 @@ pub fn infer(table: &mut Table, model: &Model, questions: &Questions) -> Result<
     });
     result?;
     let (posterior, fitting) = timed(|| logistic.fit(&design));
-    let fail = |error: possibility::Error| UserError::new(format!("{}: {error}", table.name()));
+    let fail = |error: possibility::Error| option_error(table.name(), &error);
     let posterior = posterior.map_err(fail)?;
     let coefficients =
         report_coefficients(&posterior, names, asked, &questions.alphas).map_err(fail)?;
@@ -154,8 +149,8 @@ fn coefficient_names(table: &Table, covariates: &[usize], intercept: bool) -> Ve
     names
 }
 
-/// The events of each coefficient: those that name it and those that speak of any `coefficient`; without
-/// events, its sign.
+/// The events of each coefficient: those that name it and those that speak of any `coefficient`;
+/// without events, its sign.
 fn ask(names: &[String], events: &[String]) -> Result<Vec<Asked>, UserError> {
     // a name that is no column stands for every coefficient
     let any = names.len();
@@ -198,24 +193,20 @@ fn report_coefficients(
     asked: Vec<Asked>,
     alphas: &[f64],
 ) -> possibility::Result<Vec<Coefficient>> {
-    let view = |name: &'static str, profile: Box<dyn Profile>, asked: &Asked| {
-        let cuts = alphas
+    let view = |name: &'static str, marginal: Marginal, asked: &Asked| {
+        let coordinate = Coordinate::new(marginal, alphas)?;
+        let answers = asked
             .iter()
-            .map(|&alpha| profile.cut(alpha).map(|cut| (cut.lower(), cut.upper())))
+            .map(|(event, set)| {
+                Ok(Answer {
+                    event: event.clone(),
+                    credence: coordinate.function.credence_of(set)?,
+                })
+            })
             .collect::<possibility::Result<_>>()?;
-        let mut answers = Vec::with_capacity(asked.len());
-        for (event, set) in asked {
-            let (possibility, necessity) = profile.measure(set)?;
-            answers.push(Answer {
-                event: event.clone(),
-                possibility,
-                necessity,
-            });
-        }
         Ok(View {
             name,
-            profile,
-            cuts,
+            coordinate,
             answers,
         })
     };
@@ -230,9 +221,9 @@ fn report_coefficients(
             name,
             mode: posterior.mode()[index],
             views: [
-                view("laplace", Box::new(laplace), &asked)?,
-                view("upper", Box::new(upper), &asked)?,
-                view("lower", Box::new(lower), &asked)?,
+                view("laplace", laplace, &asked)?,
+                view("upper", upper, &asked)?,
+                view("lower", lower, &asked)?,
             ],
         });
     }
@@ -243,16 +234,17 @@ impl Report {
     /// The report for programs.
     pub fn json(&self) -> Value {
         let view = |view: &View| {
-            let cuts = self.alphas.iter().zip(&view.cuts).map(|(&alpha, ends)| {
+            let Coordinate { function, cuts } = &view.coordinate;
+            let cuts = self.alphas.iter().zip(cuts).map(|(&alpha, cut)| {
                 json!({
                     "alpha": number(alpha),
-                    "lower": number(ends.0),
-                    "upper": number(ends.1),
+                    "lower": number(cut.lower()),
+                    "upper": number(cut.upper()),
                 })
             });
             json!({
-                "mode": optional(view.profile.mode()),
-                "precision": optional(view.profile.precision()),
+                "mode": optional(function.mode()),
+                "precision": optional(function.precision()),
                 "alpha_cuts": cuts.collect::<Value>(),
                 "events": view.answers.iter().map(Answer::json).collect::<Value>(),
             })
@@ -291,32 +283,22 @@ impl Report {
             self.origin,
             table.render()
         );
-        let mut header = vec!["coefficient".to_owned(), "mode".to_owned()];
-        header.extend(["under", "precision"].map(str::to_owned));
-        header.extend(
-            self.alphas
-                .iter()
-                .map(|alpha| format!("{}-cut", significant(*alpha))),
-        );
+        let mut header = ["coefficient", "mode", "under", "precision"]
+            .map(str::to_owned)
+            .to_vec();
+        header.extend(cut_names(&self.alphas));
         let mut table = TextTable::new(header);
         for coefficient in &self.coefficients {
             for (i, view) in coefficient.views.iter().enumerate() {
+                let Coordinate { function, cuts } = &view.coordinate;
                 let mut row = if i == 0 {
                     vec![coefficient.name.clone(), significant(coefficient.mode)]
                 } else {
                     vec![String::new(), String::new()]
                 };
                 row.push(view.name.to_owned());
-                row.push(
-                    view.profile
-                        .precision()
-                        .map_or_else(String::new, significant),
-                );
-                row.extend(
-                    view.cuts
-                        .iter()
-                        .map(|&(lower, upper)| interval(lower, upper)),
-                );
+                row.push(function.precision().map_or_else(String::new, significant));
+                row.extend(cuts.iter().map(closed));
                 table.row(row);
             }
         }
@@ -334,7 +316,7 @@ impl Report {
         for coefficient in &self.coefficients {
             let [laplace, upper, lower] = &coefficient.views;
             for (i, answer) in laplace.answers.iter().enumerate() {
-                let (above, below) = (&upper.answers[i], &lower.answers[i]);
+                let (above, below) = (upper.answers[i].credence, lower.answers[i].credence);
                 let name = &coefficient.name;
                 let event = if answer.event.contains(name.as_str()) {
                     answer.event.clone()
@@ -343,9 +325,9 @@ impl Report {
                 };
                 table.row([
                     event,
-                    significant(answer.possibility),
+                    significant(answer.credence.possibility),
                     interval(below.possibility, above.possibility),
-                    significant(answer.necessity),
+                    significant(answer.credence.necessity),
                     interval(above.necessity, below.necessity),
                 ]);
             }

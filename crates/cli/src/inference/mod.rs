@@ -1,20 +1,22 @@
-//! From a file to a report: reading the observations, asking the library, collecting the answers.
+//! Read, infer, report: observations from a table, a posterior from the library, answers for people
+//! and programs.
 
 pub mod categorical;
 pub mod logistic;
 pub mod multivariate_normal;
 pub mod picture;
-pub mod posterior;
+pub mod report;
 pub mod scalar;
 
 use std::time::Instant;
 
-use possibility::family::conjugate::{Parameter, ScalarFamily, ScalarPosterior};
-use possibility::logistic::Marginal;
-use possibility::set::{Interval, RealSet};
-use possibility::{Measure, Mode, Possibility};
+use possibility::Credence;
+use possibility::family::conjugate::{Conjugate, ConjugateFamily, Parameter, Sample};
+use possibility::summary::Summary;
 use serde_json::{Value, json};
 
+use self::report::{Labels, Report};
+use crate::event::{Event, Variables};
 use crate::text::number;
 use crate::user_error::UserError;
 
@@ -38,34 +40,47 @@ pub struct Prior {
     pub weight: f64,
 }
 
-/// Where the observations come from, for messages.
-#[derive(Debug, Clone)]
-pub struct Origin {
-    /// File and column or columns.
-    pub name: String,
-}
-
-impl Origin {
-    /// An error of the library about the data as a whole.
-    pub fn error(&self, error: &possibility::Error) -> UserError {
-        UserError::new(format!("{}: {error}", self.name))
+impl Prior {
+    /// The prior for a family; without one it says nothing.
+    ///
+    /// # Errors
+    /// The mean or the weight is out of its range.
+    fn build<F: ConjugateFamily>(
+        prior: Option<&Self>,
+        family: F,
+    ) -> Result<Conjugate<F>, UserError> {
+        match prior {
+            None => Ok(Conjugate::uninformative(family)),
+            Some(prior) => Conjugate::new(family, &prior.mean, prior.weight)
+                .map_err(|error| option_error("--prior-mean, --prior-weight", &error)),
+        }
     }
 }
 
-/// An error of the library about an option.
+/// Observations and where they come from.
+pub struct Observations<F: ConjugateFamily> {
+    /// File and columns, for messages.
+    pub origin: String,
+    /// The observations themselves.
+    pub sample: Sample<F>,
+    /// What the coordinates are called; `None` for a scalar family.
+    pub labels: Option<Labels>,
+    /// Seconds spent on reading.
+    pub reading: f64,
+}
+
+/// An error of the library about an option, or about the data of an origin.
 pub fn option_error(option: &str, error: &possibility::Error) -> UserError {
     UserError::new(format!("{option}: {error}"))
 }
 
-/// Possibility and necessity of an event.
+/// An event, as it was typed, with its possibility and necessity.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The event, as it was typed.
+    /// The event.
     pub event: String,
-    /// `Π(A)`.
-    pub possibility: f64,
-    /// `N(A)`.
-    pub necessity: f64,
+    /// `Π(A)` and `N(A)`.
+    pub credence: Credence,
 }
 
 impl Answer {
@@ -73,81 +88,9 @@ impl Answer {
     pub fn json(&self) -> Value {
         json!({
             "event": self.event,
-            "possibility": number(self.possibility),
-            "necessity": number(self.necessity),
+            "possibility": number(self.credence.possibility),
+            "necessity": number(self.credence.necessity),
         })
-    }
-}
-
-/// A possibility function of one number that can be reported and drawn.
-pub trait Profile {
-    /// The mode; `None` if every value is one.
-    fn mode(&self) -> Option<f64>;
-    /// Minus the second derivative of the log at the mode; `None` on the boundary.
-    fn precision(&self) -> Option<f64>;
-    /// The α-cut.
-    fn cut(&self, alpha: f64) -> possibility::Result<Interval>;
-    /// Where the number lives.
-    fn domain(&self) -> Interval;
-    /// The value at a point.
-    fn value(&self, point: f64) -> f64;
-    /// Possibility and necessity of a set.
-    fn measure(&self, set: &RealSet) -> possibility::Result<(f64, f64)>;
-}
-
-impl<F: ScalarFamily> Profile for ScalarPosterior<F> {
-    fn mode(&self) -> Option<f64> {
-        match ScalarPosterior::mode(self) {
-            Mode::Point(mode) => Some(mode),
-            _ => None,
-        }
-    }
-
-    fn precision(&self) -> Option<f64> {
-        ScalarPosterior::precision(self)
-    }
-
-    fn cut(&self, alpha: f64) -> possibility::Result<Interval> {
-        let empty = possibility::Error::Empty { name: "alpha-cut" };
-        self.alpha_cut(alpha)?.hull().ok_or(empty)
-    }
-
-    fn domain(&self) -> Interval {
-        ScalarPosterior::domain(self)
-    }
-
-    fn value(&self, point: f64) -> f64 {
-        self.possibility(&point)
-    }
-
-    fn measure(&self, set: &RealSet) -> possibility::Result<(f64, f64)> {
-        Ok((self.possibility_of(set)?, self.necessity_of(set)?))
-    }
-}
-
-impl Profile for Marginal {
-    fn mode(&self) -> Option<f64> {
-        Some(Marginal::mode(self))
-    }
-
-    fn precision(&self) -> Option<f64> {
-        Some(self.standard_deviation().powi(-2))
-    }
-
-    fn cut(&self, alpha: f64) -> possibility::Result<Interval> {
-        self.alpha_cut(alpha)
-    }
-
-    fn domain(&self) -> Interval {
-        Interval::REAL_LINE
-    }
-
-    fn value(&self, point: f64) -> f64 {
-        self.possibility(&point)
-    }
-
-    fn measure(&self, set: &RealSet) -> possibility::Result<(f64, f64)> {
-        Ok((self.possibility_of(set)?, self.necessity_of(set)?))
     }
 }
 
@@ -172,5 +115,81 @@ pub fn parameter_name(parameter: Parameter, mean_name: &'static str) -> &'static
     match parameter {
         Parameter::Natural => "theta",
         Parameter::Mean => mean_name,
+    }
+}
+
+/// Events as they were typed and as they were understood.
+pub type Events = Vec<(String, Event)>;
+
+/// Reads every event before any work is done.
+///
+/// # Errors
+/// A mistake in an event.
+pub fn parse_events(events: &[String], variables: &Variables) -> Result<Events, UserError> {
+    events
+        .iter()
+        .map(|text| Ok((text.clone(), Event::parse(text, variables)?)))
+        .collect()
+}
+
+/// Infers from what was read, and reports; `measure` answers one event.
+///
+/// # Errors
+/// Data that leave no posterior, or an event that cannot be measured.
+fn infer<F: ConjugateFamily<Coordinate: 'static>>(
+    prior: &Conjugate<F>,
+    observations: Observations<F>,
+    questions: &Questions,
+    events: Events,
+    measure: impl Fn(&Conjugate<F>, &Summary, &Event) -> Result<Credence, Unmeasured>,
+) -> Result<Report, UserError> {
+    let Observations {
+        origin,
+        sample,
+        labels,
+        reading,
+    } = observations;
+    let fail = |error: possibility::Error| option_error(&origin, &error);
+    let (result, fitting) = timed(|| prior.observe_sample(&sample));
+    let (posterior, log_consistency) = result.map_err(fail)?;
+    let summary = Summary::new(&posterior, questions.parameter, &questions.alphas).map_err(fail)?;
+    let answers = events
+        .into_iter()
+        .map(
+            |(text, event)| match measure(&posterior, &summary, &event) {
+                Ok(credence) => Ok(Answer {
+                    event: text,
+                    credence,
+                }),
+                Err(Unmeasured::Library(error)) => Err(fail(error)),
+                Err(Unmeasured::Event(problem)) => {
+                    Err(UserError::new(format!("event \"{text}\": {problem}")))
+                }
+            },
+        )
+        .collect::<Result<_, _>>()?;
+    Ok(Report {
+        n: sample.observations().len(),
+        origin,
+        labels,
+        summary,
+        answers,
+        log_consistency,
+        timings: Timings { reading, fitting },
+    })
+}
+
+/// Why an event has no answer.
+#[derive(Debug)]
+pub enum Unmeasured {
+    /// The library refuses.
+    Library(possibility::Error),
+    /// The event is none that can be asked here.
+    Event(String),
+}
+
+impl From<possibility::Error> for Unmeasured {
+    fn from(error: possibility::Error) -> Self {
+        Self::Library(error)
     }
 }

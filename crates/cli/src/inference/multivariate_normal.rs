@@ -1,37 +1,29 @@
 //! The multivariate normal family: several columns of numbers and a covariance in, a report out.
 //!
-//! Events are conditions on linear combinations of the coordinates, joined by `and` (or, read through the
-//! complement, by `or`): the image of the posterior under these combinations is normal, the event a box.
+//! Events are conditions on linear combinations of the coordinates, joined by `and` (or, read
+//! through the complement, by `or`): the image of the posterior under these combinations is normal,
+//! the event a box.
 
 use std::path::Path;
 
 use faer::Mat;
 use possibility::event::Region;
-use possibility::family::conjugate::{Conjugate, MultivariateNormal};
-use possibility::set::{Interval, RealSet};
-use possibility::{Measure, Mode, Normal};
+use possibility::family::conjugate::{MultivariateNormal, Sample};
+use possibility::{Credence, Interval, Measure, Mode, Normal, RealSet};
 
-use super::posterior::{Labels, Report, cuts};
-use super::scalar::parse_events;
+use super::report::{Labels, Report};
 use super::{
-    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
+    Observations, Prior, Questions, Unmeasured, infer, parameter_name, parse_events, timed,
 };
-use crate::data::Table;
+use crate::csv::{FieldError, Table};
 use crate::event::{Atom, Event, Variables};
 use crate::user_error::UserError;
 
 /// More boxes than this make no event that a person typed.
 const MAX_BOXES: usize = 1 << 12;
 
-/// Rows of a matrix.
-pub fn rows(matrix: &Mat<f64>) -> Vec<Vec<f64>> {
-    (0..matrix.nrows())
-        .map(|i| (0..matrix.ncols()).map(|j| matrix[(i, j)]).collect())
-        .collect()
-}
-
-/// A covariance file: a header with the column names and one row for each of them, in the same order; or the
-/// rows alone, in the order of the columns that are asked for.
+/// A covariance file: a header with the column names and one row for each of them, in the same
+/// order; or the rows alone, in the order of the columns that are asked for.
 pub struct Covariance {
     name: String,
     /// `None` without a header.
@@ -125,7 +117,7 @@ impl Covariance {
 ///
 /// # Errors
 /// A mistake in a file, the prior or an event.
-pub fn infer(
+pub fn report(
     table: &mut Table,
     names: &[String],
     covariance: &Covariance,
@@ -134,83 +126,50 @@ pub fn infer(
 ) -> Result<Report, UserError> {
     let columns = table.columns(names)?;
     let family = covariance.family(names)?;
-    let size = names.len();
-    let prior = match prior {
-        None => Conjugate::uninformative(family.clone()),
-        Some(prior) => Conjugate::new(family.clone(), &prior.mean, prior.weight)
-            .map_err(|error| option_error("--prior-mean, --prior-weight", &error))?,
-    };
+    let prior = Prior::build(prior, family.clone())?;
     let name = parameter_name(questions.parameter, "mean");
-    let variables = Variables::vector(&[name, "x"], names);
-    let events = parse_events(&questions.events, &variables)?;
-
-    let mut data: Vec<f64> = Vec::new();
+    let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], names))?;
+    let mut sample = Sample::new(family);
     let (result, reading) = timed(|| {
+        let mut values = vec![0.0; columns.len()];
         table.for_each(|row| {
-            for &column in &columns {
-                data.push(row.number(column)?);
+            for (value, &column) in values.iter_mut().zip(&columns) {
+                *value = row.number(column)?;
             }
-            Ok(())
+            sample
+                .push(&values)
+                .map_err(|error| FieldError::new(columns[0], error.to_string()))
         })
     });
     result?;
-    let origin = Origin {
-        name: format!("{}, columns {}", table.name(), names.join(", ")),
-    };
-    let fail = |error: possibility::Error| origin.error(&error);
-    let (result, fitting) = timed(|| {
-        let posterior = prior.update(data.chunks_exact(size))?;
-        Ok((posterior, prior.log_consistency(data.chunks_exact(size))?))
-    });
-    let (posterior, log_consistency) = result.map_err(fail)?;
-    let mut profiles: Vec<Box<dyn Profile>> = Vec::with_capacity(size);
-    for index in 0..size {
-        let profile = posterior.coordinate(index, questions.parameter);
-        profiles.push(Box::new(profile.map_err(fail)?));
-    }
-    let precision = posterior.precision(questions.parameter);
-    let mut answers = Vec::with_capacity(events.len());
-    if let (Mode::Point(mode), Some(precision), false) = (
-        posterior.mode(questions.parameter),
-        &precision,
-        events.is_empty(),
-    ) {
-        let normal = Normal::from_precision(mode, precision.clone()).map_err(fail)?;
-        for (event, parsed) in events {
-            let (possibility, necessity) = measure(&normal, &parsed)
-                .map_err(|problem| UserError::new(format!("event \"{event}\": {problem}")))?;
-            answers.push(Answer {
-                event,
-                possibility,
-                necessity,
-            });
-        }
-    }
-    Ok(Report {
-        family: "multivariate-normal",
-        origin: origin.name.clone(),
-        n: data.len() / size,
-        parameter_name: name,
-        parameter: questions.parameter,
+    let observations = Observations {
+        origin: format!("{}, columns {}", table.name(), names.join(", ")),
+        sample,
         labels: Some(Labels {
             key: "columns",
             one: "column",
             all: names.to_vec(),
         }),
-        precision: precision.as_ref().map(rows),
-        lambda: posterior.mean_statistic().unwrap_or_default().to_vec(),
-        nu: posterior.weight(),
-        alphas: questions.alphas.clone(),
-        cuts: cuts(&profiles, &questions.alphas).map_err(fail)?,
-        profiles,
-        answers,
-        log_consistency,
-        timings: Timings { reading, fitting },
-    })
+        reading,
+    };
+    infer(
+        &prior,
+        observations,
+        questions,
+        events,
+        |posterior, summary, event| {
+            let mode = posterior.mode(questions.parameter);
+            let (Mode::Point(mode), Some(precision)) = (mode, &summary.precision) else {
+                return Err(Unmeasured::Event("nothing is known".to_owned()));
+            };
+            let normal = Normal::from_precision(mode, precision.clone())?;
+            measure(&normal, event).map_err(Unmeasured::Event)
+        },
+    )
 }
 
 /// Possibility and necessity of an event under a normal.
-fn measure(normal: &Normal, event: &Event) -> Result<(f64, f64), String> {
+fn measure(normal: &Normal, event: &Event) -> Result<Credence, String> {
     let (inside, outside) = if let Some(atoms) = event.as_conjunction(false) {
         log_suprema(normal, &atoms)?
     } else if let Some(atoms) = event.as_conjunction(true) {
@@ -222,7 +181,7 @@ fn measure(normal: &Normal, event: &Event) -> Result<(f64, f64), String> {
                 .to_owned(),
         );
     };
-    Ok((inside.exp(), 0.0 - outside.exp_m1()))
+    Ok(Credence::from_logs(inside, outside))
 }
 
 /// `log sup` over the points where every atom holds, and over those where one fails.
@@ -287,7 +246,7 @@ fn products(sets: &[&RealSet]) -> Vec<Vec<Interval>> {
 mod tests {
     use super::*;
 
-    fn ask(text: &str) -> Result<(f64, f64), String> {
+    fn ask(text: &str) -> Result<Credence, String> {
         // variances 1 and 4, correlation 0, modes 1 and -2
         let normal = Normal::diagonal([1.0, -2.0], &[1.0, 0.25]).unwrap();
         let names = ["a".to_owned(), "b".to_owned()];
@@ -318,7 +277,10 @@ mod tests {
             ("a > 1 and a < 0", 0.0, 0.0),
         ];
         for (text, possibility, necessity) in cases {
-            let (found, sure) = ask(text).unwrap();
+            let Credence {
+                possibility: found,
+                necessity: sure,
+            } = ask(text).unwrap();
             assert!(
                 (found - possibility).abs() < 1e-12,
                 "{text}: {found} {possibility}"

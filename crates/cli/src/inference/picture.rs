@@ -1,9 +1,11 @@
 //! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode marked.
 
 use plotters::style::RGBColor;
+use possibility::Univariate;
+use possibility::summary::Coordinate;
 
-use super::posterior::Report;
-use super::{Profile, logistic};
+use super::logistic;
+use super::report::Report;
 use crate::plot::{Figure, Panel, Stroke, palette};
 use crate::text::significant;
 use crate::user_error::UserError;
@@ -33,19 +35,15 @@ fn check_count(count: usize, what: &str) -> Result<(), UserError> {
 /// # Errors
 /// Too many coordinates.
 pub fn posterior(report: &Report) -> anyhow::Result<Figure> {
-    check_count(report.profiles.len(), "coordinates")?;
-    let names = report.coordinate_names();
-    let mut panels = Vec::with_capacity(names.len());
-    for (i, (profile, name)) in report.profiles.iter().zip(&names).enumerate() {
-        let cuts: Vec<(f64, f64, f64)> = report
-            .alphas
-            .iter()
-            .zip(&report.cuts)
-            .map(|(&alpha, cut)| (alpha, cut[i].0, cut[i].1))
-            .collect();
-        panels.push(profile_panel(profile.as_ref(), name, &cuts)?);
-    }
-    Ok(arrange(panels, format!("{} posterior", report.family)))
+    let summary = &report.summary;
+    check_count(summary.coordinates.len(), "coordinates")?;
+    let panels = summary
+        .coordinates
+        .iter()
+        .zip(&report.coordinate_names())
+        .map(|(coordinate, name)| coordinate_panel(coordinate, name, &summary.alphas))
+        .collect::<possibility::Result<_>>()?;
+    Ok(arrange(panels, format!("{} posterior", summary.family)))
 }
 
 fn arrange(mut panels: Vec<Panel>, title: String) -> Figure {
@@ -57,10 +55,13 @@ fn arrange(mut panels: Vec<Panel>, title: String) -> Figure {
 }
 
 /// The part of the line worth looking at, with a little air around it.
-fn shown_range(profile: &dyn Profile, smallest: f64) -> possibility::Result<std::ops::Range<f64>> {
+fn shown_range(
+    function: &dyn Univariate,
+    smallest: f64,
+) -> possibility::Result<std::ops::Range<f64>> {
     let (outer, inner) = (
-        profile.cut(INVISIBLE.min(0.5 * smallest))?,
-        profile.cut(NEARLY_ONE)?,
+        function.cut(INVISIBLE.min(0.5 * smallest))?,
+        function.cut(NEARLY_ONE)?,
     );
     let (mut lower, mut upper) = (outer.lower(), outer.upper());
     // toward an infinite end the function rises to 1: go a bit beyond the place where it nearly is
@@ -81,12 +82,12 @@ fn shown_range(profile: &dyn Profile, smallest: f64) -> possibility::Result<std:
 
 /// The curve over the range, inside the domain, with the special points on it.
 fn curve(
-    profile: &dyn Profile,
+    function: &dyn Univariate,
     range: &std::ops::Range<f64>,
     special: impl IntoIterator<Item = f64>,
 ) -> Vec<(f64, f64)> {
     let step = (range.end - range.start) / f64::from(POINTS);
-    let domain = profile.domain();
+    let domain = function.domain();
     let mut places: Vec<f64> = (0..=POINTS)
         .map(|i| range.start + step * f64::from(i))
         .chain(special)
@@ -95,7 +96,10 @@ fn curve(
         .collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
-    places.into_iter().map(|x| (x, profile.value(x))).collect()
+    places
+        .into_iter()
+        .map(|x| (x, function.possibility(&x)))
+        .collect()
 }
 
 fn mode_label(mode: f64) -> String {
@@ -110,24 +114,28 @@ fn tint(color: RGBColor, share: f64) -> RGBColor {
     RGBColor(mix(color.0), mix(color.1), mix(color.2))
 }
 
-fn profile_panel(
-    profile: &dyn Profile,
+fn coordinate_panel(
+    coordinate: &Coordinate,
     name: &str,
-    cuts: &[(f64, f64, f64)],
+    alphas: &[f64],
 ) -> possibility::Result<Panel> {
-    let smallest = cuts.iter().map(|cut| cut.0).fold(1.0, f64::min);
-    let range = shown_range(profile, smallest)?;
+    let function = &*coordinate.function;
+    let smallest = alphas.iter().copied().fold(1.0, f64::min);
+    let range = shown_range(function, smallest)?;
     let mut panel = Panel::new("", range.clone(), 0.0..TOP).labels(name, "possibility");
-    let mode = profile.mode();
-    let ends = cuts.iter().flat_map(|&(_, lower, upper)| [lower, upper]);
-    let points = curve(profile, &range, ends.chain(mode));
-    let mut ordered = cuts.to_vec();
-    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (i, &(alpha, lower, upper)) in ordered.iter().enumerate() {
+    let mode = function.mode();
+    let cuts = &coordinate.cuts;
+    let ends = cuts.iter().flat_map(|cut| [cut.lower(), cut.upper()]);
+    let points = curve(function, &range, ends.chain(mode));
+    let mut ordered: Vec<_> = alphas.iter().zip(cuts).collect();
+    ordered.sort_by(|a, b| a.0.total_cmp(b.0));
+    for (i, &(&alpha, cut)) in ordered.iter().enumerate() {
         // tints instead of transparency: the legend then shows the color of the picture
         let share = (i + 1) as f64 / (ordered.len() + 1) as f64;
         let color = tint(palette::BLUE, 0.1 + 0.5 * share);
-        let inside = points.iter().filter(|p| lower <= p.0 && p.0 <= upper);
+        let inside = points
+            .iter()
+            .filter(|p| cut.lower() <= p.0 && p.0 <= cut.upper());
         let band = inside.map(|&(x, y)| (x, 0.0, y)).collect();
         panel
             .band(band, color, 1.0)
@@ -160,13 +168,15 @@ pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
     let smallest = report.alphas.iter().copied().fold(1.0, f64::min);
     for coefficient in &report.coefficients {
         let [laplace, upper, lower] = &coefficient.views;
-        let tight = shown_range(laplace.profile.as_ref(), smallest)?;
+        let [laplace_at, upper_at, lower_at] =
+            [laplace, upper, lower].map(|view| &*view.coordinate.function);
+        let tight = shown_range(laplace_at, smallest)?;
         let reach = 0.6 * (tight.end - tight.start);
         let middle = 0.5 * (tight.end + tight.start);
         let range = middle - reach..middle + reach;
-        let mode = laplace.profile.mode();
-        let draw = |profile: &dyn Profile| curve(profile, &range, mode);
-        let (above, below) = (draw(upper.profile.as_ref()), draw(lower.profile.as_ref()));
+        let mode = laplace_at.mode();
+        let draw = |function: &dyn Univariate| curve(function, &range, mode);
+        let (above, below) = (draw(upper_at), draw(lower_at));
         let mut panel =
             Panel::new("", range.clone(), 0.0..TOP).labels(&coefficient.name, "possibility");
         let band = above.iter().zip(&below).map(|(a, b)| (a.0, b.1, a.1));
@@ -180,10 +190,10 @@ pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
             .line(below, Stroke::dotted(palette::GREEN).width(2.4))
             .labeled("lower");
         panel
-            .line(draw(laplace.profile.as_ref()), Stroke::solid(palette::BLUE))
+            .line(draw(laplace_at), Stroke::solid(palette::BLUE))
             .labeled("Laplace");
-        for &(alpha, lower, upper) in &laplace.cuts(&report.alphas) {
-            let ends = vec![(lower, alpha), (upper, alpha)];
+        for (&alpha, cut) in report.alphas.iter().zip(&laplace.coordinate.cuts) {
+            let ends = vec![(cut.lower(), alpha), (cut.upper(), alpha)];
             panel.line(ends, Stroke::solid(palette::BLUE).width(1.0));
         }
         if let Some(mode) = mode {

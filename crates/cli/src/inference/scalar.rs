@@ -1,160 +1,96 @@
 //! Families with one parameter: one column of numbers in, a report out.
 
-use possibility::family::conjugate::{Conjugate, ScalarFamily};
+use possibility::family::conjugate::{Sample, ScalarFamily};
 
-use super::posterior::{Report, cuts};
-use super::{
-    Answer, Origin, Prior, Profile, Questions, Timings, option_error, parameter_name, timed,
-};
-use crate::data::{FieldError, Row, Table};
-use crate::event::{Event, Variables};
+use super::report::Report;
+use super::{Observations, Prior, Questions, infer, parameter_name, parse_events, timed};
+use crate::csv::{FieldError, Row, Table};
+use crate::event::Variables;
 use crate::text::significant;
 use crate::user_error::UserError;
 
 /// How a field becomes an observation.
 pub type ReadField = fn(&Row<'_>, usize) -> Result<f64, FieldError>;
 
-/// A number.
-///
-/// # Errors
-/// The field holds no finite number.
-pub fn read_number(row: &Row<'_>, column: usize) -> Result<f64, FieldError> {
-    row.number(column)
-}
+/// Any number.
+pub const NUMBER: ReadField = |row, column| row.number(column);
 
-/// 0 or 1, also written `false`, `true`, `no`, `yes`.
-///
-/// # Errors
-/// The field holds anything else.
-pub fn read_truth(row: &Row<'_>, column: usize) -> Result<f64, FieldError> {
-    let text = row.text(column)?;
-    let is_one_of = |words: [&str; 3]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
-    if is_one_of(["1", "true", "yes"]) {
-        return Ok(1.0);
-    }
-    if is_one_of(["0", "false", "no"]) {
-        return Ok(0.0);
-    }
-    match text.parse::<f64>() {
-        Ok(value) if value == 0.0 || value == 1.0 => Ok(value),
-        _ => Err(FieldError::new(
-            column,
-            format!("{text} is not allowed; allowed: 0 or 1, also false/true and no/yes"),
-        )),
-    }
-}
+/// 0 or 1.
+pub const TRUTH: ReadField = |row, column| row.truth(column);
 
-/// Reads the column and reports the posterior.
-///
-/// # Errors
-/// A mistake in the file, the prior or an event.
-pub fn infer<F: ScalarFamily + Clone + 'static>(
-    family: F,
+/// Reads the column.
+fn read<F: ScalarFamily + Clone>(
+    family: &F,
     table: &mut Table,
     column: usize,
     read: ReadField,
-    prior: Option<&Prior>,
-    questions: &Questions,
-) -> Result<Report, UserError> {
-    let prior = match prior {
-        None => Conjugate::uninformative(family.clone()),
-        Some(prior) => {
-            if prior.mean.len() != 1 {
-                let found = prior.mean.len();
-                return Err(UserError::new(format!(
-                    "--prior-mean: one number is expected, found {found}"
-                )));
-            }
-            Conjugate::new(family.clone(), &prior.mean, prior.weight)
-                .map_err(|error| option_error("--prior-mean, --prior-weight", &error))?
-        }
-    };
-    let name = parameter_name(questions.parameter, family.mean_name());
-    let variables = Variables::scalar(&["x", name]);
-    let events = parse_events(&questions.events, &variables)?;
-
-    let mut data: Vec<f64> = Vec::new();
+) -> Result<Observations<F>, UserError> {
+    let mut sample = Sample::new(family.clone());
     let (result, reading) = timed(|| {
         table.for_each(|row| {
             let value = read(row, column)?;
-            if !family.accepts(value) {
+            sample.push(&value).map_err(|_| {
                 let rule = format!(
                     "{} is not allowed for {}; allowed: {}",
                     significant(value),
                     family.name(),
                     family.observation_rule()
                 );
-                return Err(FieldError::new(column, rule));
-            }
-            data.push(value);
-            Ok(())
+                FieldError::new(column, rule)
+            })
         })
     });
     result?;
-    let origin = Origin {
-        name: format!("{}, column \"{}\"", table.name(), table.header()[column]),
-    };
-    let fail = |error: possibility::Error| origin.error(&error);
-    let (result, fitting) = timed(|| {
-        let posterior = prior.update(&data)?;
-        Ok((posterior, prior.log_consistency(&data)?))
-    });
-    let (posterior, log_consistency) = result.map_err(fail)?;
-    let profile = posterior.in_parameter(questions.parameter);
-    let precision = Profile::precision(&profile).map(|precision| vec![vec![precision]]);
-    let profiles: Vec<Box<dyn Profile>> = vec![Box::new(profile)];
-    let answers = events
-        .into_iter()
-        .map(|(event, parsed)| {
-            // every event of a scalar family speaks of one coordinate
-            let set = parsed.as_set().unwrap_or_default();
-            let (possibility, necessity) = profiles[0].measure(&set)?;
-            Ok(Answer {
-                event,
-                possibility,
-                necessity,
-            })
-        })
-        .collect::<Result<_, _>>()
-        .map_err(fail)?;
-    Ok(Report {
-        family: family.name(),
-        origin: origin.name.clone(),
-        n: data.len(),
-        parameter_name: name,
-        parameter: questions.parameter,
+    Ok(Observations {
+        origin: format!("{}, column \"{}\"", table.name(), table.header()[column]),
+        sample,
         labels: None,
-        precision,
-        lambda: posterior.mean_statistic().unwrap_or_default().to_vec(),
-        nu: posterior.weight(),
-        alphas: questions.alphas.clone(),
-        cuts: cuts(&profiles, &questions.alphas).map_err(fail)?,
-        profiles,
-        answers,
-        log_consistency,
-        timings: Timings { reading, fitting },
+        reading,
     })
 }
 
-/// Reads every event before any work is done.
+/// Reads the column and reports the posterior.
 ///
 /// # Errors
-/// A mistake in an event.
-pub fn parse_events(
-    events: &[String],
-    variables: &Variables,
-) -> Result<Vec<(String, Event)>, UserError> {
-    events
-        .iter()
-        .map(|text| Ok((text.clone(), Event::parse(text, variables)?)))
-        .collect()
+/// A mistake in the file, the prior or an event.
+pub fn report<F: ScalarFamily + Clone + 'static>(
+    family: &F,
+    table: &mut Table,
+    column: usize,
+    read_field: ReadField,
+    prior: Option<&Prior>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    if let Some(prior) = prior
+        && prior.mean.len() != 1
+    {
+        let found = prior.mean.len();
+        return Err(UserError::new(format!(
+            "--prior-mean: one number is expected, found {found}"
+        )));
+    }
+    let prior = Prior::build(prior, family.clone())?;
+    let name = parameter_name(questions.parameter, family.mean_name());
+    let events = parse_events(&questions.events, &Variables::scalar(&["x", name]))?;
+    let observations = read(family, table, column, read_field)?;
+    infer(
+        &prior,
+        observations,
+        questions,
+        events,
+        |_, summary, event| {
+            // every event of a scalar family speaks of one coordinate
+            let set = event.as_set().unwrap_or_default();
+            Ok(summary.coordinates[0].function.credence_of(&set)?)
+        },
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use possibility::family::conjugate::{
-        Bernoulli, Exponential, Gamma, Normal, Parameter, Poisson,
+        Bernoulli, Exponential, Gamma, NormalNoise, Parameter, Poisson,
     };
     use proptest::prelude::*;
 
@@ -184,7 +120,7 @@ mod tests {
             mean: vec![0.45],
             weight: 1.5,
         };
-        infer(family, &mut table, 0, read_number, Some(&prior), &questions).unwrap()
+        super::report(&family, &mut table, 0, NUMBER, Some(&prior), &questions).unwrap()
     }
 
     /// A possibility function needs no Jacobian.
@@ -198,6 +134,7 @@ mod tests {
         let natural = report(family.clone(), data, Parameter::Natural, (link(a), link(b)));
         let close = |x: f64, y: f64| x == y || (x - y).abs() <= TOLERANCE * x.abs().max(1.0);
         for (one, other) in mean.answers.iter().zip(&natural.answers) {
+            let (one, other) = (one.credence, other.credence);
             prop_assert!(
                 close(one.possibility, other.possibility),
                 "{one:?} {other:?}"
@@ -205,9 +142,10 @@ mod tests {
             prop_assert!(close(one.necessity, other.necessity), "{one:?} {other:?}");
             prop_assert!(one.necessity == 0.0 || one.possibility == 1.0, "{one:?}");
         }
-        for (one, other) in mean.cuts.iter().zip(&natural.cuts) {
-            prop_assert!(close(link(one[0].0), other[0].0), "{one:?} {other:?}");
-            prop_assert!(close(link(one[0].1), other[0].1), "{one:?} {other:?}");
+        let cuts = |report: &Report| report.summary.coordinates[0].cuts.clone();
+        for (one, other) in cuts(&mean).into_iter().zip(cuts(&natural)) {
+            prop_assert!(close(link(one.lower()), other.lower()), "{one} {other}");
+            prop_assert!(close(link(one.upper()), other.upper()), "{one} {other}");
         }
         prop_assert_eq!(mean.log_consistency, natural.log_consistency);
         Ok(())
@@ -232,7 +170,7 @@ mod tests {
             parameters_agree(Poisson, &numbers(&counts), ends)?;
             parameters_agree(Exponential, &times, ends)?;
             parameters_agree(Gamma::new(shape).unwrap(), &times, ends)?;
-            parameters_agree(Normal::new(variance).unwrap(), &times, ends)?;
+            parameters_agree(NormalNoise::new(variance).unwrap(), &times, ends)?;
         }
     }
 }

@@ -1,21 +1,25 @@
-//! Normal possibility of one number, `exp(-½((x-μ)/s)²)`, and three of them around an unknown one: the
-//! supremum-marginals of the Laplace, upper and lower Gaussian along one linear function of the coefficients.
+//! Normal possibility of one number, `exp(-½((x-μ)/s)²)`, and three of them around an unknown one:
+//! the supremum-marginals of the Laplace, upper and lower Gaussian along one linear function of the
+//! coefficients.
 
 use crate::error::{Result, check};
-use crate::function::{Measure, Possibility};
+use crate::function::{AsEvent, Credence, Measure, Possibility};
 use crate::set::{Interval, RealSet};
+use crate::univariate::Univariate;
 
 /// Normal possibility function of a coefficient or of a linear predictor.
 ///
-/// A standard deviation of zero stands for a number that is known, such as the predictor of a row of zeros.
+/// A standard deviation of zero stands for a number that is known, such as the predictor of a row
+/// of zeros.
 ///
 /// ```
 /// use possibility::logistic::Marginal;
+/// use possibility::Univariate;
 /// let slope = Marginal::new(1.0, 0.5)?;
 /// assert_eq!(slope.positive().possibility, 1.0);
 /// assert!((slope.positive().necessity - (1.0 - (-2f64).exp())).abs() < 1e-15);
 /// assert_eq!(slope.zero().possibility, (-2f64).exp());
-/// let cut = slope.alpha_cut((-2f64).exp())?;
+/// let cut = slope.cut((-2f64).exp())?;
 /// assert!(cut.lower().abs() < 1e-15 && (cut.upper() - 2.0).abs() < 1e-15);
 /// # Ok::<(), possibility::Error>(())
 /// ```
@@ -23,15 +27,6 @@ use crate::set::{Interval, RealSet};
 pub struct Marginal {
     mode: f64,
     standard_deviation: f64,
-}
-
-/// Possibility and necessity of one event.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Credence {
-    /// `Π(A) = sup_A f`.
-    pub possibility: f64,
-    /// `N(A) = 1 - Π(Aᶜ)`.
-    pub necessity: f64,
 }
 
 /// The two ends between which a value is certain to lie.
@@ -67,16 +62,6 @@ impl Marginal {
     /// `s`; the precision is `1/s²`.
     pub fn standard_deviation(&self) -> f64 {
         self.standard_deviation
-    }
-
-    /// `{x : f(x) ≥ α}`.
-    ///
-    /// # Errors
-    /// `alpha` is not in `(0, 1]`.
-    pub fn alpha_cut(&self, alpha: f64) -> Result<Interval> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
-        let reach = self.standard_deviation * (-2.0 * alpha.ln()).sqrt();
-        Interval::closed(self.mode - reach, self.mode + reach)
     }
 
     /// The event `x > 0`.
@@ -156,6 +141,26 @@ impl Measure<RealSet> for Marginal {
     }
 }
 
+impl Univariate for Marginal {
+    fn domain(&self) -> Interval {
+        Interval::REAL_LINE
+    }
+
+    fn mode(&self) -> Option<f64> {
+        Some(self.mode)
+    }
+
+    fn precision(&self) -> Option<f64> {
+        Some(self.standard_deviation.powi(-2))
+    }
+
+    fn cut(&self, alpha: f64) -> Result<Interval> {
+        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        let reach = self.standard_deviation * (-2.0 * alpha.ln()).sqrt();
+        Interval::closed(self.mode - reach, self.mode + reach)
+    }
+}
+
 /// One linear function of the coefficients under the three Gaussians; they share the mode.
 ///
 /// The supremum-marginal of the posterior lies between those of the lower and the upper Gaussian.
@@ -173,22 +178,24 @@ impl MarginalBounds {
     /// `Π_lower(A) ≤ Π(A) ≤ Π_upper(A)`.
     ///
     /// # Errors
-    /// None for sets of numbers.
-    pub fn possibility_of(&self, event: &RealSet) -> Result<Bounds> {
+    /// What is given is no event.
+    pub fn possibility_of(&self, event: impl AsEvent<RealSet>) -> Result<Bounds> {
+        let event = event.as_event()?;
         Ok(Bounds {
-            lower: self.lower.possibility_of(event)?,
-            upper: self.upper.possibility_of(event)?,
+            lower: self.lower.possibility_of(&*event)?,
+            upper: self.upper.possibility_of(&*event)?,
         })
     }
 
     /// `N_upper(A) ≤ N(A) ≤ N_lower(A)`: the wider function is the less certain one.
     ///
     /// # Errors
-    /// None for sets of numbers.
-    pub fn necessity_of(&self, event: &RealSet) -> Result<Bounds> {
+    /// What is given is no event.
+    pub fn necessity_of(&self, event: impl AsEvent<RealSet>) -> Result<Bounds> {
+        let event = event.as_event()?;
         Ok(Bounds {
-            lower: self.upper.necessity_of(event)?,
-            upper: self.lower.necessity_of(event)?,
+            lower: self.upper.necessity_of(&*event)?,
+            upper: self.lower.necessity_of(&*event)?,
         })
     }
 
@@ -196,8 +203,8 @@ impl MarginalBounds {
     ///
     /// # Errors
     /// `alpha` is not in `(0, 1]`.
-    pub fn alpha_cut(&self, alpha: f64) -> Result<(Interval, Interval)> {
-        Ok((self.lower.alpha_cut(alpha)?, self.upper.alpha_cut(alpha)?))
+    pub fn cut(&self, alpha: f64) -> Result<(Interval, Interval)> {
+        Ok((self.lower.cut(alpha)?, self.upper.cut(alpha)?))
     }
 }
 
@@ -222,7 +229,7 @@ mod tests {
                 necessity: 1.0
             }
         );
-        assert_eq!(known.alpha_cut(0.3), Interval::point(0.0));
+        assert_eq!(known.cut(0.3), Interval::point(0.0));
         assert_eq!(
             known.possibility_of(&Interval::above(0.0).unwrap().into()),
             Ok(0.0)
@@ -236,7 +243,7 @@ mod tests {
         assert!(Marginal::new(0.0, f64::INFINITY).is_err());
         let unit = Marginal::new(0.0, 1.0).unwrap();
         for alpha in [0.0, -0.1, 1.1, f64::NAN] {
-            assert!(unit.alpha_cut(alpha).is_err());
+            assert!(unit.cut(alpha).is_err());
         }
     }
 
@@ -260,7 +267,7 @@ mod tests {
         #[test]
         fn the_ends_of_a_cut_have_its_level(mode in -3.0..3.0f64, s in 0.01..4.0f64, alpha in 1e-6..1.0f64) {
             let f = Marginal::new(mode, s).unwrap();
-            let cut = f.alpha_cut(alpha).unwrap();
+            let cut = f.cut(alpha).unwrap();
             prop_assert!((f.possibility(&cut.lower()) - alpha).abs() < 1e-12);
             prop_assert!((f.possibility(&cut.upper()) - alpha).abs() < 1e-12);
         }

@@ -1,11 +1,12 @@
-//! Possibilistic logistic regression: labels `yᵢ = ±1` with likelihood `σ(yᵢ xᵢᵀw)`, Gaussian possibilistic
-//! prior `exp(-½(w-m₀)ᵀΔ(w-m₀))` with `Δ` positive definite, any number of covariates.
-//! Paper: Section 4 (posterior and its bounds) and the appendix "Example: Bayesian Logistic Regression",
-//! here with many observations and many dimensions.
+//! Possibilistic logistic regression: labels `yᵢ = ±1` with likelihood `σ(yᵢ xᵢᵀw)`, Gaussian
+//! possibilistic prior `exp(-½(w-m₀)ᵀΔ(w-m₀))` with `Δ` positive definite, any number of
+//! covariates. Paper: Section 4 (posterior and its bounds) and the appendix "Example: Bayesian
+//! Logistic Regression", here with many observations and many dimensions.
 //!
 //! With the loss `ℓ(w) = Σ cᵢ softplus(-yᵢ xᵢᵀw)` and the regularized loss
-//! `ℓ̂(w) = ℓ(w) + ½(w-m₀)ᵀΔ(w-m₀)`, the posterior is `exp(-(ℓ̂(w) - ℓ̂(m)))`, where the mode `m` is the only
-//! minimizer of `ℓ̂`, and its log consistency with the data is `log sup_w L(w)π(w) = -ℓ̂(m)`.
+//! `ℓ̂(w) = ℓ(w) + ½(w-m₀)ᵀΔ(w-m₀)`, the posterior is `exp(-(ℓ̂(w) - ℓ̂(m)))`, where the mode `m`
+//! is the only minimizer of `ℓ̂`, and its log consistency with the data is
+//! `log sup_w L(w)π(w) = -ℓ̂(m)`.
 //!
 //! # Three Gaussians at the mode
 //!
@@ -17,25 +18,28 @@
 //!
 //! with `zᵢ = xᵢᵀm`.
 //!
-//! **Upper.** Softplus is convex and lies above its tangents, so `ℓ(w) ≥ ℓ(m) + ∇ℓ(m)ᵀ(w-m)`; the prior's
-//! part of `ℓ̂` is quadratic, and `∇ℓ̂(m) = 0`, so `ℓ̂(w) - ℓ̂(m) ≥ ½(w-m)ᵀΔ(w-m)`: the Gaussian with
-//! precision `Δ` lies above the posterior. No Gaussian at the mode with a larger precision does: if one with
-//! precision `Q` lies above, then `½s²vᵀQv ≤ ℓ̂(m+sv) - ℓ̂(m) ≤ ½s²vᵀΔv + O(s)` for each direction `v`,
-//! because softplus grows only linearly; dividing by `s²` and letting `s → ∞` gives `vᵀQv ≤ vᵀΔv`. So `Δ`
-//! is the largest precision in the Löwner order, whatever the data are, directions without data included.
+//! **Upper.** Softplus is convex and lies above its tangents, so `ℓ(w) ≥ ℓ(m) + ∇ℓ(m)ᵀ(w-m)`; the
+//! prior's part of `ℓ̂` is quadratic, and `∇ℓ̂(m) = 0`, so `ℓ̂(w) - ℓ̂(m) ≥ ½(w-m)ᵀΔ(w-m)`: the
+//! Gaussian with precision `Δ` lies above the posterior. No Gaussian at the mode with a larger
+//! precision does: if one with precision `Q` lies above, then
+//! `½s²vᵀQv ≤ ℓ̂(m+sv) - ℓ̂(m) ≤ ½s²vᵀΔv + O(s)` for each direction `v`, because softplus grows
+//! only linearly; dividing by `s²` and letting `s → ∞` gives `vᵀQv ≤ vᵀΔv`. So `Δ` is the largest
+//! precision in the Löwner order, whatever the data are, directions without data included.
 //!
-//! **Lower.** `softplus(z) = z/2 + log(2 cosh(z/2))`, and `log cosh(√s/2)` is concave in `s = z²`. Its tangent
-//! at `s₀ = z₀²`, read as a function of `z`, is a parabola of curvature `κ(z₀)` that touches softplus at `z₀`
-//! and `-z₀` and lies above it elsewhere. Adding up the rows, `ℓ̂(w) - ℓ̂(m) ≤ ½(w-m)ᵀP(w-m)`. With one row in
-//! one dimension no smaller precision will do (the parabola touches again); with several rows in one
-//! dimension [`Logistic::widest_lower_precision`] finds the smallest. Since `σ'(z) ≤ κ(z) ≤ ¼`, `H ⪯ P`.
+//! **Lower.** `softplus(z) = z/2 + log(2 cosh(z/2))`, and `log cosh(√s/2)` is concave in `s = z²`.
+//! Its tangent at `s₀ = z₀²`, read as a function of `z`, is a parabola of curvature `κ(z₀)` that
+//! touches softplus at `z₀` and `-z₀` and lies above it elsewhere. Adding up the rows,
+//! `ℓ̂(w) - ℓ̂(m) ≤ ½(w-m)ᵀP(w-m)`. With one row in one dimension no smaller precision will do (the
+//! parabola touches again); with several rows in one dimension [`Logistic::widest_lower_precision`]
+//! finds the smallest. Since `σ'(z) ≤ κ(z) ≤ ¼`, `H ⪯ P`.
 //!
 //! **A common scaling.** `cH` lies below the posterior for every `c ≥ λ_max(H^{-½}PH^{-½})`
-//! ([`LogisticPosterior::certified_scaling`]); [`Logistic::least_scaling_found`] looks for points that show
-//! how much of that `c` is needed.
+//! ([`LogisticPosterior::certified_scaling`]); [`Logistic::least_scaling_found`] looks for points
+//! that show how much of that `c` is needed.
 //!
-//! A supremum over a set keeps the order, so the possibility of every event lies between its values under
-//! the lower and the upper Gaussian, and its necessity between those under the upper and the lower one.
+//! A supremum over a set keeps the order, so the possibility of every event lies between its values
+//! under the lower and the upper Gaussian, and its necessity between those under the upper and the
+//! lower one.
 //!
 //! ```
 //! use possibility::logistic::{Design, LogisticConfig, PriorPrecision};
@@ -52,7 +56,7 @@
 //! let slope = posterior.coefficient(1)?;
 //! assert!(slope.laplace.mode() > 0.0);
 //! // the possibility that the slope is not positive, certified from both sides
-//! let not_positive = slope.possibility_of(&possibility::set::Interval::at_most(0.0)?.into())?;
+//! let not_positive = slope.possibility_of(..=0.0)?;
 //! assert!(not_positive.lower <= not_positive.upper && not_positive.upper < 1.0);
 //! # Ok::<(), possibility::Error>(())
 //! ```
@@ -68,7 +72,7 @@ use std::num::NonZero;
 use faer::{Mat, MatRef};
 
 pub use design::Design;
-pub use marginal::{Bounds, Credence, Marginal, MarginalBounds};
+pub use marginal::{Bounds, Marginal, MarginalBounds};
 pub use posterior::{LogisticPosterior, Prediction};
 
 use crate::error::{Error, Result, check, check_finite, check_size};
@@ -89,12 +93,13 @@ pub enum PriorPrecision {
 /// Settings of a possibilistic logistic regression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogisticConfig {
-    /// Mode `m₀` of the prior, one entry for each column (the intercept's first); `None` is the origin.
+    /// Mode `m₀` of the prior, one entry for each column (the intercept's first); `None` is the
+    /// origin.
     pub prior_mode: Option<Vec<f64>>,
     /// Precision `Δ` of the prior; by default the identity.
     pub prior_precision: PriorPrecision,
-    /// Newton's method takes its last step once half the squared Newton decrement, which estimates how far
-    /// the log possibility is from its supremum, is at most this; by default 1e-20.
+    /// Newton's method takes its last step once half the squared Newton decrement, which estimates
+    /// how far the log possibility is from its supremum, is at most this; by default 1e-20.
     pub tolerance: f64,
     /// Most Newton steps; by default 100.
     pub max_steps: usize,
@@ -128,7 +133,8 @@ impl LogisticConfig {
     /// Checks every range for a design with `columns` columns.
     ///
     /// # Errors
-    /// A wrong size, a value out of range, a prior precision that is not symmetric or not positive definite.
+    /// A wrong size, a value out of range, a prior precision that is not symmetric or not positive
+    /// definite.
     pub fn build(&self, columns: usize) -> Result<Logistic> {
         if columns == 0 {
             return Err(Error::Empty {
@@ -294,9 +300,10 @@ impl Logistic {
 
     /// The posterior: mode by damped Newton, log consistency, and the three Gaussians at the mode.
     ///
-    /// A Newton step is one pass over the data; one more pass at the mode gives the results. Data that can
-    /// be separated are no special case: the prior keeps the mode finite. With a single coefficient and up
-    /// to 100,000 rows the lower Gaussian is the widest there is, at the cost of a few hundred passes more.
+    /// A Newton step is one pass over the data; one more pass at the mode gives the results. Data
+    /// that can be separated are no special case: the prior keeps the mode finite. With a single
+    /// coefficient and up to 100,000 rows the lower Gaussian is the widest there is, at the cost of
+    /// a few hundred passes more.
     ///
     /// # Errors
     /// The design does not fit, the numbers overflow, or Newton's method does not converge.
@@ -312,7 +319,8 @@ impl Logistic {
             let decrement = dot(&at.gradient, &direction);
             let noise = LOSS_NOISE * at.loss.abs();
             let stalled = decrement <= noise && decrement >= 0.25 * previous;
-            // a loss below 1 is that of data all but separated: there the curvature falls with the loss
+            // a loss below 1 is that of data all but separated: there the curvature falls with the
+            // loss
             let tolerance = self.tolerance * at.loss.min(1.0);
             // Newton's method squares the decrement's root: d, then about d³/previous²
             let foreseen = decrement * (decrement / previous).powi(2);
@@ -344,7 +352,8 @@ impl Logistic {
         })
     }
 
-    /// In one dimension, replaces the lower Gaussian by the widest where the data are few enough for it.
+    /// In one dimension, replaces the lower Gaussian by the widest where the data are few enough
+    /// for it.
     fn widen_lower(
         &self,
         design: &Design,

@@ -1,5 +1,6 @@
-//! What a possibilistic logistic regression knows after the data: mode, log consistency, and the Laplace,
-//! upper and lower Gaussians `exp(-½(w-m)ᵀQ(w-m))` at the mode, with their marginals and predictions.
+//! What a possibilistic logistic regression knows after the data: mode, log consistency, and the
+//! Laplace, upper and lower Gaussians `exp(-½(w-m)ᵀQ(w-m))` at the mode, with their marginals and
+//! predictions.
 
 use super::design::Design;
 use super::marginal::{Bounds, Marginal, MarginalBounds};
@@ -9,6 +10,7 @@ use crate::linear::{dot, multiply};
 use crate::normal::Normal;
 use crate::numeric::sigmoid;
 use crate::set::{Interval, RealSet};
+use crate::univariate::Univariate;
 
 /// Supremum-marginal of coefficient `j`.
 fn coefficient(normal: &Normal, j: usize) -> Result<Marginal> {
@@ -107,8 +109,8 @@ impl LogisticPosterior {
         &self.upper
     }
 
-    /// A Gaussian at the mode that lies below the posterior: the widest one in one dimension, in several the
-    /// one whose precision sums the parabolas that touch each observation's loss.
+    /// A Gaussian at the mode that lies below the posterior: the widest one in one dimension, in
+    /// several the one whose precision sums the parabolas that touch each observation's loss.
     pub fn lower(&self) -> &Normal {
         &self.lower
     }
@@ -202,7 +204,7 @@ impl Prediction {
     /// # Errors
     /// `alpha` is not in `(0, 1]`.
     pub fn probability_cut(&self, alpha: f64) -> Result<(Interval, Interval)> {
-        let (inner, outer) = self.linear.alpha_cut(alpha)?;
+        let (inner, outer) = self.linear.cut(alpha)?;
         Ok((through_sigmoid(inner)?, through_sigmoid(outer)?))
     }
 
@@ -211,7 +213,7 @@ impl Prediction {
     /// # Errors
     /// `alpha` is not in `(0, 1]`.
     pub fn laplace_probability_cut(&self, alpha: f64) -> Result<Interval> {
-        through_sigmoid(self.linear.laplace.alpha_cut(alpha)?)
+        through_sigmoid(self.linear.laplace.cut(alpha)?)
     }
 
     /// Bounds of the possibility that the probability lies in a set.

@@ -121,7 +121,7 @@ fn golden_logistic_1d() {
             CLOSED_FORM,
         );
         for cut in case["alpha_cuts"].as_array().unwrap() {
-            let (inner, outer) = coefficient.alpha_cut(number(&cut["alpha"])).unwrap();
+            let (inner, outer) = coefficient.cut(number(&cut["alpha"])).unwrap();
             let (low, high) = (number(&cut["low"]), number(&cut["high"]));
             let slack = CLOSED_FORM * (low.abs() + high.abs());
             assert!(
@@ -265,7 +265,7 @@ proptest! {
             prop_assert!(possibility.lower <= possibility.upper);
             prop_assert!(necessity.lower <= necessity.upper);
             prop_assert!(necessity.upper <= possibility.upper);
-            let (inner, outer) = coefficient.alpha_cut(alpha).unwrap();
+            let (inner, outer) = coefficient.cut(alpha).unwrap();
             prop_assert!(outer.lower() <= inner.lower() && inner.upper() <= outer.upper());
             let mut unit = vec![0.0; posterior.columns()];
             unit[j] = 1.0;

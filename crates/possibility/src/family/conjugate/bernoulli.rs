@@ -1,8 +1,8 @@
-//! Bernoulli and binomial likelihoods: `A(θ) = m log(1 + e^θ)` with the log-odds `θ`, mean `λ = mp` in `[0, m]`,
-//! `A†(λ) = λ log(λ/m) + (m-λ) log(1-λ/m)`. Paper: Section 5.1.
+//! Bernoulli and binomial likelihoods: `A(θ) = m log(1 + e^θ)` with the log-odds `θ`, mean `λ = mp`
+//! in `[0, m]`, `A†(λ) = λ log(λ/m) + (m-λ) log(1-λ/m)`. Paper: Section 5.1.
 //!
-//! With `δ = θ - logit λ` the divergence is `log(1 + λ h((1-λ)δ) + (1-λ) h(-λδ))`, `h(x) = e^x - 1 - x ≥ 0`: a sum of
-//! terms of one sign.
+//! With `δ = θ - logit λ` the divergence is `log(1 + λ h((1-λ)δ) + (1-λ) h(-λδ))`,
+//! `h(x) = e^x - 1 - x ≥ 0`: a sum of terms of one sign.
 
 use super::scalar::is_count;
 use super::{Parameter, ScalarFamily};
@@ -17,9 +17,11 @@ use crate::set::Interval;
 /// Success or failure, 1 or 0. The mean parameter is `p`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Bernoulli, ScalarFamily};
-/// assert_eq!(Bernoulli.mean_of(0.0), 0.5);
+/// use possibility::prelude::*;
+/// let p = Bernoulli.prior(0.5, 2.0)?.observe(&[true, true, false, true])?;
+/// assert_eq!(p.mode(), Some(4.0 / 6.0));
 /// assert_eq!(Bernoulli.natural_of(0.0), f64::NEG_INFINITY);
+/// # Ok::<(), possibility::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bernoulli;
@@ -194,12 +196,14 @@ impl ScalarFamily for Bernoulli {
     }
 }
 
-/// The number of successes in a known number of trials. The mean parameter is the expected number `mp`.
+/// The number of successes in a known number of trials. The mean parameter is the expected number
+/// `mp`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Binomial, Conjugate};
-/// let posterior = Conjugate::uninformative(Binomial::new(10)?).update(&[3.0, 5.0])?;
-/// assert_eq!(posterior.mean_statistic(), Some(&[4.0][..]));
+/// use possibility::prelude::*;
+/// let successes = Binomial::new(10)?.observe(&[3, 5])?;
+/// assert_eq!(successes.mode(), Some(4.0));
+/// assert!(Binomial::new(10)?.observe(&[11]).is_err());
 /// # Ok::<(), possibility::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]

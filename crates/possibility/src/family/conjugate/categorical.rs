@@ -1,24 +1,27 @@
-//! Categorical and multinomial likelihoods: `A(θ) = m log(1 + Σe^θ_k)` with `θ_k = log(p_k/p_last)`, mean `λ_k = mp_k`
-//! for all classes but the last, which is the reference, `A†(λ) = Σ λ_k log(λ_k/m)` over all classes.
-//! Paper: Section 5.1.
+//! Categorical and multinomial likelihoods: `A(θ) = m log(1 + Σe^θ_k)` with
+//! `θ_k = log(p_k/p_last)`, mean `λ_k = mp_k` for all classes but the last, which is the reference,
+//! `A†(λ) = Σ λ_k log(λ_k/m)` over all classes. Paper: Section 5.1.
 //!
-//! With `δ_k = θ_k - log p_k`, centered so that `Σp_kδ_k = 0`, the divergence is `log(1 + Σ p_k h(δ_k))`,
-//! `h(x) = e^x - 1 - x ≥ 0`.
+//! With `δ_k = θ_k - log p_k`, centered so that `Σp_kδ_k = 0`, the divergence is
+//! `log(1 + Σ p_k h(δ_k))`, `h(x) = e^x - 1 - x ≥ 0`.
 
 use faer::Mat;
 
-use super::{Bernoulli, Binomial, ConjugateFamily, Parameter, ScalarPosterior, VectorFamily};
+use super::{
+    Bernoulli, Binomial, Conjugate, ConjugateFamily, Parameter, ScalarPosterior, VectorFamily,
+};
 use crate::error::{Error, Result, check, check_size};
 use crate::family::special::{
     CompensatedSum, deviance, exp_m1_minus, log_factorial, stirling_remainder,
 };
 use crate::numeric::x_log_x;
 
-/// One of `classes` classes, an index from 0; the last class is the reference. The mean parameter is `p`.
+/// One of `classes` classes, an index from 0; the last class is the reference. The mean parameter
+/// is `p`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Categorical, Conjugate};
-/// let posterior = Conjugate::uninformative(Categorical::new(3)?).update(&[0, 2, 1, 0])?;
+/// use possibility::prelude::*;
+/// let posterior = Categorical::new(3)?.observe(&[0, 2, 1, 0])?;
 /// assert_eq!(posterior.mean_statistic(), Some(&[0.5, 0.25][..]));
 /// # Ok::<(), possibility::Error>(())
 /// ```
@@ -44,13 +47,12 @@ impl Categorical {
     }
 }
 
-/// Counts of `classes` classes in a known number of trials; the last class is the reference. The mean
-/// parameter is the expected count `mp_k`.
+/// Counts of `classes` classes in a known number of trials; the last class is the reference. The
+/// mean parameter is the expected count `mp_k`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Conjugate, Multinomial};
-/// let counts: [&[u64]; 2] = [&[2, 1, 1], &[0, 3, 1]];
-/// let posterior = Conjugate::uninformative(Multinomial::new(3, 4)?).update(counts)?;
+/// use possibility::prelude::*;
+/// let posterior = Multinomial::new(3, 4)?.observe([[2, 1, 1], [0, 3, 1]])?;
 /// assert_eq!(posterior.mean_statistic(), Some(&[1.0, 2.0][..]));
 /// # Ok::<(), possibility::Error>(())
 /// ```
@@ -339,8 +341,8 @@ impl Simplex {
         self.trials * sum
     }
 
-    /// Two classes among themselves: `log(p_k/p_last)` has the marginal of a Bernoulli with the share of `k`
-    /// and the weight of both.
+    /// Two classes among themselves: `log(p_k/p_last)` has the marginal of a Bernoulli with the
+    /// share of `k` and the weight of both.
     fn natural_coordinate(
         &self,
         mean: Option<&[f64]>,
@@ -409,11 +411,15 @@ macro_rules! simplex_family {
         fn divergence_between_means_at(&self, mean: &[f64], other: &[f64]) -> f64 {
             self.simplex.divergence_between_means(mean, other)
         }
+        fn coordinates(&self, parameter: Parameter) -> usize {
+            self.simplex.coordinates(parameter)
+        }
     };
 }
 
 impl ConjugateFamily for Categorical {
     type Observation = usize;
+    type Coordinate = Bernoulli;
 
     fn family_name(&self) -> &'static str {
         "categorical"
@@ -451,10 +457,22 @@ impl ConjugateFamily for Categorical {
             None => self.simplex.probabilities(mean)[self.simplex.classes - 1].ln(),
         }
     }
+
+    fn coordinate(
+        &self,
+        mean: Option<&[f64]>,
+        weight: f64,
+        index: usize,
+        parameter: Parameter,
+    ) -> Result<ScalarPosterior<Bernoulli>> {
+        let (share, weight) = self.simplex.coordinate(mean, weight, index, parameter);
+        Ok(Conjugate::marginal(Bernoulli, share, weight).in_parameter(parameter))
+    }
 }
 
 impl ConjugateFamily for Multinomial {
     type Observation = [u64];
+    type Coordinate = Binomial;
 
     fn family_name(&self) -> &'static str {
         "multinomial"
@@ -503,41 +521,6 @@ impl ConjugateFamily for Multinomial {
             .sum();
         greatest - distance
     }
-}
-
-impl VectorFamily for Categorical {
-    type Coordinate = Bernoulli;
-
-    fn coordinates(&self, parameter: Parameter) -> usize {
-        self.simplex.coordinates(parameter)
-    }
-
-    fn coordinate(
-        &self,
-        mean: Option<&[f64]>,
-        weight: f64,
-        index: usize,
-        parameter: Parameter,
-    ) -> Result<ScalarPosterior<Bernoulli>> {
-        let (share, weight) = match parameter {
-            Parameter::Natural => self.simplex.natural_coordinate(mean, weight, index),
-            Parameter::Mean => (
-                mean.map(|mean| self.simplex.probabilities(mean)[index]),
-                weight,
-            ),
-        };
-        Ok(ScalarPosterior::from_parts(
-            Bernoulli, share, weight, parameter,
-        ))
-    }
-}
-
-impl VectorFamily for Multinomial {
-    type Coordinate = Binomial;
-
-    fn coordinates(&self, parameter: Parameter) -> usize {
-        self.simplex.coordinates(parameter)
-    }
 
     fn coordinate(
         &self,
@@ -547,26 +530,35 @@ impl VectorFamily for Multinomial {
         parameter: Parameter,
     ) -> Result<ScalarPosterior<Binomial>> {
         let trials = self.simplex.trials;
-        let (share, weight) = match parameter {
-            Parameter::Natural => {
-                let (share, weight) = self.simplex.natural_coordinate(mean, weight, index);
-                (share, weight / trials)
-            }
-            Parameter::Mean => (
-                mean.map(|mean| self.simplex.probabilities(mean)[index]),
-                weight,
-            ),
+        let (share, weight) = self.simplex.coordinate(mean, weight, index, parameter);
+        let weight = match parameter {
+            Parameter::Natural => weight / trials,
+            Parameter::Mean => weight,
         };
-        Ok(ScalarPosterior::from_parts(
-            self.coordinate,
-            share.map(|p| trials * p),
-            weight,
-            parameter,
-        ))
+        let mean = share.map(|p| trials * p);
+        Ok(Conjugate::marginal(self.coordinate, mean, weight).in_parameter(parameter))
     }
 }
 
+impl VectorFamily for Categorical {}
+
+impl VectorFamily for Multinomial {}
+
 impl Simplex {
+    /// Share and weight of the marginal of a coordinate.
+    fn coordinate(
+        &self,
+        mean: Option<&[f64]>,
+        weight: f64,
+        index: usize,
+        parameter: Parameter,
+    ) -> (Option<f64>, f64) {
+        match parameter {
+            Parameter::Natural => self.natural_coordinate(mean, weight, index),
+            Parameter::Mean => (mean.map(|mean| self.probabilities(mean)[index]), weight),
+        }
+    }
+
     /// All classes have a probability, all but the reference a natural parameter.
     fn coordinates(&self, parameter: Parameter) -> usize {
         match parameter {

@@ -1,6 +1,7 @@
-//! Gamma likelihood with known shape `k`, and the exponential as `k = 1`: `A(θ) = -k log(-θ)` with `θ` = -rate < 0,
-//! mean `λ = k/rate > 0`, `A†(λ) = -k - k log(λ/k)`, `B(x) = log Γ(k) - (k-1) log x`, and
-//! `KL = k(y - 1 - log y)` with `y = -λθ/k`, the ratio of the two means. Paper: Section 5.1.
+//! Gamma likelihood with known shape `k`, and the exponential as `k = 1`: `A(θ) = -k log(-θ)` with
+//! `θ` = -rate < 0, mean `λ = k/rate > 0`, `A†(λ) = -k - k log(λ/k)`,
+//! `B(x) = log Γ(k) - (k-1) log x`, and `KL = k(y - 1 - log y)` with `y = -λθ/k`, the ratio of the
+//! two means. Paper: Section 5.1.
 
 use super::scalar::forward_scalar_family;
 use super::{Parameter, ScalarFamily};
@@ -13,9 +14,11 @@ use crate::set::Interval;
 /// Positive numbers with a gamma density of known shape. The mean parameter is the `mean`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Gamma, ScalarFamily};
+/// use possibility::prelude::*;
 /// let gamma = Gamma::new(3.0)?;
-/// assert!((gamma.mean_of(-2.0) - 1.5).abs() < 1e-15);
+/// let mean = gamma.observe(&[1.0, 2.0])?;
+/// assert_eq!(mean.mode(), Some(1.5));
+/// assert_eq!(mean.possibility_of(1.0..2.0)?, 1.0);
 /// assert!((gamma.variance(1.5) - 0.75).abs() < 1e-15);
 /// # Ok::<(), possibility::Error>(())
 /// ```
@@ -39,7 +42,8 @@ impl Gamma {
         self.shape
     }
 
-    /// `k(y - 1 - log y)` for the ratio `y` and its `excess = y - 1`, each as exact as it can be had.
+    /// `k(y - 1 - log y)` for the ratio `y` and its `excess = y - 1`, each as exact as it can be
+    /// had.
     fn divergence_of_ratio(&self, ratio: f64, excess: f64) -> f64 {
         self.shape * deviance_from_gap(1.0, ratio, -excess)
     }
@@ -147,7 +151,8 @@ impl ScalarFamily for Gamma {
         if self.shape == 1.0 {
             return -mean.ln() - observation / mean;
         }
-        // the density where the mean is the observation itself, k log k - k - log Γ(k) - log x, then the distance
+        // the density where the mean is the observation itself, k log k - k - log Γ(k) - log x,
+        // then the distance
         self.shape.ln()
             - stirling_remainder(self.shape)
             - observation.ln()
@@ -155,15 +160,16 @@ impl ScalarFamily for Gamma {
     }
 }
 
-/// Waiting times with an exponential density: a [`Gamma`] of shape 1. The mean parameter is the `mean`.
+/// Waiting times with an exponential density: a [`Gamma`] of shape 1. The mean parameter is the
+/// `mean`.
 ///
 /// ```
-/// use possibility::Mode;
-/// use possibility::family::conjugate::{Conjugate, Exponential, Parameter};
-/// let posterior = Conjugate::uninformative(Exponential).update(&[0.5, 1.5])?;
-/// assert_eq!(posterior.mode(Parameter::Natural), Mode::Point(vec![-1.0]));
+/// use possibility::prelude::*;
+/// let mean = Exponential.observe(&[0.5, 1.5])?;
+/// assert_eq!(mean.mode(), Some(1.0));
+/// assert_eq!(mean.in_parameter(Parameter::Natural).mode(), Some(-1.0));
 /// // nothing but zeros: the likelihood grows without bound
-/// assert!(Conjugate::uninformative(Exponential).update(&[0.0, 0.0]).is_err());
+/// assert!(Exponential.observe(&[0.0, 0.0]).is_err());
 /// # Ok::<(), possibility::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,7 +1,7 @@
-//! Conjugate possibility functions `g_λ^ν(θ) = exp(ν(λᵀθ - A†(λ) - A(θ))) = exp(-ν D_A(θ‖θ*(λ)))` of an
-//! exponential-family likelihood `p(x|θ) = exp(θᵀT(x) - A(θ) - B(x))`, where `A†` is the Legendre transform of `A`,
-//! `D_A` the Bregman divergence and `θ*(λ) = ∇A†(λ)`. Paper: Section 5.1, "Bayesian Inference with Conjugate
-//! Family".
+//! Conjugate possibility functions `g_λ^ν(θ) = exp(ν(λᵀθ - A†(λ) - A(θ))) = exp(-ν D_A(θ‖θ*(λ)))`
+//! of an exponential-family likelihood `p(x|θ) = exp(θᵀT(x) - A(θ) - B(x))`, where `A†` is the
+//! Legendre transform of `A`, `D_A` the Bregman divergence and `θ*(λ) = ∇A†(λ)`. Paper: Section
+//! 5.1, "Bayesian Inference with Conjugate Family".
 //!
 //! | family | observation | T(x) | natural θ | mean parameter λ = ∇A(θ) | A(θ) |
 //! |---|---|---|---|---|---|
@@ -10,13 +10,14 @@
 //! | [`Poisson`] | ℕ₀ | x | log rate | `rate` in [0, ∞) | e^θ |
 //! | [`Exponential`] | [0, ∞) | x | -rate | `mean` in (0, ∞) | -log(-θ) |
 //! | [`Gamma`] of known shape k | (0, ∞) | x | -rate | `mean` = k/rate | -k log(-θ) |
-//! | [`Normal`] of known variance σ² | ℝ | x | mean/σ² | `mean` | σ²θ²/2 |
+//! | [`NormalNoise`] of known variance σ² | ℝ | x | mean/σ² | `mean` | σ²θ²/2 |
 //! | [`Categorical`], [`Multinomial`] | a class, counts | counts but the last | log(p_k/p_last) | `p` | m log(1 + Σe^θ) |
 //! | [`MultivariateNormal`] of known Σ | ℝᵈ | x | Σ⁻¹ mean | `mean` | θᵀΣθ/2 |
 //!
-//! A possibility function needs no Jacobian: the value at `θ` is the value at `∇A(θ)`, so that the two
-//! parametrizations agree on every event. At the boundary of the mean domain (all successes, zero counts)
-//! the natural mode is infinite, the mean mode is on the boundary, and α-cuts are one-sided.
+//! A possibility function needs no Jacobian: the value at `θ` is the value at `∇A(θ)`, so that the
+//! two parametrizations agree on every event. At the boundary of the mean domain (all successes,
+//! zero counts) the natural mode is infinite, the mean mode is on the boundary, and α-cuts are
+//! one-sided.
 
 mod bernoulli;
 mod categorical;
@@ -26,6 +27,7 @@ mod multivariate_normal;
 mod normal;
 mod poisson;
 mod posterior;
+mod sample;
 mod scalar;
 
 pub use bernoulli::{Bernoulli, Binomial};
@@ -33,12 +35,17 @@ pub use categorical::{Categorical, Multinomial};
 pub use dual::Dual;
 pub use gamma::{Exponential, Gamma};
 pub use multivariate_normal::MultivariateNormal;
-pub use normal::Normal;
+pub use normal::NormalNoise;
 pub use poisson::Poisson;
 pub use posterior::ScalarPosterior;
+pub use sample::Sample;
 pub use scalar::ScalarFamily;
 
+use std::borrow::Borrow;
+
 use faer::Mat;
+
+use sample::Statistics;
 
 use crate::error::{Error, Result, check, check_size};
 use crate::family::special::CompensatedSum;
@@ -55,11 +62,15 @@ pub enum Parameter {
 
 /// A regular and minimal exponential-family likelihood, in coordinates.
 ///
-/// Methods that end in `_at` take points already checked by [`Self::check_natural`] or [`Self::check_mean`];
-/// one-dimensional families are written as a [`ScalarFamily`] and get this trait for free.
-pub trait ConjugateFamily {
+/// Methods that end in `_at` take points already checked by [`Self::check_natural`] or
+/// [`Self::check_mean`]; one-dimensional families are written as a [`ScalarFamily`] and get this
+/// trait for free.
+pub trait ConjugateFamily: Clone {
     /// What is observed.
-    type Observation: ?Sized;
+    type Observation: ToOwned + ?Sized;
+
+    /// Family of the sup-marginal of a coordinate; of the only one, the family itself.
+    type Coordinate: ScalarFamily + Clone;
 
     /// The family's name, as the command line has it.
     fn family_name(&self) -> &'static str;
@@ -82,7 +93,8 @@ pub trait ConjugateFamily {
     /// The length is wrong or an entry is outside.
     fn check_mean(&self, mean: &[f64]) -> Result<()>;
 
-    /// Whether `λ` is a mean of statistics of data: as [`Self::check_mean`], or a degenerate limit of it.
+    /// Whether `λ` is a mean of statistics of data: as [`Self::check_mean`], or a degenerate limit
+    /// of it.
     ///
     /// # Errors
     /// The length is wrong or an entry is outside.
@@ -122,7 +134,8 @@ pub trait ConjugateFamily {
     /// The Bregman divergence `D_A(θ‖θ') = A(θ) - A(θ') - ∇A(θ')ᵀ(θ - θ')`, without cancellation.
     fn bregman_between(&self, natural: &[f64], reference: &[f64]) -> f64;
 
-    /// `A(θ) + A†(λ) - λᵀθ = D_A(θ‖∇A†(λ)) = KL(p(·|λ)‖p(·|θ))`, without cancellation and on the boundary too.
+    /// `A(θ) + A†(λ) - λᵀθ = D_A(θ‖∇A†(λ)) = KL(p(·|λ)‖p(·|θ))`, without cancellation and on the
+    /// boundary too.
     fn divergence_at(&self, mean: &[f64], natural: &[f64]) -> f64;
 
     /// `KL` from the member with mean parameter `mean` to the one with `other`.
@@ -144,17 +157,14 @@ pub trait ConjugateFamily {
 
     /// `log p(x|λ)` at the mean parameter `λ`.
     fn log_likelihood_at(&self, observation: &Self::Observation, mean: &[f64]) -> f64;
-}
-
-/// A family of several dimensions whose coordinates have conjugate sup-marginals.
-pub trait VectorFamily: ConjugateFamily {
-    /// Family of the marginal of a coordinate.
-    type Coordinate: ScalarFamily;
 
     /// Number of coordinates of a parameter; the mean parameter may have a redundant last one.
     fn coordinates(&self, parameter: Parameter) -> usize;
 
     /// The sup-marginal of coordinate `index` under `g_λ^ν`, or under **1** if `mean` is `None`.
+    ///
+    /// # Errors
+    /// The marginal has no finite precision.
     fn coordinate(
         &self,
         mean: Option<&[f64]>,
@@ -164,17 +174,57 @@ pub trait VectorFamily: ConjugateFamily {
     ) -> Result<ScalarPosterior<Self::Coordinate>>;
 }
 
-/// The conjugate possibility function `g_λ^ν`: a prior, or the posterior it becomes.
+/// A family of several dimensions, as the start of an inference.
 ///
 /// ```
-/// use possibility::{Mode, Possibility};
-/// use possibility::family::conjugate::{Bernoulli, Conjugate, Parameter};
+/// use possibility::prelude::*;
+/// let colors = Categorical::new(3)?;
+/// let shares = colors.prior(&[0.4, 0.3], 2.0)?.observe(&[0, 2, 0, 1])?;
+/// let first = shares.coordinate(0, Parameter::Mean)?;
+/// assert!((first.mode().unwrap() - 2.8 / 6.0).abs() < 1e-15);
+/// assert_eq!(first.possibility_of(0.3..)?, 1.0);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+pub trait VectorFamily: ConjugateFamily {
+    /// The prior with the mean parameter `mean`, worth `weight` observations.
+    ///
+    /// # Errors
+    /// `mean` outside the mean domain, or a weight that is negative or not finite.
+    fn prior(self, mean: &[f64], weight: f64) -> Result<Conjugate<Self>> {
+        Conjugate::new(self, mean, weight)
+    }
+
+    /// The prior that says nothing.
+    fn uninformative(self) -> Conjugate<Self> {
+        Conjugate::uninformative(self)
+    }
+
+    /// The posterior after `data`, with nothing known beforehand.
+    ///
+    /// # Errors
+    /// As [`Conjugate::observe`].
+    fn observe<I>(self, data: I) -> Result<Conjugate<Self>>
+    where
+        I: IntoIterator<Item: Borrow<Self::Observation>>,
+    {
+        self.uninformative().observe(data)
+    }
+}
+
+/// The conjugate possibility function `g_λ^ν` in coordinates: a prior, or the posterior it becomes.
+///
+/// A family starts it: [`VectorFamily::prior`] for several dimensions; for one dimension
+/// [`ScalarFamily::prior`], which reads it as a function of one number. This type is for what is
+/// the same in any dimension.
+///
+/// ```
+/// use possibility::prelude::*;
+/// use possibility::family::conjugate::Conjugate;
 /// let prior = Conjugate::new(Bernoulli, &[0.3], 4.5)?;
-/// let posterior = prior.update(&[1.0, 1.0, 0.0, 1.0])?;
+/// let posterior = prior.observe([1.0, 1.0, 0.0, 1.0])?;
 /// assert_eq!(posterior.weight(), 8.5);
 /// assert!((posterior.mean_statistic().unwrap()[0] - 4.35 / 8.5).abs() < 1e-15);
-/// let p = posterior.in_parameter(Parameter::Mean);
-/// assert!(matches!(p.mode(), Mode::Point(mode) if (mode - 4.35 / 8.5).abs() < 1e-15));
+/// assert_eq!(posterior.in_parameter(Parameter::Mean), Bernoulli.prior(0.3, 4.5)?.observe(&[1, 1, 0, 1])?);
 /// # Ok::<(), possibility::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -228,36 +278,28 @@ impl<F: ConjugateFamily> Conjugate<F> {
     /// The posterior after `data`: `λ' = (νλ + ΣT(xᵢ))/(ν + n)`, `ν' = ν + n`.
     ///
     /// # Errors
-    /// An observation that breaks the family's rule (the error names its index), or data that leave no
-    /// posterior (an exponential sample of zeros).
-    pub fn update<'a, I>(&self, data: I) -> Result<Self>
+    /// An observation that breaks the family's rule (the error names its index), or data that leave
+    /// no posterior (an exponential sample of zeros).
+    pub fn observe<I>(&self, data: I) -> Result<Self>
     where
-        F: Clone,
-        F::Observation: 'a,
-        I: IntoIterator<Item = &'a F::Observation>,
+        I: IntoIterator<Item: Borrow<F::Observation>>,
     {
-        let mut statistic = vec![0.0; self.family.dimension()];
-        let mut sums = vec![CompensatedSum::default(); statistic.len()];
-        let mut count = 0usize;
-        for (index, observation) in data.into_iter().enumerate() {
-            self.family.statistic(observation, index, &mut statistic)?;
-            for (sum, &entry) in sums.iter_mut().zip(&statistic) {
-                sum.add(entry);
-            }
-            count += 1;
+        let mut statistics = Statistics::new(&self.family);
+        for observation in data {
+            statistics.add(&self.family, observation.borrow())?;
         }
-        let sums: Vec<f64> = sums.iter().map(CompensatedSum::total).collect();
-        self.shifted(&sums, count as f64)
+        self.observe_checked(&statistics)
+    }
+
+    fn observe_checked(&self, statistics: &Statistics) -> Result<Self> {
+        self.shifted(&statistics.sum(), statistics.count() as f64)
     }
 
     /// The posterior after `count` observations whose statistics add up to `sum`.
     ///
     /// # Errors
     /// `sum` is not what `count` observations can give, or leaves no posterior.
-    pub fn update_statistics(&self, sum: &[f64], count: f64) -> Result<Self>
-    where
-        F: Clone,
-    {
+    pub fn observe_statistics(&self, sum: &[f64], count: f64) -> Result<Self> {
         check_size("sum of statistics", sum.len(), self.family.dimension())?;
         check_weight("count", count)?;
         if count > 0.0 {
@@ -274,10 +316,7 @@ impl<F: ConjugateFamily> Conjugate<F> {
         self.shifted(sum, count)
     }
 
-    fn shifted(&self, sum: &[f64], count: f64) -> Result<Self>
-    where
-        F: Clone,
-    {
+    fn shifted(&self, sum: &[f64], count: f64) -> Result<Self> {
         let weight = self.weight + count;
         check_weight("weight", weight)?;
         if count == 0.0 {
@@ -299,10 +338,7 @@ impl<F: ConjugateFamily> Conjugate<F> {
     ///
     /// # Errors
     /// The exponent is negative or not finite, or the weight overflows.
-    pub fn power(&self, exponent: f64) -> Result<Self>
-    where
-        F: Clone,
-    {
+    pub fn power(&self, exponent: f64) -> Result<Self> {
         check_weight("exponent", exponent)?;
         let weight = check_weight("weight", self.weight * exponent)?;
         Ok(Self {
@@ -311,7 +347,8 @@ impl<F: ConjugateFamily> Conjugate<F> {
         })
     }
 
-    /// The mode `∇A†(λ)` in the natural parameter or `λ` in the mean parameter; everything at `ν = 0`.
+    /// The mode `∇A†(λ)` in the natural parameter or `λ` in the mean parameter; everything at
+    /// `ν = 0`.
     ///
     /// On the boundary the natural mode has infinite coordinates.
     pub fn mode(&self, parameter: Parameter) -> Mode<Vec<f64>> {
@@ -322,8 +359,8 @@ impl<F: ConjugateFamily> Conjugate<F> {
         }
     }
 
-    /// Minus the Hessian of the log at the mode: `ν∇²A(θ*) = ν(∇²A†(λ))⁻¹` in the natural parameter,
-    /// `ν∇²A†(λ)` in the mean parameter. `None` where the mode is on the boundary.
+    /// Minus the Hessian of the log at the mode: `ν∇²A(θ*) = ν(∇²A†(λ))⁻¹` in the natural
+    /// parameter, `ν∇²A†(λ)` in the mean parameter. `None` where the mode is on the boundary.
     pub fn precision(&self, parameter: Parameter) -> Option<Mat<f64>> {
         let Some(mean) = self.mean_statistic() else {
             return Some(Mat::zeros(self.family.dimension(), self.family.dimension()));
@@ -351,62 +388,74 @@ impl<F: ConjugateFamily> Conjugate<F> {
 
     /// `log sup_θ p(x₁…xₙ|θ) g_λ^ν(θ)`, base measure included, with `self` as the prior.
     ///
-    /// Taken as `Σ log p(xᵢ|λ') - ν KL(λ‖λ')` at the posterior's mode `λ'`: terms of one sign wherever the
-    /// observations are discrete.
+    /// Taken as `Σ log p(xᵢ|λ') - ν KL(λ‖λ')` at the posterior's mode `λ'`: terms of one sign
+    /// wherever the observations are discrete.
     ///
     /// # Errors
-    /// As [`Self::update`].
-    pub fn log_consistency<'a, I>(&self, data: I) -> Result<f64>
+    /// As [`Self::observe`].
+    pub fn log_consistency<I>(&self, data: I) -> Result<f64>
     where
-        F: Clone,
-        F::Observation: 'a,
-        I: IntoIterator<Item = &'a F::Observation>,
-        I::IntoIter: Clone,
+        I: IntoIterator<Item: Borrow<F::Observation>, IntoIter: Clone>,
     {
         let data = data.into_iter();
-        let posterior = self.update(data.clone())?;
+        let posterior = self.observe(data.clone())?;
+        Ok(self.log_consistency_through(&posterior, data))
+    }
+
+    /// The same where the posterior is known already.
+    fn log_consistency_through<I>(&self, posterior: &Self, data: I) -> f64
+    where
+        I: Iterator<Item: Borrow<F::Observation>>,
+    {
         let Some(mode) = posterior.mean_statistic() else {
-            return Ok(0.0);
+            return 0.0;
         };
         let mut sum: CompensatedSum = data
-            .map(|observation| self.family.log_likelihood_at(observation, mode))
+            .map(|observation| self.family.log_likelihood_at(observation.borrow(), mode))
             .collect();
         if let Some(mean) = self.mean_statistic() {
             sum.add(-self.weight * self.family.divergence_between_means_at(mean, mode));
         }
-        Ok(sum.total())
+        sum.total()
     }
 
-    /// The same from statistics alone, `ν'A†(λ') - νA†(λ) - ΣB(xᵢ)`, where `log_base_measure` is `-ΣB(xᵢ)`.
+    /// The posterior after a sample, whose observations are not checked again, and the
+    /// [`Self::log_consistency`] of the two.
     ///
     /// # Errors
-    /// As [`Self::update_statistics`].
+    /// Data that leave no posterior.
+    pub fn observe_sample(&self, sample: &Sample<F>) -> Result<(Self, f64)> {
+        let posterior = self.observe_checked(sample.statistics())?;
+        let data = sample.observations().iter().map(Borrow::borrow);
+        let log_consistency = self.log_consistency_through(&posterior, data);
+        Ok((posterior, log_consistency))
+    }
+
+    /// The same from statistics alone, `ν'A†(λ') - νA†(λ) - ΣB(xᵢ)`, where `log_base_measure` is
+    /// `-ΣB(xᵢ)`.
+    ///
+    /// # Errors
+    /// As [`Self::observe_statistics`].
     pub fn log_consistency_of_statistics(
         &self,
         sum: &[f64],
         count: f64,
         log_base_measure: f64,
-    ) -> Result<f64>
-    where
-        F: Clone,
-    {
-        let posterior = self.update_statistics(sum, count)?;
+    ) -> Result<f64> {
+        let posterior = self.observe_statistics(sum, count)?;
         let term = |g: &Self| match g.mean_statistic() {
             None => 0.0,
             Some(mean) => g.weight * g.family.dual_at(mean),
         };
         Ok(term(&posterior) - term(self) + log_base_measure)
     }
-}
 
-impl<F: VectorFamily> Conjugate<F> {
     /// The sup-marginal of one coordinate: of `θ_k`, or of the mean parameter `λ_k` (for class
     /// probabilities the last class counts too).
     ///
     /// ```
-    /// use possibility::Possibility;
-    /// use possibility::family::conjugate::{Categorical, Conjugate, Parameter};
-    /// let posterior = Conjugate::uninformative(Categorical::new(3)?).update(&[0, 0, 1, 2])?;
+    /// use possibility::prelude::*;
+    /// let posterior = Categorical::new(3)?.observe(&[0, 0, 1, 2])?;
     /// let first = posterior.coordinate(0, Parameter::Mean)?;
     /// assert_eq!(first.possibility(&0.5), 1.0);
     /// # Ok::<(), possibility::Error>(())
@@ -432,14 +481,18 @@ impl<F: VectorFamily> Conjugate<F> {
 }
 
 impl<F: ScalarFamily + Clone> Conjugate<F> {
+    /// Parts that were checked before.
+    fn marginal(family: F, mean: Option<f64>, weight: f64) -> Self {
+        Self {
+            family,
+            mean: vec![mean.unwrap_or(0.0)],
+            weight: if mean.is_some() { weight } else { 0.0 },
+        }
+    }
+
     /// The function of one number: of the natural parameter, or of the mean parameter.
     pub fn in_parameter(&self, parameter: Parameter) -> ScalarPosterior<F> {
-        ScalarPosterior::from_parts(
-            self.family.clone(),
-            self.mean_statistic().map(|mean| mean[0]),
-            self.weight,
-            parameter,
-        )
+        ScalarPosterior::new(self.clone(), parameter)
     }
 }
 

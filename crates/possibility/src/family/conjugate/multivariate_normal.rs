@@ -6,20 +6,22 @@ use std::f64::consts::PI;
 use faer::linalg::solvers::DenseSolveCore;
 use faer::{Mat, Side};
 
-use super::{ConjugateFamily, Normal, Parameter, ScalarFamily, ScalarPosterior, VectorFamily};
+use super::{
+    Conjugate, ConjugateFamily, NormalNoise, Parameter, ScalarFamily, ScalarPosterior, VectorFamily,
+};
 use crate::error::{Error, Result, check_finite, check_size};
 
-/// How far mirrored entries of a covariance may differ, relative to its diagonal: rounding, not intent.
+/// How far mirrored entries of a covariance may differ, relative to its diagonal: rounding, not
+/// intent.
 const SYMMETRY: f64 = 1e-12;
 
 /// Vectors with normal noise of known covariance. The mean parameter is the `mean`.
 ///
 /// ```
 /// use faer::mat;
-/// use possibility::family::conjugate::{Conjugate, MultivariateNormal, Parameter};
+/// use possibility::prelude::*;
 /// let family = MultivariateNormal::new(mat![[2.0, 1.0], [1.0, 3.0]])?;
-/// let rows: [&[f64]; 2] = [&[1.0, 0.0], &[3.0, 2.0]];
-/// let posterior = Conjugate::uninformative(family).update(rows)?;
+/// let posterior = family.observe([[1.0, 0.0], [3.0, 2.0]])?;
 /// assert_eq!(posterior.mean_statistic(), Some(&[2.0, 1.0][..]));
 /// // the marginal of the first mean is normal with the first variance
 /// let first = posterior.coordinate(0, Parameter::Mean)?;
@@ -39,8 +41,8 @@ impl MultivariateNormal {
     /// The family with covariance `Σ`.
     ///
     /// # Errors
-    /// An empty, rectangular, asymmetric or not positive definite matrix, or one with an entry that is not
-    /// finite.
+    /// An empty, rectangular, asymmetric or not positive definite matrix, or one with an entry that
+    /// is not finite.
     pub fn new(covariance: Mat<f64>) -> Result<Self> {
         let size = covariance.nrows();
         if size == 0 {
@@ -137,6 +139,7 @@ impl MultivariateNormal {
 
 impl ConjugateFamily for MultivariateNormal {
     type Observation = [f64];
+    type Coordinate = NormalNoise;
 
     fn family_name(&self) -> &'static str {
         "multivariate-normal"
@@ -225,17 +228,6 @@ impl ConjugateFamily for MultivariateNormal {
     fn log_likelihood_at(&self, observation: &[f64], mean: &[f64]) -> f64 {
         self.log_peak() - self.half_mahalanobis(&Self::gap(observation, mean))
     }
-}
-
-impl MultivariateNormal {
-    /// Log of the density at its mean.
-    fn log_peak(&self) -> f64 {
-        -0.5 * (self.log_determinant + self.dimension() as f64 * (2.0 * PI).ln())
-    }
-}
-
-impl VectorFamily for MultivariateNormal {
-    type Coordinate = Normal;
 
     fn coordinates(&self, _parameter: Parameter) -> usize {
         self.dimension()
@@ -247,16 +239,25 @@ impl VectorFamily for MultivariateNormal {
         weight: f64,
         index: usize,
         parameter: Parameter,
-    ) -> Result<ScalarPosterior<Normal>> {
+    ) -> Result<ScalarPosterior<NormalNoise>> {
         // sup over the other coordinates: the covariance of the mean, the inverse of it in θ
         let family = match parameter {
-            Parameter::Mean => Normal::new(self.covariance[(index, index)])?,
-            Parameter::Natural => Normal::new(1.0 / self.precision[(index, index)])?,
+            Parameter::Mean => NormalNoise::new(self.covariance[(index, index)])?,
+            Parameter::Natural => NormalNoise::new(1.0 / self.precision[(index, index)])?,
         };
         let own = mean.map(|mean| match parameter {
             Parameter::Mean => mean[index],
             Parameter::Natural => family.mean_of(self.natural_at(mean)[index]),
         });
-        Ok(ScalarPosterior::from_parts(family, own, weight, parameter))
+        Ok(Conjugate::marginal(family, own, weight).in_parameter(parameter))
     }
 }
+
+impl MultivariateNormal {
+    /// Log of the density at its mean.
+    fn log_peak(&self) -> f64 {
+        -0.5 * (self.log_determinant + self.dimension() as f64 * (2.0 * PI).ln())
+    }
+}
+
+impl VectorFamily for MultivariateNormal {}

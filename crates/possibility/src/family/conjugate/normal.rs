@@ -1,5 +1,6 @@
-//! Normal likelihood with known variance `σ²`: `A(θ) = σ²θ²/2` with `θ` = mean/σ², `A†(λ) = λ²/(2σ²)`,
-//! `B(x) = x²/(2σ²) + log(2πσ²)/2`, and `KL = (λ - μ)²/(2σ²)`. Paper: Section 5.1.
+//! Normal likelihood with known variance `σ²`: `A(θ) = σ²θ²/2` with `θ` = mean/σ²,
+//! `A†(λ) = λ²/(2σ²)`, `B(x) = x²/(2σ²) + log(2πσ²)/2`, and `KL = (λ - μ)²/(2σ²)`. Paper: Section
+//! 5.1.
 
 use std::f64::consts::PI;
 
@@ -10,19 +11,20 @@ use crate::set::Interval;
 /// Numbers with normal noise of known variance. The mean parameter is the `mean`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Conjugate, Normal, Parameter};
-/// let posterior = Conjugate::new(Normal::new(4.0)?, &[0.0], 1.0)?.update(&[2.0, 4.0])?;
-/// let mean = posterior.in_parameter(Parameter::Mean);
-/// assert_eq!(mean.mode().as_point(), Some(&2.0));
+/// use possibility::prelude::*;
+/// let mean = NormalNoise::new(4.0)?.prior(0.0, 1.0)?.observe(&[2.0, 4.0])?;
+/// assert_eq!(mean.mode(), Some(2.0));
 /// assert_eq!(mean.precision(), Some(0.75));
+/// // far from zero, but not for certain
+/// assert_eq!(mean.possibility_of(..=0.0)?, (-1.5f64).exp());
 /// # Ok::<(), possibility::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Normal {
+pub struct NormalNoise {
     variance: f64,
 }
 
-impl Normal {
+impl NormalNoise {
     /// The family with variance `σ²`.
     ///
     /// # Errors
@@ -40,7 +42,7 @@ impl Normal {
     }
 }
 
-impl ScalarFamily for Normal {
+impl ScalarFamily for NormalNoise {
     fn name(&self) -> &'static str {
         "normal"
     }

@@ -1,5 +1,5 @@
-//! Poisson likelihood: `A(θ) = e^θ` with the log rate `θ`, mean `λ` = rate in `[0, ∞)`, `A†(λ) = λ log λ - λ`, and
-//! `KL = λ(e^δ - 1 - δ)` with `δ = θ - log λ`. Paper: Section 5.1.
+//! Poisson likelihood: `A(θ) = e^θ` with the log rate `θ`, mean `λ` = rate in `[0, ∞)`,
+//! `A†(λ) = λ log λ - λ`, and `KL = λ(e^δ - 1 - δ)` with `δ = θ - log λ`. Paper: Section 5.1.
 
 use super::scalar::is_count;
 use super::{Parameter, ScalarFamily};
@@ -12,9 +12,10 @@ use crate::set::Interval;
 /// Counts 0, 1, 2, … The mean parameter is the `rate`.
 ///
 /// ```
-/// use possibility::family::conjugate::{Conjugate, Poisson};
+/// use possibility::prelude::*;
+/// assert_eq!(Poisson.prior(2.0, 1.0)?.observe(&[3, 0, 3])?.mode(), Some(2.0));
 /// // log sup over the rate of the probability of the counts 3, 0, 2: attained at the rate 5/3
-/// let log_consistency = Conjugate::uninformative(Poisson).log_consistency(&[3.0, 0.0, 2.0])?;
+/// let log_consistency = Poisson.uninformative().log_consistency(&[3, 0, 2])?;
 /// let rate = 5.0f64 / 3.0;
 /// assert!((log_consistency - (5.0 * rate.ln() - 5.0 - 12f64.ln())).abs() < 1e-14);
 /// # Ok::<(), possibility::Error>(())

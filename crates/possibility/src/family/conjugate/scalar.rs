@@ -1,19 +1,31 @@
-//! Exponential-family likelihoods with one natural parameter and `T(x) = x`, in plain numbers. Paper: Section 5.1.
+//! Exponential-family likelihoods with one natural parameter and `T(x) = x`, in plain numbers.
+//! Paper: Section 5.1.
 
 use std::fmt;
 use std::sync::Arc;
 
 use faer::Mat;
 
-use super::{ConjugateFamily, Parameter};
+use super::{Conjugate, ConjugateFamily, Parameter, ScalarPosterior};
 use crate::error::{Error, Result, check, check_size};
 use crate::set::Interval;
 
-/// A likelihood `p(x|θ) = exp(θx - A(θ) - B(x))` with a single natural parameter `θ` and mean parameter
-/// `λ = A'(θ)`.
+/// A likelihood `p(x|θ) = exp(θx - A(θ) - B(x))` with a single natural parameter `θ` and mean
+/// parameter `λ = A'(θ)`.
 ///
-/// Each method expects its arguments inside the domains below. The trait can be made into an object:
-/// `&dyn ScalarFamily` and `Arc<dyn ScalarFamily>` are families, too.
+/// [`Self::prior`] and [`Self::observe`] start an inference; observations are any numbers, or truth
+/// values.
+///
+/// ```
+/// use possibility::prelude::*;
+/// let p = Bernoulli.prior(0.5, 2.0)?.observe(&[true, true, false, true])?;
+/// assert_eq!(p.mode(), Some(4.0 / 6.0));
+/// assert_eq!(p.possibility_of(0.5..)?, 1.0);
+/// # Ok::<(), possibility::Error>(())
+/// ```
+///
+/// Each other method expects its arguments inside the domains below. The trait can be made into an
+/// object: `&dyn ScalarFamily` and `Arc<dyn ScalarFamily>` are families, too.
 ///
 /// ```
 /// use possibility::family::conjugate::{Poisson, ScalarFamily};
@@ -72,8 +84,8 @@ pub trait ScalarFamily: fmt::Debug {
     /// `KL` from the member with mean parameter `mean` to the one with `other`.
     fn divergence_between_means(&self, mean: f64, other: f64) -> f64;
 
-    /// The least and the greatest parameter at divergence at most `radius ≥ 0` from the member with mean
-    /// parameter `mean`, to full precision.
+    /// The least and the greatest parameter at divergence at most `radius ≥ 0` from the member with
+    /// mean parameter `mean`, to full precision.
     fn ball(&self, mean: f64, radius: f64, parameter: Parameter) -> (f64, f64);
 
     /// What an observation must be, in words.
@@ -87,6 +99,39 @@ pub trait ScalarFamily: fmt::Debug {
 
     /// `log p(x|λ)` at the mean parameter `λ`.
     fn log_likelihood(&self, observation: f64, mean: f64) -> f64;
+
+    /// The prior with mode `mean`, worth `weight` observations, as a function of the mean
+    /// parameter.
+    ///
+    /// # Errors
+    /// `mean` outside the mean domain, or a weight that is negative or not finite.
+    fn prior(self, mean: f64, weight: f64) -> Result<ScalarPosterior<Self>>
+    where
+        Self: Sized + Clone,
+    {
+        let prior = Conjugate::new(self, &[mean], weight)?;
+        Ok(ScalarPosterior::new(prior, Parameter::Mean))
+    }
+
+    /// The prior that says nothing, as a function of the mean parameter.
+    fn uninformative(self) -> ScalarPosterior<Self>
+    where
+        Self: Sized + Clone,
+    {
+        ScalarPosterior::new(Conjugate::uninformative(self), Parameter::Mean)
+    }
+
+    /// The posterior after `data`, with nothing known beforehand, as a function of the mean
+    /// parameter.
+    ///
+    /// # Errors
+    /// As [`ScalarPosterior::observe`].
+    fn observe<X: Copy + Into<f64>>(self, data: &[X]) -> Result<ScalarPosterior<Self>>
+    where
+        Self: Sized + Clone,
+    {
+        self.uninformative().observe(data)
+    }
 }
 
 /// The methods of [`ScalarFamily`] that a wrapper takes over as they are.
@@ -153,8 +198,9 @@ pub(crate) fn is_count(x: f64) -> bool {
     x >= 0.0 && x.is_finite() && x.fract() == 0.0
 }
 
-impl<F: ScalarFamily> ConjugateFamily for F {
+impl<F: ScalarFamily + Clone> ConjugateFamily for F {
     type Observation = f64;
+    type Coordinate = F;
 
     fn family_name(&self) -> &'static str {
         self.name()
@@ -265,6 +311,21 @@ impl<F: ScalarFamily> ConjugateFamily for F {
 
     fn log_likelihood_at(&self, observation: &f64, mean: &[f64]) -> f64 {
         self.log_likelihood(*observation, mean[0])
+    }
+
+    fn coordinates(&self, _parameter: Parameter) -> usize {
+        1
+    }
+
+    fn coordinate(
+        &self,
+        mean: Option<&[f64]>,
+        weight: f64,
+        _index: usize,
+        parameter: Parameter,
+    ) -> Result<ScalarPosterior<F>> {
+        let mean = mean.map(|mean| mean[0]);
+        Ok(Conjugate::marginal(self.clone(), mean, weight).in_parameter(parameter))
     }
 }
 

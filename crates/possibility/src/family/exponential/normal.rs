@@ -1,21 +1,21 @@
-//! Normal possibility function with known variance: `g_λ(θ) = exp(-(θ-μ)²/(2σ²))`, `λ = μ/σ²`, `T(θ) = θ`,
-//! `B(θ) = θ²/(2σ²)`, `A(λ) = σ²λ²/2`. Paper: appendix "Possibilistic Exponential Family".
+//! Normal possibility function with known variance: `g_λ(θ) = exp(-(θ-μ)²/(2σ²))`, `λ = μ/σ²`,
+//! `T(θ) = θ`, `B(θ) = θ²/(2σ²)`, `A(λ) = σ²λ²/2`. Paper: appendix "Possibilistic Exponential
+//! Family".
 
 use super::{ExponentialForm, check_alpha};
 use crate::error::{Result, check};
-use crate::function::{Measure, Mode, Possibility};
+use crate::function::{Measure, Possibility};
 use crate::set::{Interval, RealSet};
+use crate::univariate::Univariate;
 
 /// A normal possibility function on ℝ whose variance is known.
 ///
 /// ```
 /// use possibility::{Measure, Possibility};
 /// use possibility::family::exponential::NormalStyle;
-/// use possibility::set::{Interval, RealSet};
 /// let g = NormalStyle::new(1.5, 0.25)?;
 /// assert!((g.possibility(&2.0) - (-0.5f64).exp()).abs() < 1e-15);
-/// let event = RealSet::from(Interval::above(2.0)?);
-/// assert!((g.possibility_of(&event)? - (-0.5f64).exp()).abs() < 1e-15);
+/// assert!((g.possibility_of(2.0..)? - (-0.5f64).exp()).abs() < 1e-15);
 /// # Ok::<(), possibility::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,25 +43,6 @@ impl NormalStyle {
     /// As [`Self::new`].
     pub fn from_natural(natural: f64, variance: f64) -> Result<Self> {
         Self::new(natural * variance, variance)
-    }
-
-    /// The maximizer `μ`.
-    pub fn mode(&self) -> Mode<f64> {
-        Mode::Point(self.mode)
-    }
-
-    /// `1/σ²`, minus the second derivative of `log g` at the mode.
-    pub fn precision(&self) -> f64 {
-        1.0 / self.variance
-    }
-
-    /// `{θ : g(θ) ≥ alpha} = [μ - σ√(-2 log α), μ + σ√(-2 log α)]`.
-    ///
-    /// # Errors
-    /// `alpha` outside `(0, 1]`.
-    pub fn alpha_cut(&self, alpha: f64) -> Result<RealSet> {
-        let half_width = (-2.0 * self.variance * check_alpha(alpha)?).sqrt();
-        Ok(Interval::closed(self.mode - half_width, self.mode + half_width)?.into())
     }
 
     fn supremum(&self, event: &RealSet) -> f64 {
@@ -95,6 +76,28 @@ impl Measure<RealSet> for NormalStyle {
     }
 }
 
+impl Univariate for NormalStyle {
+    fn domain(&self) -> Interval {
+        Interval::REAL_LINE
+    }
+
+    /// `μ`.
+    fn mode(&self) -> Option<f64> {
+        Some(self.mode)
+    }
+
+    /// `1/σ²`.
+    fn precision(&self) -> Option<f64> {
+        Some(1.0 / self.variance)
+    }
+
+    /// `[μ - σ√(-2 log α), μ + σ√(-2 log α)]`.
+    fn cut(&self, alpha: f64) -> Result<Interval> {
+        let half_width = (-2.0 * self.variance * check_alpha(alpha)?).sqrt();
+        Interval::closed(self.mode - half_width, self.mode + half_width)
+    }
+}
+
 impl ExponentialForm for NormalStyle {
     fn natural(&self) -> Vec<f64> {
         vec![self.mode / self.variance]
@@ -120,8 +123,8 @@ mod tests {
     #[test]
     fn forms_agree_and_bad_parameters_are_refused() {
         let g = NormalStyle::from_natural(-0.6, 2.5).unwrap();
-        assert_eq!(g.mode(), Mode::Point(-1.5));
-        assert_eq!(g.precision(), 0.4);
+        assert_eq!(g.mode(), Some(-1.5));
+        assert_eq!(g.precision(), Some(0.4));
         for x in [-4.0, -1.5, 0.0, 2.25] {
             assert!((g.exponential_form(&x) - g.log_possibility(&x)).abs() < 1e-14);
         }

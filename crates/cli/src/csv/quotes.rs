@@ -1,8 +1,8 @@
-//! Strict quotes: the CSV reader takes any text, here a quote that is never closed, or text behind a closing
-//! quote, is found while the bytes pass by.
+//! Strict quotes: the CSV reader takes any text, here a quote that is never closed, or text behind
+//! a closing quote, is found while the bytes pass by.
 //!
-//! A field is quoted if a quote is its first byte; a doubled quote inside stands for one. Chunks without any
-//! quote, nearly all of them, are only searched for line breaks.
+//! A field is quoted if a quote is its first byte; a doubled quote inside stands for one. Chunks
+//! without any quote, nearly all of them, are only searched for line breaks.
 
 use std::fmt;
 use std::io::{self, Read};

@@ -1,16 +1,19 @@
-//! Reading CSV files row by row, with errors that name file, physical line, column and the broken rule.
+//! Reading CSV files row by row, with errors that name file, physical line, column and the broken
+//! rule.
 //!
-//! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has as
-//! many fields; blanks around a field are trimmed; fields may be quoted, see [`crate::quotes`]; text is UTF-8;
-//! no value is missing.
+//! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has
+//! as many fields; blanks around a field are trimmed; fields may be quoted, see [`quotes`]; text is
+//! UTF-8; no value is missing.
+
+mod quotes;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use csv::{ByteRecord, ReaderBuilder, Trim};
+use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder, Trim};
 
-use crate::quotes::{BadQuote, StrictQuotes};
+use self::quotes::{BadQuote, StrictQuotes};
 use crate::user_error::{UserError, list, unknown};
 
 /// What stands for "no value here"; the empty field does too. Case is ignored.
@@ -19,7 +22,8 @@ const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
 /// Bytes taken from the file at a time.
 const BUFFER: usize = 1 << 18;
 
-/// Where the bytes come from: a file can be read a second time to find a line number, a pipe cannot and is kept.
+/// Where the bytes come from: a file can be read a second time to find a line number, a pipe cannot
+/// and is kept.
 enum Source {
     File(File),
     Memory(Cursor<Vec<u8>>),
@@ -53,7 +57,7 @@ enum Header {
 /// A CSV file whose header has been read and whose rows can be taken one after the other.
 pub struct Table {
     name: String,
-    reader: csv::Reader<StrictQuotes<Source>>,
+    reader: Reader<StrictQuotes<Source>>,
     header: Vec<String>,
     record: ByteRecord,
     rows: usize,
@@ -66,7 +70,8 @@ pub struct Row<'a> {
     record: &'a ByteRecord,
 }
 
-/// A field that breaks a rule; [`Table::locate`] turns it into a message with file, line and column.
+/// A field that breaks a rule; [`Table::locate`] turns it into a message with file, line and
+/// column.
 #[derive(Debug)]
 pub struct FieldError {
     column: Option<usize>,
@@ -124,6 +129,28 @@ impl Row<'_> {
         };
         Err(FieldError::new(column, rule))
     }
+
+    /// 0 or 1, also written `false`, `true`, `no`, `yes`.
+    ///
+    /// # Errors
+    /// The value is missing or anything else.
+    pub fn truth(&self, column: usize) -> Result<f64, FieldError> {
+        let text = self.text(column)?;
+        let is_one_of = |words: [&str; 3]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+        if is_one_of(["1", "true", "yes"]) {
+            return Ok(1.0);
+        }
+        if is_one_of(["0", "false", "no"]) {
+            return Ok(0.0);
+        }
+        match text.parse::<f64>() {
+            Ok(value) if value == 0.0 || value == 1.0 => Ok(value),
+            _ => Err(FieldError::new(
+                column,
+                format!("{text} is not allowed; allowed: 0 or 1, also false/true and no/yes"),
+            )),
+        }
+    }
 }
 
 fn is_missing(text: &str) -> bool {
@@ -141,8 +168,8 @@ impl Table {
         Self::read_header(name, source, Header::Required)
     }
 
-    /// Opens a file of numbers whose header may be missing: a first line of numbers alone is a row already, and
-    /// the columns are named by their positions 1, 2, ...
+    /// Opens a file of numbers whose header may be missing: a first line of numbers alone is a row
+    /// already, and the columns are named by their positions 1, 2, ...
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -316,7 +343,8 @@ impl Table {
     /// Calls `visit` on the next row; `false` at the end of the file.
     ///
     /// # Errors
-    /// A row with the wrong number of fields, a file without rows, an unreadable file, or what `visit` refuses.
+    /// A row with the wrong number of fields, a file without rows, an unreadable file, or what
+    /// `visit` refuses.
     pub fn next_row(
         &mut self,
         visit: impl FnOnce(&Row<'_>) -> Result<(), FieldError>,
@@ -362,7 +390,7 @@ impl Table {
         self.reader
             .read_byte_record(&mut self.record)
             .map_err(|error| match error.into_kind() {
-                csv::ErrorKind::Io(error) => {
+                ErrorKind::Io(error) => {
                     UserError::new(format!("{}: {}", self.name, describe(&error)))
                 }
                 other => UserError::new(format!("{}: malformed CSV: {other:?}", self.name)),
@@ -391,17 +419,19 @@ impl Table {
 
     /// Physical line, from 1, on which the current record starts.
     ///
-    /// The reader knows the line on which it started to look for the record, which counts neither blank
-    /// lines nor comments before it; so the bytes are read again up to the record. Only errors come here.
+    /// The reader knows the line on which it started to look for the record, which counts neither
+    /// blank lines nor comments before it; so the bytes are read again up to the record. Only
+    /// errors come here.
     fn line(&mut self) -> u64 {
-        let start = self.record.position().map_or(0, csv::Position::byte);
+        let start = self.record.position().map_or(0, Position::byte);
         let source = self.reader.get_mut().source_mut();
         first_record_line(source, start)
-            .unwrap_or_else(|_| self.record.position().map_or(1, csv::Position::line))
+            .unwrap_or_else(|_| self.record.position().map_or(1, Position::line))
     }
 }
 
-/// Line of the first record at or after byte `start`, which lies at the start of a line or behind a record.
+/// Line of the first record at or after byte `start`, which lies at the start of a line or behind a
+/// record.
 fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
     source.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::with_capacity(BUFFER, source);

@@ -1,9 +1,11 @@
 //! The report on a conjugate posterior: mode, precision, α-cuts, events and log consistency.
 
 use possibility::family::conjugate::Parameter;
+use possibility::summary::{Coordinate, Summary};
+use possibility::{Interval, Univariate};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Profile, Timings};
+use super::{Answer, Timings, parameter_name};
 use crate::text::{READING, TextTable, interval, number, optional, significant};
 
 /// What the coordinates of a vector are called.
@@ -19,30 +21,14 @@ pub struct Labels {
 
 /// Everything about a conjugate posterior.
 pub struct Report {
-    /// Family, as on the command line.
-    pub family: &'static str,
     /// Which data: file and columns.
     pub origin: String,
     /// Number of observations.
     pub n: usize,
-    /// Name of the parameter.
-    pub parameter_name: &'static str,
-    /// The parameter that is shown.
-    pub parameter: Parameter,
     /// `None` for a scalar family.
     pub labels: Option<Labels>,
-    /// One sup-marginal for each coordinate of the parameter.
-    pub profiles: Vec<Box<dyn Profile>>,
-    /// The precision matrix; `None` on the boundary.
-    pub precision: Option<Vec<Vec<f64>>>,
-    /// `λ`.
-    pub lambda: Vec<f64>,
-    /// `ν`.
-    pub nu: f64,
-    /// The levels asked for.
-    pub alphas: Vec<f64>,
-    /// For each level, the cut of each coordinate.
-    pub cuts: Vec<Vec<(f64, f64)>>,
+    /// Mode, precision and α-cuts.
+    pub summary: Summary,
     /// Events.
     pub answers: Vec<Answer>,
     /// `log sup_θ p(x₁…xₙ|θ)π(θ)`.
@@ -51,36 +37,20 @@ pub struct Report {
     pub timings: Timings,
 }
 
-/// For each level, the ends of the cut of each coordinate.
-///
-/// # Errors
-/// A level outside `(0, 1]`.
-pub fn cuts(
-    profiles: &[Box<dyn Profile>],
-    alphas: &[f64],
-) -> possibility::Result<Vec<Vec<(f64, f64)>>> {
-    let ends = |profile: &dyn Profile, alpha: f64| {
-        profile.cut(alpha).map(|cut| (cut.lower(), cut.upper()))
-    };
-    alphas
-        .iter()
-        .map(|&alpha| {
-            let cuts = profiles.iter().map(|profile| ends(profile.as_ref(), alpha));
-            cuts.collect()
-        })
-        .collect()
-}
-
 impl Report {
+    fn parameter_name(&self) -> &'static str {
+        parameter_name(self.summary.parameter, self.summary.mean_name)
+    }
+
     /// Labels of the coordinates of the shown parameter.
     pub fn coordinate_names(&self) -> Vec<String> {
         match &self.labels {
-            None => vec![self.parameter_name.to_owned()],
+            None => vec![self.parameter_name().to_owned()],
             Some(labels) => labels
                 .all
                 .iter()
-                .take(self.profiles.len())
-                .map(|label| format!("{}[{label}]", self.parameter_name))
+                .take(self.summary.coordinates.len())
+                .map(|label| format!("{}[{label}]", self.parameter_name()))
                 .collect(),
         }
     }
@@ -92,32 +62,35 @@ impl Report {
             (_, Ok([value])) => json!([value]),
             (_, Err(values)) => Value::from(values),
         };
-        let precision = match (&self.labels, &self.precision) {
+        let summary = &self.summary;
+        let precision = match (&self.labels, &summary.precision) {
             (_, None) => Value::Null,
-            (None, Some(matrix)) => number(matrix[0][0]),
-            (Some(_), Some(matrix)) => {
-                let row = |row: &Vec<f64>| row.iter().copied().map(number).collect::<Value>();
-                matrix.iter().map(row).collect()
-            }
+            (None, Some(matrix)) => number(matrix[(0, 0)]),
+            (Some(_), Some(matrix)) => matrix
+                .row_iter()
+                .map(|row| row.iter().copied().map(number).collect::<Value>())
+                .collect(),
+        };
+        let each = |value: &dyn Fn(&Coordinate) -> Value| {
+            shape(summary.coordinates.iter().map(value).collect())
         };
         let mut report = Map::new();
-        report.insert("family".into(), self.family.into());
+        report.insert("family".into(), summary.family.into());
         report.insert("n".into(), self.n.into());
-        report.insert("parameter".into(), self.parameter_name.into());
+        report.insert("parameter".into(), self.parameter_name().into());
         if let Some(labels) = &self.labels {
             report.insert(labels.key.into(), labels.all.clone().into());
         }
-        let modes = self.profiles.iter().map(|profile| optional(profile.mode()));
-        report.insert("mode".into(), shape(modes.collect()));
+        report.insert("mode".into(), each(&|one| optional(one.function.mode())));
         report.insert("precision".into(), precision);
-        let lambda = self.lambda.iter().copied().map(number);
+        let lambda = summary.mean_statistic.iter().copied().map(number);
         report.insert("lambda".into(), shape(lambda.collect()));
-        report.insert("nu".into(), number(self.nu));
-        let cuts = self.alphas.iter().zip(&self.cuts).map(|(&alpha, cut)| {
+        report.insert("nu".into(), number(summary.weight));
+        let cuts = summary.alphas.iter().enumerate().map(|(i, &alpha)| {
             json!({
                 "alpha": number(alpha),
-                "lower": shape(cut.iter().map(|ends| number(ends.0)).collect()),
-                "upper": shape(cut.iter().map(|ends| number(ends.1)).collect()),
+                "lower": each(&|one| number(one.cuts[i].lower())),
+                "upper": each(&|one| number(one.cuts[i].upper())),
             })
         });
         report.insert("alpha_cuts".into(), cuts.collect());
@@ -131,24 +104,25 @@ impl Report {
 
     /// The report for people.
     pub fn text(&self) -> String {
-        let parameter = match self.parameter {
-            Parameter::Natural => format!("{} (natural)", self.parameter_name),
-            Parameter::Mean => self.parameter_name.to_owned(),
+        let summary = &self.summary;
+        let parameter = match summary.parameter {
+            Parameter::Natural => format!("{} (natural)", self.parameter_name()),
+            Parameter::Mean => self.parameter_name().to_owned(),
         };
         let plural = if self.n == 1 { "" } else { "s" };
         let mut text = format!(
             "{}: {} observation{plural} from {}\n\n",
-            self.family, self.n, self.origin
+            summary.family, self.n, self.origin
         );
         let mut table = TextTable::default();
         table.row(["parameter", &parameter]);
         if self.labels.is_none() {
-            let profile = &self.profiles[0];
-            table.row(["mode", &or_everything(profile.mode())]);
-            table.row(["precision", &or_boundary(profile.precision())]);
-            table.row(["lambda", &significant(self.lambda[0])]);
+            let function = &*summary.coordinates[0].function;
+            table.row(["mode", &or_everything(function)]);
+            table.row(["precision", &or_boundary(function)]);
+            table.row(["lambda", &significant(summary.mean_statistic[0])]);
         }
-        table.row(["nu", &significant(self.nu)]);
+        table.row(["nu", &significant(summary.weight)]);
         table.row(["log consistency", &significant(self.log_consistency)]);
         text.push_str(&table.render());
         text.push('\n');
@@ -158,11 +132,11 @@ impl Report {
         });
         if !self.answers.is_empty() {
             let mut table = TextTable::new(["event", "possibility", "necessity"]);
-            for answer in &self.answers {
+            for Answer { event, credence } in &self.answers {
                 table.row([
-                    answer.event.clone(),
-                    significant(answer.possibility),
-                    significant(answer.necessity),
+                    event.clone(),
+                    significant(credence.possibility),
+                    significant(credence.necessity),
                 ]);
             }
             text.push('\n');
@@ -176,35 +150,27 @@ impl Report {
 
     fn scalar_cuts(&self) -> String {
         let mut table = TextTable::new(["alpha-cut", "lower", "upper"]);
-        for (alpha, cut) in self.alphas.iter().zip(&self.cuts) {
-            table.row([
-                significant(*alpha),
-                significant(cut[0].0),
-                significant(cut[0].1),
-            ]);
+        let cuts = &self.summary.coordinates[0].cuts;
+        for (alpha, cut) in self.summary.alphas.iter().zip(cuts) {
+            table.row([*alpha, cut.lower(), cut.upper()].map(significant));
         }
         table.render()
     }
 
     fn vector_cuts(&self, labels: &Labels) -> String {
-        let mut header = vec![
-            labels.one.to_owned(),
-            "mode".to_owned(),
-            "precision".to_owned(),
-        ];
-        header.extend(
-            self.alphas
-                .iter()
-                .map(|alpha| format!("{}-cut", significant(*alpha))),
-        );
+        let mut header = [labels.one, "mode", "precision"]
+            .map(str::to_owned)
+            .to_vec();
+        header.extend(cut_names(&self.summary.alphas));
         let mut table = TextTable::new(header);
-        for (i, profile) in self.profiles.iter().enumerate() {
+        for (label, coordinate) in labels.all.iter().zip(&self.summary.coordinates) {
+            let function = &*coordinate.function;
             let mut row = vec![
-                labels.all[i].clone(),
-                or_everything(profile.mode()),
-                or_boundary(profile.precision()),
+                label.clone(),
+                or_everything(function),
+                or_boundary(function),
             ];
-            row.extend(self.cuts.iter().map(|cut| interval(cut[i].0, cut[i].1)));
+            row.extend(coordinate.cuts.iter().map(closed));
             table.row(row);
         }
         let mut text = table.render();
@@ -213,10 +179,24 @@ impl Report {
     }
 }
 
-fn or_everything(mode: Option<f64>) -> String {
+/// Headers of columns of α-cuts.
+pub fn cut_names(alphas: &[f64]) -> impl Iterator<Item = String> {
+    alphas
+        .iter()
+        .map(|alpha| format!("{}-cut", significant(*alpha)))
+}
+
+/// The ends of a cut.
+pub fn closed(cut: &Interval) -> String {
+    interval(cut.lower(), cut.upper())
+}
+
+fn or_everything(function: &dyn Univariate) -> String {
+    let mode = function.mode();
     mode.map_or_else(|| "everything".to_owned(), significant)
 }
 
-fn or_boundary(precision: Option<f64>) -> String {
+fn or_boundary(function: &dyn Univariate) -> String {
+    let precision = function.precision();
     precision.map_or_else(|| "none (boundary)".to_owned(), significant)
 }
