@@ -25,6 +25,7 @@
 //!
 //! | for | see |
 //! |---|---|
+//! | a statement of the paper | [`theory`] |
 //! | values, modes, possibility and necessity of events | [`function`], [`univariate`], [`set`], [`event`] |
 //! | functions on finite sets, grids, counts, the line, `ℝᵈ` | [`finite`], [`joint`], [`count`], [`mod@line`], [`normal`] |
 //! | conjugate inference from data | [`family::conjugate`], [`summary`] |
@@ -57,6 +58,7 @@ pub mod search;
 pub mod set;
 pub mod smooth;
 pub mod summary;
+pub mod theory;
 pub mod tight;
 pub mod univariate;
 pub mod variational;

@@ -1,0 +1,84 @@
+//! The paper in the code: where each definition, theorem, proposition and example of *Maxitive
+//! Donsker-Varadhan Formulation for Possibilistic Variational Inference* lives. Every item has its
+//! formula in its documentation, and tests by hand value, finite difference and law.
+//!
+//! | paper | statement | code |
+//! |---|---|---|
+//! | Section 2 | possibility function, support | [`Possibility`], [`Finite`], [`UnimodalCount`], [`Line`], [`Normal`] |
+//! | | the same of one number | [`Univariate`] |
+//! | | expected value `E*_f[θ] = argmax f`, a set | [`Mode`] |
+//! | | `E*[T(θ)] = T(E*[θ])` | [`Mode::transform`], [`Finite::expected_value`], [`Joint::expected_value`], [`Normal::affine_image`] |
+//! | | precision `ℐ_f = -∇² log f` at the mode | [`Normal::precision`], [`Line::precision`], [`Univariate::precision`], [`Conjugate::precision`] |
+//! | | normal possibility function `N̄(μ, Σ)` | [`Normal`] |
+//! | | order `f ⪯ g`, greatest element **1** | [`Finite::precedes`], [`Normal::precedes`], [`Line::compare`]; [`Uninformative`] |
+//! | Section 4 | posterior `g*`, consistency `Z_max` | [`FinitePosterior`], [`LinePosterior`], [`SmoothPosterior`] |
+//! | | consistency as a measure of conflict | [`FinitePosterior::log_conflict`], [`LinePosterior::log_conflict`] |
+//! | Theorem 2 | maxitive Donsker-Varadhan formula, optimizers | laws in the tests of [`posterior`] (argmax = functions below `g*`, argmin = functions above) |
+//! | | lower and upper CBO | [`ConsistencyBounds`] |
+//! | | decomposition `log Z = lower + D_max(g‖g*) = upper - D_max(g*‖g)` | laws in the tests of [`posterior`] and [`smooth`] |
+//! | | max-relative entropy `D_max`, support conventions | [`Finite::max_relative_entropy`], [`Normal::max_relative_entropy`], [`Line::max_relative_entropy`] |
+//! | Section 5 | exponential family `(T, B, A)`, `A` as a supremum | [`ExponentialForm`], [`FiniteFamily`] |
+//! | Proposition 1 | posterior as `exp(-D_A(θ‖θ*))` and as a KL divergence | [`ConjugateFamily`], [`Conjugate`]; in one dimension [`ScalarFamily`], [`ScalarPosterior`] |
+//! | Proposition 2.1 | dual function `f_θ(λ) = g_λ(θ)` | [`Dual`] |
+//! | Proposition 2.2 | powers `g_λ^ν`, conjugate update, `ν = 0` | [`Conjugate::power`], [`Conjugate::observe`], [`Conjugate::observe_statistics`], [`Conjugate::uninformative`] |
+//! | | mode `∇A†(λ)`, precision `(∇²A†)⁻¹` | [`Conjugate::mode`], [`Conjugate::precision`] |
+//! | Proposition 3 | Danskin gradient, Newton-like update, `H_s` | [`Variational::gradient`], [`Variational::newton_step`], [`Variational::curvature_gap`] |
+//! | Remark 1 | mirror descent form | [`Variational::mirror_step`] |
+//! | Remark 2 | equality once converged | [`Variational::run`] |
+//! | Appendix C | necessity | [`Measure::necessity_of`] |
+//! | | independence, marginals, conditioning | [`Joint`], [`Normal::independent_product`], [`Normal::marginal`], [`Normal::conditional`] |
+//! | | uninformative and improper priors | [`LinePosterior::uninformative`], [`LinePosterior::from_regularizer`] |
+//! | Appendix E.2 | active region of `D_max` | [`Line::active_region`] |
+//! | Appendix E.3 | Bayesian logistic regression | [`LogSigmoid`], [`posterior`], `maxitive figures`; at scale [`logistic`] |
+//! | Appendix F | Bernoulli, Poisson, normal, indicator examples | [`BernoulliStyle`], [`PoissonStyle`], [`NormalStyle`], [`PointMassStyle`] |
+//!
+//! # Beyond the paper
+//!
+//! - **Candidates other than isotropic normals.** The paper leaves anisotropic and non-Gaussian
+//!   candidates untested. [`NormalGenerator`] takes diagonal and full precisions,
+//!   [`FamilyGenerator`] any conjugate family. With `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` the inner problem is
+//!   strongly concave relative to `A` with modulus `a - 1` (upper) or strongly convex with modulus
+//!   `1 - b` (lower), and the distance to its extremum is bounded by a Bregman divergence of the
+//!   dual.
+//! - **Tight Gaussian bounds.** The tightest Gaussian above and the widest below a possibility
+//!   function, centered at the mode, are the infimum and the supremum of
+//!   `q(x) = -2 log f(x)/(x - m)²` ([`TightGaussians`]). The Laplace approximation lies between
+//!   them and is neither. They give certified lower and upper values for the possibility and
+//!   necessity of any event.
+//! - **Logistic regression.** In the Löwner order the prior precision `Δ` is the tightest Gaussian
+//!   above the posterior, because the logistic loss grows only linearly; `Δ + Σ w(zᵢ) xᵢxᵢᵀ` with
+//!   `w(z) = tanh(|z|/2)/(2|z|)` lies below it, because each parabola touches its loss at `±zᵢ`.
+//!   For one observation in one dimension it is the widest.
+//!
+//! # Conventions
+//!
+//! - The supremum over the empty set is possibility 0. `D_max(g‖f)` is `+∞` if `g` is possible
+//!   where `f` is not.
+//! - Where the prior vanishes, bounds run over its support: a candidate that is possible outside
+//!   has lower bound `-∞`, one that is impossible inside has upper bound `+∞`.
+//! - A supremum that is only approached has a mode at the limit, possibly infinite (all successes:
+//!   the log-odds of a Bernoulli variable), and a one-sided α-cut.
+//! - Events and α-cuts need no Jacobian: they are the same in the natural and in the mean
+//!   parameter.
+//!
+//! The update rules that the paper derives from Proposition 3, uCBOpt, uCBOpt-adapt and
+//! lCBOpt-adapt, are in the crate `cbopt`.
+
+#[cfg(doc)]
+use crate::{
+    Finite, Joint, Measure, Mode, Normal, Possibility, Uninformative, Univariate,
+    bound::ConsistencyBounds,
+    count::UnimodalCount,
+    curve::LogSigmoid,
+    family::conjugate::{Conjugate, ConjugateFamily, Dual, ScalarFamily, ScalarPosterior},
+    family::exponential::{
+        BernoulliStyle, ExponentialForm, FiniteFamily, NormalStyle, PointMassStyle, PoissonStyle,
+    },
+    line::Line,
+    logistic, posterior,
+    posterior::{FinitePosterior, LinePosterior},
+    smooth,
+    smooth::SmoothPosterior,
+    tight::TightGaussians,
+    variational::{FamilyGenerator, NormalGenerator, Variational},
+};
