@@ -1,5 +1,5 @@
-//! The small language of events: `x > 0.5`, `0.2 <= p <= 0.4`, `x in [1, 2) or x = 0`, `not (x in {1, 2})`,
-//! `p[red] < 0.3`, `2*height - weight > 1`.
+//! The small language of events: `x > 0.5`, `0.2 <= p <= 0.4`, `x in [1, 2) or x = 0`,
+//! `not (x in {1, 2})`, `p[red] < 0.3`, `2*height - weight > 1`.
 //!
 //! ```text
 //! event      = term { "or" term }
@@ -30,8 +30,8 @@ pub enum Event {
     Or(Box<Event>, Box<Event>),
 }
 
-/// `Σ coefficient · variable ∈ set`; no coefficient is zero, no variable comes twice, and a single variable
-/// has the coefficient 1.
+/// `Σ coefficient · variable ∈ set`; no coefficient is zero, no variable comes twice, and a single
+/// variable has the coefficient 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Atom {
     /// Pairs of variable index and coefficient, by increasing index.
@@ -144,8 +144,8 @@ impl Event {
         }
     }
 
-    /// The event, or its opposite if `negated`, as a conjunction of atoms, if it is one; atoms on the same
-    /// linear form are joined.
+    /// The event, or its opposite if `negated`, as a conjunction of atoms, if it is one; atoms on
+    /// the same linear form are joined.
     pub fn as_conjunction(&self, negated: bool) -> Option<Vec<Atom>> {
         let mut atoms: Vec<Atom> = Vec::new();
         for atom in self.conjuncts(negated)? {
@@ -488,7 +488,8 @@ impl Parser<'_> {
         chain.ok_or_else(|| self.expected("a comparison (<, <=, =, !=, >=, >, in)"))
     }
 
-    /// After `x in [0, 1]`, whether `or` continues the set (`or [2, 3]`) and not the event (`or x > 2`).
+    /// After `x in [0, 1]`, whether `or` continues the set (`or [2, 3]`) and not the event
+    /// (`or x > 2`).
     fn opens_set_after_or(&self) -> bool {
         matches!(
             self.tokens.get(self.position + 1),
@@ -653,7 +654,8 @@ impl Parser<'_> {
         self.advance();
         if bare && self.is_symbol("[") && self.variables.indexed.contains(&name) {
             self.advance();
-            // a label may be a number or hold characters that are no name: take the text up to the bracket
+            // a label may be a number or hold characters that are no name: take the text up to the
+            // bracket
             let first = self.position;
             let label = match self.peek().clone() {
                 Token::Quoted(label) | Token::Name(label) => label,
@@ -692,7 +694,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The label for a number token, as it is spelled among the labels: `p[1]` means the label `1`, also `1.0`.
+    /// The label for a number token, as it is spelled among the labels: `p[1]` means the label `1`,
+    /// also `1.0`.
     fn label_text(&self) -> String {
         let Token::Number(value) = *self.peek() else {
             return String::new();
@@ -708,7 +711,8 @@ impl Parser<'_> {
 }
 
 fn compare(left: &Linear, operator: &str, right: &Linear, at: usize) -> Result<Atom, Problem> {
-    // an infinite constant would turn `x < inf` into arithmetic on infinities: it is the whole or the empty set
+    // an infinite constant would turn `x < inf` into arithmetic on infinities: it is the whole or
+    // the empty set
     let mut form = left.clone();
     form.constant = 0.0;
     form.add(

@@ -3,9 +3,9 @@
 //! A formula written once for every [`Scalar`] can be evaluated at a point (`f64`), over a whole
 //! interval ([`Range`], which contains every value the formula takes there) and together with its
 //! derivatives over the interval (`Jet<Range, N>`). That is what the certified searches of
-//! [`crate::search`] run on. Every range operation is rounded outward, so that the guarantee survives
-//! floating-point arithmetic as long as the platform's `exp`, `ln`, `sin` and `cos` are good to two units in
-//! the last place.
+//! [`crate::search`] run on. Every range operation is rounded outward, so that the guarantee
+//! survives floating-point arithmetic as long as the platform's `exp`, `ln`, `sin` and `cos` are
+//! good to two units in the last place.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -14,7 +14,8 @@ use crate::numeric;
 /// Units in the last place by which results of library functions are widened.
 const LIBRARY_ULPS: u32 = 2;
 
-/// The same for the sigmoid and the softplus, which take two library functions and a few operations.
+/// The same for the sigmoid and the softplus, which take two library functions and a few
+/// operations.
 const COMPOSITE_ULPS: u32 = 8;
 
 /// A number a formula can be evaluated on.
@@ -93,7 +94,8 @@ impl Scalar for f64 {
     }
 }
 
-/// The closed set of numbers from `lower` to `upper`; arithmetic on it contains every possible result.
+/// The closed set of numbers from `lower` to `upper`; arithmetic on it contains every possible
+/// result.
 ///
 /// ```
 /// use possibility::arithmetic::{Range, Scalar};
@@ -161,7 +163,8 @@ impl Range {
 
     /// Encloses a sum of plain numbers; a single number where the sum is exact.
     ///
-    /// Rounding errors are recovered exactly (Knuth's two-sum), so that terms that cancel leave nothing behind.
+    /// Rounding errors are recovered exactly (Knuth's two-sum), so that terms that cancel leave
+    /// nothing behind.
     pub fn sum(terms: impl IntoIterator<Item = f64>) -> Self {
         let mut total = 0.0f64;
         let mut errors = Self::point(0.0);
@@ -369,8 +372,8 @@ impl Scalar for Range {
     }
 }
 
-/// The sine or cosine of a range: extremes at its ends or at the tops and bottoms inside, of which one each is
-/// given.
+/// The sine or cosine of a range: extremes at its ends or at the tops and bottoms inside, of which
+/// one each is given.
 fn wave(x: Range, f: impl Fn(f64) -> f64, top: f64, bottom: f64) -> Range {
     use std::f64::consts::TAU;
     /// Beyond this the argument reduction of the check below is not trusted.
@@ -405,7 +408,8 @@ fn wave(x: Range, f: impl Fn(f64) -> f64, top: f64, bottom: f64) -> Range {
 
 /// A truncated Taylor series: `coefficients[k] = f⁽ᵏ⁾ / k!`, for `k < N`.
 ///
-/// Over a [`Range`] argument the coefficient `k` encloses `f⁽ᵏ⁾(x) / k!` for every `x` of the range.
+/// Over a [`Range`] argument the coefficient `k` encloses `f⁽ᵏ⁾(x) / k!` for every `x` of the
+/// range.
 ///
 /// ```
 /// use possibility::arithmetic::{Jet, Scalar};
@@ -450,8 +454,8 @@ impl<T: Scalar, const N: usize> Jet<T, N> {
         self.coefficients[2].scale(2.0)
     }
 
-    /// The series `y` with `y' = self' · outer`, where `outer` may use the coefficients of `y` below the
-    /// one being computed; `start` is the value.
+    /// The series `y` with `y' = self' · outer`, where `outer` may use the coefficients of `y`
+    /// below the one being computed; `start` is the value.
     fn integrate(&self, start: T, outer: impl Fn(&[T; N], usize) -> T) -> Self {
         let mut y = Self::flat(start);
         for k in 1..N {

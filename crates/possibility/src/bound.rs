@@ -7,12 +7,12 @@
 //! log Z_max = lower CBO(g) + D_max(g ‖ g*) = upper CBO(g) - D_max(g* ‖ g),
 //! ```
 //!
-//! with `log Z_max = sup_θ { -ℓ(θ) + log π(θ) }` and the posterior `g* = exp(-ℓ) π / Z_max`. The lower bound is
-//! attained exactly by the candidates with `g ⪯ g*`, the upper one exactly by those with `g* ⪯ g`, and both
-//! only by the posterior itself.
+//! with `log Z_max = sup_θ { -ℓ(θ) + log π(θ) }` and the posterior `g* = exp(-ℓ) π / Z_max`. The
+//! lower bound is attained exactly by the candidates with `g ⪯ g*`, the upper one exactly by those
+//! with `g* ⪯ g`, and both only by the posterior itself.
 //!
-//! Where the prior vanishes the extrema run over its support: a candidate that is possible outside it has
-//! lower bound `-∞`, one that is impossible somewhere inside has upper bound `+∞`.
+//! Where the prior vanishes the extrema run over its support: a candidate that is possible outside
+//! it has lower bound `-∞`, one that is impossible somewhere inside has upper bound `+∞`.
 
 use crate::error::Result;
 

@@ -1,6 +1,6 @@
-//! Possibility functions on ℕ₀: unimodal ones given by a formula ([`UnimodalCount`]), with exact events and
-//! integer α-cuts, and tables ([`CountTable`]) that vanish beyond their end. Paper: Section 2 and the appendix
-//! "Possibilistic Exponential Family" (the Poisson-style example).
+//! Possibility functions on ℕ₀: unimodal ones given by a formula ([`UnimodalCount`]), with exact
+//! events and integer α-cuts, and tables ([`CountTable`]) that vanish beyond their end. Paper:
+//! Section 2 and the appendix "Possibilistic Exponential Family" (the Poisson-style example).
 
 use crate::error::{Result, check};
 use crate::finite::Finite;
@@ -23,8 +23,8 @@ impl CountRange {
     }
 }
 
-/// The counts in an interval of the line, `None` if there are none. Infinity is no count; counts of `2⁶⁴` and
-/// more are all represented by `u64::MAX`.
+/// The counts in an interval of the line, `None` if there are none. Infinity is no count; counts of
+/// `2⁶⁴` and more are all represented by `u64::MAX`.
 ///
 /// ```
 /// use possibility::count::{CountRange, counts_in};
@@ -89,7 +89,8 @@ const TWO_TO_THE_64: f64 = 18_446_744_073_709_551_616.0;
 /// # Ok::<(), possibility::Error>(())
 /// ```
 pub trait UnimodalCount: Possibility<Point = u64> {
-    /// The counts of possibility 1. The log value must not decrease before them nor increase after them.
+    /// The counts of possibility 1. The log value must not decrease before them nor increase after
+    /// them.
     fn mode_range(&self) -> CountRange;
 
     /// `E*[k]`: a count, or all counts from one to another.
@@ -190,7 +191,8 @@ impl<T: UnimodalCount> Measure<RealSet> for T {
     }
 }
 
-/// A possibility function on `{0, …, n-1}` seen as one on ℕ₀: 0 from `n` on. It need not be unimodal.
+/// A possibility function on `{0, …, n-1}` seen as one on ℕ₀: 0 from `n` on. It need not be
+/// unimodal.
 ///
 /// ```
 /// use possibility::count::CountTable;

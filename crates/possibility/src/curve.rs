@@ -1,13 +1,13 @@
-//! Real functions of one variable that can be bounded over whole intervals: the inputs of the certified
-//! search. A curve is usually a log possibility, a log prior, or minus a loss.
+//! Real functions of one variable that can be bounded over whole intervals: the inputs of the
+//! certified search. A curve is usually a log possibility, a log prior, or minus a loss.
 //!
 //! Three ways to get one:
 //! - write the formula once for every [`Scalar`] ([`Formula`]) and wrap it in [`Smooth`];
 //! - give a closure with a Lipschitz constant ([`Lipschitz`]);
 //! - combine curves: [`Sum`], [`Scaled`].
 //!
-//! On an unbounded domain a curve must also say how it behaves far out ([`Tail`]), because no number of
-//! evaluations can tell.
+//! On an unbounded domain a curve must also say how it behaves far out ([`Tail`]), because no
+//! number of evaluations can tell.
 
 use crate::arithmetic::{Jet, Range, Scalar};
 use crate::error::{Error, Result, check};
@@ -35,7 +35,8 @@ impl End {
     }
 }
 
-/// Behavior beyond a point: `quadratic x² + linear x + constant + r(x)` with `r` and its slope enclosed.
+/// Behavior beyond a point: `quadratic x² + linear x + constant + r(x)` with `r` and its slope
+/// enclosed.
 ///
 /// The remainder should shrink to a point as the starting point moves out, or go to infinity with a
 /// slope of one sign.
@@ -124,7 +125,8 @@ pub trait Curve {
     /// Encloses value, slope and half the curvature over a bounded cell.
     fn enclose(&self, cell: Range) -> Jet<Range, 3>;
 
-    /// Encloses the Taylor coefficients over a bounded cell to high order, where the curve has them.
+    /// Encloses the Taylor coefficients over a bounded cell to high order, where the curve has
+    /// them.
     fn series(&self, _cell: Range) -> Option<Jet<Range, SERIES_ORDER>> {
         None
     }
@@ -136,8 +138,8 @@ pub trait Curve {
 
     /// Parabolas `-p/2 (x - c)²` that are summands of the curve, as `(p, c)`.
     ///
-    /// A sum of curves adds them up before it evaluates anything, because a prior and a candidate cancel far
-    /// out, where each alone is huge.
+    /// A sum of curves adds them up before it evaluates anything, because a prior and a candidate
+    /// cancel far out, where each alone is huge.
     fn parabolas(&self) -> Vec<(f64, f64)> {
         Vec::new()
     }
@@ -326,7 +328,8 @@ pub struct Parabola {
 }
 
 impl Parabola {
-    /// The parabola with peak 0 at `center` and curvature `-precision`; precision 0 is the constant 0.
+    /// The parabola with peak 0 at `center` and curvature `-precision`; precision 0 is the constant
+    /// 0.
     ///
     /// # Errors
     /// `center` is not finite, or `precision` not in `[0, ∞)`.
@@ -381,7 +384,8 @@ impl Curve for Parabola {
     }
 }
 
-/// `log σ(±x)`: the log likelihood of one Bernoulli observation with log-odds `x`. Paper: Appendix E.3.
+/// `log σ(±x)`: the log likelihood of one Bernoulli observation with log-odds `x`. Paper: Appendix
+/// E.3.
 ///
 /// ```
 /// use possibility::curve::{Curve, LogSigmoid};
@@ -414,7 +418,8 @@ impl Formula for LogSigmoid {
         if self.factor == 0.0 {
             return Some(Tail::polynomial(0.0, 0.0, -std::f64::consts::LN_2));
         }
-        // beyond `from` the argument |factor x| is at least `reach` where it has the sign of the end
+        // beyond `from` the argument |factor x| is at least `reach` where it has the sign of the
+        // end
         let rises = self.factor * end.sign() > 0.0;
         let reach = if from * end.sign() > 0.0 {
             (self.factor * from).abs()
@@ -423,7 +428,8 @@ impl Formula for LogSigmoid {
         };
         let rest = Range::point(-reach).softplus().upper;
         let slope = (Range::point(-reach).sigmoid() * Range::point(self.factor.abs())).upper;
-        // toward the rising end the value is -softplus(-|z|); toward the other it is z - softplus(-|z|)
+        // toward the rising end the value is -softplus(-|z|); toward the other it is z -
+        // softplus(-|z|)
         let linear = if rises { 0.0 } else { self.factor };
         let remainder = Range::new(-rest, 0.0);
         let toward = end.sign();
@@ -519,7 +525,8 @@ impl<F: Fn(f64) -> f64> Curve for Lipschitz<F> {
     }
 }
 
-/// The part of [`Curve`] that a sum has whatever the number of its terms: `rest` plus the merged parabolas.
+/// The part of [`Curve`] that a sum has whatever the number of its terms: `rest` plus the merged
+/// parabolas.
 macro_rules! sum_of_rest_and_parabolas {
     () => {
         fn domain(&self) -> Interval {
@@ -614,7 +621,8 @@ impl Curve for Sum<'_> {
     }
 }
 
-/// The sum of two curves, on the common part of their domains; keeps the types, so that it can be owned.
+/// The sum of two curves, on the common part of their domains; keeps the types, so that it can be
+/// owned.
 #[derive(Debug, Clone, Copy)]
 pub struct Plus<A, B> {
     first: A,
@@ -679,7 +687,8 @@ impl<A: Curve, B: Curve> Curve for Plus<A, B> {
     }
 }
 
-/// `factor · curve + offset`, with any sign of the factor; factor `-1` turns an infimum into a supremum.
+/// `factor · curve + offset`, with any sign of the factor; factor `-1` turns an infimum into a
+/// supremum.
 #[derive(Debug, Clone, Copy)]
 pub struct Scaled<C> {
     curve: C,

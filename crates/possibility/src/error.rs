@@ -75,7 +75,8 @@ pub enum Error {
         /// What is impossible.
         what: &'static str,
     },
-    /// A bound could not be certified to the requested accuracy; the truth lies in `[lower, upper]`.
+    /// A bound could not be certified to the requested accuracy; the truth lies in
+    /// `[lower, upper]`.
     #[error("not certified ({reason}): the value lies in [{lower}, {upper}]")]
     NotCertified {
         /// Why the certificate failed.
@@ -105,7 +106,8 @@ pub enum Error {
     },
 }
 
-/// `Ok(value)` if `accept(value)`, otherwise the range error. NaN is refused without asking `accept`.
+/// `Ok(value)` if `accept(value)`, otherwise the range error. NaN is refused without asking
+/// `accept`.
 pub(crate) fn check(
     name: &'static str,
     value: f64,

@@ -1,5 +1,5 @@
-//! Events of ℝᵈ and their possibility under a normal, `sup_A N̄(·; μ, Σ) = exp(-½ dist²(μ, A))` with the
-//! Mahalanobis distance `dist²(μ, A) = inf_{θ ∈ A} (θ-μ)ᵀΣ⁻¹(θ-μ)`. Paper: Section 2.
+//! Events of ℝᵈ and their possibility under a normal, `sup_A N̄(·; μ, Σ) = exp(-½ dist²(μ, A))`
+//! with the Mahalanobis distance `dist²(μ, A) = inf_{θ ∈ A} (θ-μ)ᵀΣ⁻¹(θ-μ)`. Paper: Section 2.
 //!
 //! | event `A` | `dist²(μ, A)` if `μ ∉ A` | of the complement if `μ ∈ A` |
 //! |---|---|---|
@@ -19,8 +19,8 @@ use crate::linear;
 use crate::normal::{Ellipsoid, Normal};
 use crate::set::{Interval, RealSet};
 
-/// Width of the certified bracket around a log possibility, relative to `max(1, |log|)`: a tenth of what a
-/// possibility known to nine digits allows, far above the rounding of well-posed problems.
+/// Width of the certified bracket around a log possibility, relative to `max(1, |log|)`: a tenth of
+/// what a possibility known to nine digits allows, far above the rounding of well-posed problems.
 const CERTIFIED: f64 = 1e-10;
 
 /// A subset of ℝᵈ.
@@ -147,8 +147,9 @@ impl From<Vec<Interval>> for Region {
 
 impl Measure<Region> for Normal {
     /// # Errors
-    /// The region has another dimension or is malformed; [`Error::NotCertified`] if the nearest point of a
-    /// box or of another normal's α-cut cannot be certified, with bounds for the log possibility.
+    /// The region has another dimension or is malformed; [`Error::NotCertified`] if the nearest
+    /// point of a box or of another normal's α-cut cannot be certified, with bounds for the log
+    /// possibility.
     fn log_possibility_of(&self, event: &Region) -> Result<f64> {
         event.check(self.dimension())?;
         log_sup(self, event)
@@ -257,13 +258,15 @@ fn certified(reason: &'static str, value: f64, lower: f64, upper: f64) -> Result
 
 /// `log sup` over a box: `min ½(x-μ)ᵀΣ⁻¹(x-μ)` subject to `l ≤ x ≤ u`.
 ///
-/// Primal active-set method. With the coordinates `W` held at their bounds the others minimize out: from the
-/// covariance, `g_W = Σ_WW⁻¹(x_W-μ_W)` and `x_F = μ_F + Σ_FW g_W`; from the precision,
-/// `x_F = μ_F - P_FF⁻¹P_FW(x_W-μ_W)` and `g = P(x-μ)`. A blocking bound enters `W`, the bound with the worst
-/// multiplier `g` leaves it. Each complete step strictly decreases the distance, so that no `W` returns.
+/// Primal active-set method. With the coordinates `W` held at their bounds the others minimize out:
+/// from the covariance, `g_W = Σ_WW⁻¹(x_W-μ_W)` and `x_F = μ_F + Σ_FW g_W`; from the precision,
+/// `x_F = μ_F - P_FF⁻¹P_FW(x_W-μ_W)` and `g = P(x-μ)`. A blocking bound enters `W`, the bound with
+/// the worst multiplier `g` leaves it. Each complete step strictly decreases the distance, so that
+/// no `W` returns.
 ///
-/// Certificate: a feasible `x` bounds the minimum from above; every `g` whose signs fit the bounds (`≥ 0` at a
-/// lower end, `≤ 0` at an upper end, 0 elsewhere) bounds it from below by `gᵀ(x-μ) - ½gᵀΣg`.
+/// Certificate: a feasible `x` bounds the minimum from above; every `g` whose signs fit the bounds
+/// (`≥ 0` at a lower end, `≤ 0` at an upper end, 0 elsewhere) bounds it from below by
+/// `gᵀ(x-μ) - ½gᵀΣg`.
 fn log_sup_box(f: &Normal, sides: &[Interval]) -> Result<f64> {
     let n = f.dimension();
     if sides
@@ -323,8 +326,8 @@ fn log_sup_box(f: &Normal, sides: &[Interval]) -> Result<f64> {
     certified("nearest point of a box", value, from_below, from_above)
 }
 
-/// The first bound of a free coordinate on the way from `x` to `target`: how far along it lies, whose it is,
-/// and its value.
+/// The first bound of a free coordinate on the way from `x` to `target`: how far along it lies,
+/// whose it is, and its value.
 fn first_blocking(
     sides: &[Interval],
     x: &[f64],
@@ -421,8 +424,8 @@ fn minimize_free(f: &Normal, x: &[f64], held: &[bool]) -> Result<(Vec<f64>, Vec<
     Ok((target, gradient))
 }
 
-/// A normal in the coordinates `y` in which an ellipsoid is the ball `|y| ≤ r` and the squared distance is
-/// `Σ λᵢ(yᵢ-mᵢ)²`.
+/// A normal in the coordinates `y` in which an ellipsoid is the ball `|y| ≤ r` and the squared
+/// distance is `Σ λᵢ(yᵢ-mᵢ)²`.
 struct InBall {
     eigenvalues: Vec<f64>,
     center: Vec<f64>,
@@ -515,8 +518,8 @@ fn bisect(mut lower: f64, mut upper: f64, positive: impl Fn(f64) -> bool) -> f64
     lower
 }
 
-/// `log sup` over an ellipsoid. Outside it, the nearest point is `yᵢ = λᵢmᵢ/(λᵢ+ν)` with `|y| = r`; every
-/// `ν ≥ 0` bounds the squared distance from below by `Σ λᵢν/(λᵢ+ν) mᵢ² - νr²`.
+/// `log sup` over an ellipsoid. Outside it, the nearest point is `yᵢ = λᵢmᵢ/(λᵢ+ν)` with `|y| = r`;
+/// every `ν ≥ 0` bounds the squared distance from below by `Σ λᵢν/(λᵢ+ν) mᵢ² - νr²`.
 fn log_sup_ellipsoid(f: &Normal, ellipsoid: &Ellipsoid) -> Result<f64> {
     if ellipsoid.contains(f.mode()) {
         return Ok(0.0);
@@ -546,9 +549,9 @@ fn log_sup_ellipsoid(f: &Normal, ellipsoid: &Ellipsoid) -> Result<f64> {
     )
 }
 
-/// `log sup` outside an ellipsoid. Inside it, the nearest outer point is `yᵢ = λᵢmᵢ/(λᵢ-ν)` with `|y| = r` and
-/// `0 ≤ ν ≤ λ_min`; in the hard case `ν = λ_min` the smallest coordinate makes up the length. Every such
-/// `ν` bounds the squared distance from below by `νr² - Σ λᵢν/(λᵢ-ν) mᵢ²`.
+/// `log sup` outside an ellipsoid. Inside it, the nearest outer point is `yᵢ = λᵢmᵢ/(λᵢ-ν)` with
+/// `|y| = r` and `0 ≤ ν ≤ λ_min`; in the hard case `ν = λ_min` the smallest coordinate makes up the
+/// length. Every such `ν` bounds the squared distance from below by `νr² - Σ λᵢν/(λᵢ-ν) mᵢ²`.
 fn log_sup_outside_ellipsoid(f: &Normal, ellipsoid: &Ellipsoid) -> Result<f64> {
     if ellipsoid.normal() == f {
         return Ok(ellipsoid.log_level());
@@ -753,7 +756,8 @@ mod tests {
             close(outside, -0.5 * (4.0 - 4.0 / 3.0 * 0.09), 1e-14),
             "{outside}"
         );
-        // a cut that is a single point, and a cut around the mode of the same function in other form
+        // a cut that is a single point, and a cut around the mode of the same function in other
+        // form
         let point = Region::from(ball.alpha_cut(1.0).unwrap());
         assert_eq!(f.log_possibility_of_complement(&point).unwrap(), 0.0);
         let want = shifted.log_possibility(&[1.0, -2.0, 0.5]);
@@ -769,7 +773,8 @@ mod tests {
             let small = 2f64.powi(-exponent);
             let matrix = mat![[1.0, 1.0 - small], [1.0 - small, 1.0]];
             let region = Region::Box(vec![interval(1.0, 2.0), interval(-9.0, 9.0)]);
-            // from the covariance, only the first coordinate is held: distance² = 1, at any conditioning
+            // from the covariance, only the first coordinate is held: distance² = 1, at any
+            // conditioning
             let f = Normal::new([0.0, 0.0], matrix.clone()).unwrap();
             assert!(close(f.log_possibility_of(&region).unwrap(), -0.5, 1e-14));
             // from the precision, the same event has variance 1 / (1 - (1 - small)²)

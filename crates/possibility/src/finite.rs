@@ -1,6 +1,6 @@
-//! Possibility functions on a finite set `{0, …, n-1}`: values in `[0, 1]` whose maximum is 1, kept as logs.
-//! Everything is exact up to the rounding of single operations. Paper: Section 2, and Section 4 for
-//! `D_max(g‖f) = max log(g/f)`.
+//! Possibility functions on a finite set `{0, …, n-1}`: values in `[0, 1]` whose maximum is 1, kept
+//! as logs. Everything is exact up to the rounding of single operations. Paper: Section 2, and
+//! Section 4 for `D_max(g‖f) = max log(g/f)`.
 
 use std::collections::BTreeSet;
 
@@ -79,8 +79,8 @@ impl Finite {
         Self::from_log_values(values.iter().map(|&v| log_ratio(v)).collect())
     }
 
-    /// `exp(log_values)` over its maximum, and the log of that maximum (the log consistency when the values
-    /// are a likelihood times a prior).
+    /// `exp(log_values)` over its maximum, and the log of that maximum (the log consistency when
+    /// the values are a likelihood times a prior).
     ///
     /// # Errors
     /// No value, NaN or `+∞`, or [`Error::Impossible`] if all are `-∞`.
@@ -134,7 +134,8 @@ impl Finite {
         self.indices(|log| log > f64::NEG_INFINITY)
     }
 
-    /// `E*[θ] = argmax f`: one element or a finite set of them. The function **1** has all elements.
+    /// `E*[θ] = argmax f`: one element or a finite set of them. The function **1** has all
+    /// elements.
     pub fn mode(&self) -> Mode<usize> {
         let modes = self.indices(|log| log == 0.0);
         match modes[..] {
@@ -150,8 +151,8 @@ impl Finite {
             .expect("the mode of a finite function is a point or a finite set")
     }
 
-    /// The image `f_T(y) = sup {f(θ) : T(θ) = y}` on `{0, …, size-1}`; elements without a preimage have
-    /// possibility 0.
+    /// The image `f_T(y) = sup {f(θ) : T(θ) = y}` on `{0, …, size-1}`; elements without a preimage
+    /// have possibility 0.
     ///
     /// # Errors
     /// `map` leaves `0..size`.
@@ -205,8 +206,9 @@ impl Finite {
         })
     }
 
-    /// Max-relative entropy `D_max(g‖f) = max_{f > 0} log(g/f)` with `g = self` and `f = other`, and `+∞` if
-    /// `g > 0` somewhere outside the support of `f`. It is 0 exactly when `g ⪯ f`, never below.
+    /// Max-relative entropy `D_max(g‖f) = max_{f > 0} log(g/f)` with `g = self` and `f = other`,
+    /// and `+∞` if `g > 0` somewhere outside the support of `f`. It is 0 exactly when `g ⪯ f`,
+    /// never below.
     ///
     /// # Errors
     /// The sizes differ.

@@ -1,7 +1,7 @@
-//! Joint possibility functions `f(θ, ψ)` on a finite grid, kept as logs: independence `f(θ, ψ) = f(θ)f(ψ)`,
-//! sup-marginal `f(θ) = sup_ψ f(θ, ψ)`, conditional `f(ψ | θ) = f(θ, ψ) / f(θ)`. Paper: Section 2 and the
-//! appendix "More on Possibility Theory". The same operations for normals are methods of
-//! [`Normal`](crate::Normal).
+//! Joint possibility functions `f(θ, ψ)` on a finite grid, kept as logs: independence
+//! `f(θ, ψ) = f(θ)f(ψ)`, sup-marginal `f(θ) = sup_ψ f(θ, ψ)`, conditional
+//! `f(ψ | θ) = f(θ, ψ) / f(θ)`. Paper: Section 2 and the appendix "More on Possibility Theory". The
+//! same operations for normals are methods of [`Normal`](crate::Normal).
 
 use crate::error::{Error, Result, check_size};
 use crate::finite::{Finite, check_index};
@@ -87,7 +87,8 @@ impl Joint {
         self.columns
     }
 
-    /// The function of the cell number `row · columns + column`, for fusion, order, events and `D_max`.
+    /// The function of the cell number `row · columns + column`, for fusion, order, events and
+    /// `D_max`.
     pub fn cells(&self) -> &Finite {
         &self.cells
     }
@@ -141,7 +142,8 @@ impl Joint {
         condition(&logs, "the column conditioned on")
     }
 
-    /// `max |log f(θ, ψ) - log f(θ) - log f(ψ)|`: 0 exactly under independence, `+∞` if the supports differ.
+    /// `max |log f(θ, ψ) - log f(θ) - log f(ψ)|`: 0 exactly under independence, `+∞` if the
+    /// supports differ.
     pub fn log_dependence(&self) -> f64 {
         let product = Self::independent(&self.row_marginal(), &self.column_marginal());
         self.cells
@@ -167,7 +169,8 @@ impl Joint {
         Ok(self.log_dependence() <= tolerance)
     }
 
-    /// `log sup {f(θ, ψ) : accept(θ, ψ)}`, the possibility of any event of the grid; `-∞` for an empty one.
+    /// `log sup {f(θ, ψ) : accept(θ, ψ)}`, the possibility of any event of the grid; `-∞` for an
+    /// empty one.
     pub fn log_possibility_where(&self, accept: impl Fn(usize, usize) -> bool) -> f64 {
         (0..self.cells.size())
             .filter(|cell| accept(cell / self.columns, cell % self.columns))

@@ -1,5 +1,5 @@
-//! Possibility functions on an interval or the whole line, given by any [`Curve`]: normalized, measured,
-//! cut and compared with certified searches. Paper: Sections 2 and 4.
+//! Possibility functions on an interval or the whole line, given by any [`Curve`]: normalized,
+//! measured, cut and compared with certified searches. Paper: Sections 2 and 4.
 
 use crate::arithmetic::Range;
 use crate::curve::{Curve, End, Scaled, Sum};
@@ -105,8 +105,8 @@ impl<C: Curve> Line<C> {
         &self.mode
     }
 
-    /// The precision `ℐ_f = -(log f)''` at the mode; `None` unless the mode is a single finite point at
-    /// which the curvature is known.
+    /// The precision `ℐ_f = -(log f)''` at the mode; `None` unless the mode is a single finite
+    /// point at which the curvature is known.
     pub fn precision(&self) -> Option<f64> {
         let mode = *self.mode.as_point()?;
         let curvature = self.curve.jet(mode).curvature();
@@ -140,7 +140,8 @@ impl<C: Curve> Line<C> {
 
     /// `D_max(self ‖ other) = sup log(self / other)`, at least 0.
     ///
-    /// The supremum runs over the support of `other`; it is `+∞` if the support of `self` reaches outside.
+    /// The supremum runs over the support of `other`; it is `+∞` if the support of `self` reaches
+    /// outside.
     ///
     /// # Errors
     /// The supremum cannot be certified.
@@ -236,7 +237,8 @@ impl Below {
     }
 }
 
-/// The set of maximizers: the parts of the superlevel set just below the supremum, each a peak or a plateau.
+/// The set of maximizers: the parts of the superlevel set just below the supremum, each a peak or a
+/// plateau.
 fn maximizers(curve: &dyn Curve, found: &Extremum, search: &Search) -> Mode<f64> {
     // below what rounding and the search can tell apart
     let top = found.value - 2.0 * search.absolute - 2.0 * search.relative * found.value.abs();
@@ -410,7 +412,8 @@ mod tests {
             gaussian(0.0, 1.0).max_relative_entropy(&line).unwrap(),
             f64::INFINITY
         );
-        // log ratio on [1, ∞) is log sup of the restricted curve, -1/2 below... so D_max is the normalizer
+        // log ratio on [1, ∞) is log sup of the restricted curve, -1/2 below... so D_max is the
+        // normalizer
         let back = line.max_relative_entropy(&gaussian(0.0, 1.0)).unwrap();
         assert!((back - 0.5).abs() < 1e-12, "{back}");
         assert!(!gaussian(0.0, 1.0).compare(&line).unwrap().holds());

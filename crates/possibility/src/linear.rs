@@ -1,5 +1,5 @@
-//! Small dense linear algebra on top of `faer`: checked symmetric matrices, Cholesky factors `M = LLᵀ`,
-//! and the quadratic form of a semidefinite matrix that is a difference of two others.
+//! Small dense linear algebra on top of `faer`: checked symmetric matrices, Cholesky factors
+//! `M = LLᵀ`, and the quadratic form of a semidefinite matrix that is a difference of two others.
 
 use faer::linalg::solvers::{Llt, SelfAdjointEigen};
 use faer::{Mat, MatRef, Side};
@@ -172,13 +172,13 @@ pub(crate) fn block(matrix: MatRef<'_, f64>, rows: &[usize], columns: &[usize]) 
     })
 }
 
-/// `sup_x wᵀx - ½xᵀDx = ½wᵀD⁺w` for a symmetric `D`, `+∞` unless `D` is positive semidefinite and `w`
-/// lies in its range.
+/// `sup_x wᵀx - ½xᵀDx = ½wᵀD⁺w` for a symmetric `D`, `+∞` unless `D` is positive semidefinite and
+/// `w` lies in its range.
 ///
-/// `noise` bounds the rounding error of each entry of `D`, `noise_of_w` that of each entry of `w`; with
-/// zero bounds (exact entries) a diagonal `D` is decided exactly. `D` is first scaled to unit diagonal, so that
-/// coordinates of very different units do not drown each other. An eigenvalue of the scaled matrix that is
-/// within rounding of zero counts as zero.
+/// `noise` bounds the rounding error of each entry of `D`, `noise_of_w` that of each entry of `w`;
+/// with zero bounds (exact entries) a diagonal `D` is decided exactly. `D` is first scaled to unit
+/// diagonal, so that coordinates of very different units do not drown each other. An eigenvalue of
+/// the scaled matrix that is within rounding of zero counts as zero.
 pub(crate) fn semidefinite_conjugate(
     d: MatRef<'_, f64>,
     w: &[f64],
@@ -193,7 +193,8 @@ pub(crate) fn semidefinite_conjugate(
             return f64::INFINITY;
         }
         if pivot <= noise(i, i) {
-            // a zero on the diagonal of a semidefinite matrix has a zero row, and w must vanish there
+            // a zero on the diagonal of a semidefinite matrix has a zero row, and w must vanish
+            // there
             let row_is_zero = (0..n).all(|j| j == i || d[(i, j)].abs() <= noise(i, j));
             if !row_is_zero || w[i].abs() > noise_of_w[i] {
                 return f64::INFINITY;

@@ -33,7 +33,8 @@ pub(crate) trait Convex {
 /// The minimizer and the minimum, certified to a relative `1e-12`.
 ///
 /// # Errors
-/// The value or gradient is not finite, a Hessian not positive definite, or the certificate not reached.
+/// The value or gradient is not finite, a Hessian not positive definite, or the certificate not
+/// reached.
 pub(crate) fn minimize(problem: &impl Convex, start: &[f64]) -> Result<(Vec<f64>, f64)> {
     let mut theta = start.to_vec();
     let mut value = problem.value(&theta);

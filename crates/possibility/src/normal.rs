@@ -1,6 +1,6 @@
-//! Normal possibility function `N̄(θ; μ, Σ) = exp(-½(θ-μ)ᵀΣ⁻¹(θ-μ))` on ℝᵈ: mode `μ`, covariance `Σ ≻ 0`,
-//! precision `Σ⁻¹`, supremum 1. Paper: Section 2, appendices "More on Possibility Theory" and "Discussion on
-//! Max-Relative Entropy".
+//! Normal possibility function `N̄(θ; μ, Σ) = exp(-½(θ-μ)ᵀΣ⁻¹(θ-μ))` on ℝᵈ: mode `μ`, covariance
+//! `Σ ≻ 0`, precision `Σ⁻¹`, supremum 1. Paper: Section 2, appendices "More on Possibility Theory"
+//! and "Discussion on Max-Relative Entropy".
 //!
 //! | operation | result |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `{θ : f(θ) ≥ α}` | an [`Ellipsoid`]: [`Normal::alpha_cut`] |
 //! | `D_max(g‖f)` | `½dᵀ(Σ_f-Σ_g)⁻¹d` or `+∞`: [`Normal::max_relative_entropy`] |
 //!
-//! A normal keeps the matrix it was given, covariance or precision, together with its Cholesky factor; the
-//! other matrix is computed once, when it is first asked for.
+//! A normal keeps the matrix it was given, covariance or precision, together with its Cholesky
+//! factor; the other matrix is computed once, when it is first asked for.
 
 use std::sync::OnceLock;
 
@@ -75,8 +75,8 @@ impl Normal {
     /// `N̄(mode, covariance)`.
     ///
     /// # Errors
-    /// No coordinate, a number that is not finite, sizes that differ, a covariance that is not symmetric
-    /// (beyond rounding) or not positive definite (in `f64`).
+    /// No coordinate, a number that is not finite, sizes that differ, a covariance that is not
+    /// symmetric (beyond rounding) or not positive definite (in `f64`).
     pub fn new(mode: impl Into<Vec<f64>>, covariance: Mat<f64>) -> Result<Self> {
         Self::build(mode.into(), Form::Covariance, covariance)
     }
@@ -130,7 +130,8 @@ impl Normal {
     /// `exp(-½ Σᵢ precisionᵢ (θᵢ - modeᵢ)²)`.
     ///
     /// # Errors
-    /// No coordinate, sizes that differ, a mode that is not finite, or a precision outside `(0, +∞)`.
+    /// No coordinate, sizes that differ, a mode that is not finite, or a precision outside
+    /// `(0, +∞)`.
     pub fn diagonal(mode: impl Into<Vec<f64>>, precisions: &[f64]) -> Result<Self> {
         let mode = mode.into();
         check_size("precisions", precisions.len(), mode.len())?;
@@ -221,8 +222,8 @@ impl Normal {
         (0..d).all(|i| (0..i).all(|j| self.matrix[(i, j)] == 0.0))
     }
 
-    /// Whether the listed coordinates are independent of the others, `f(θ) = f(θ_a)f(θ_b)`: every entry
-    /// between the two groups is zero.
+    /// Whether the listed coordinates are independent of the others, `f(θ) = f(θ_a)f(θ_b)`: every
+    /// entry between the two groups is zero.
     ///
     /// # Errors
     /// The list is empty, repeats a coordinate or names one that does not exist.
@@ -375,7 +376,8 @@ impl Normal {
         Ok((complement, factor))
     }
 
-    /// Sup-marginal `f_a(θ_a) = sup_{θ_b} f(θ_a, θ_b)` of the listed coordinates, in the listed order.
+    /// Sup-marginal `f_a(θ_a) = sup_{θ_b} f(θ_a, θ_b)` of the listed coordinates, in the listed
+    /// order.
     ///
     /// # Errors
     /// The list is empty, repeats a coordinate or names one that does not exist.
@@ -391,11 +393,12 @@ impl Normal {
         Self::build(mode, self.form, matrix)
     }
 
-    /// Conditional `f(θ_a | θ_b = values) = f(θ_a, values) / sup_{θ_a} f(θ_a, values)` given the listed
-    /// coordinates `b`; the result is over the remaining ones, in increasing order.
+    /// Conditional `f(θ_a | θ_b = values) = f(θ_a, values) / sup_{θ_a} f(θ_a, values)` given the
+    /// listed coordinates `b`; the result is over the remaining ones, in increasing order.
     ///
     /// # Errors
-    /// The list is not one of distinct coordinates, leaves none free, or `values` does not fit or is not finite.
+    /// The list is not one of distinct coordinates, leaves none free, or `values` does not fit or
+    /// is not finite.
     ///
     /// ```
     /// use faer::mat;
@@ -447,7 +450,8 @@ impl Normal {
     }
 
     /// The product `f₁f₂` over its supremum, and the log of that supremum: the log consistency
-    /// `log sup f₁f₂ = -½dᵀ(Σ₁+Σ₂)⁻¹d ≤ 0` with `d = μ₁-μ₂`, far below 0 when the two are in conflict.
+    /// `log sup f₁f₂ = -½dᵀ(Σ₁+Σ₂)⁻¹d ≤ 0` with `d = μ₁-μ₂`, far below 0 when the two are in
+    /// conflict.
     ///
     /// # Errors
     /// The dimensions differ, or the sum of the matrices is not positive definite in `f64`.
@@ -499,8 +503,8 @@ impl Normal {
     /// `E*[Aθ+b] = A E*[θ] + b`. `matrix` is `[rows, d]`, `offset` has `rows` entries.
     ///
     /// # Errors
-    /// Sizes that do not fit, numbers that are not finite, or a matrix without full row rank (the image is
-    /// then no normal on the whole space).
+    /// Sizes that do not fit, numbers that are not finite, or a matrix without full row rank (the
+    /// image is then no normal on the whole space).
     pub fn affine_image(&self, matrix: MatRef<'_, f64>, offset: &[f64]) -> Result<Self> {
         check_size("columns of the map", matrix.ncols(), self.dimension())?;
         check_size("offset", offset.len(), matrix.nrows())?;
@@ -597,17 +601,18 @@ impl Normal {
         Ok(self.mode == other.mode && self.max_relative_entropy(other)? == 0.0)
     }
 
-    /// Max-relative entropy `D_max(g‖f) = sup log(g/f)` with `g = self` and `f = other`, `d = μ_g - μ_f`:
+    /// Max-relative entropy `D_max(g‖f) = sup log(g/f)` with `g = self` and `f = other`,
+    /// `d = μ_g - μ_f`:
     ///
     /// * `½dᵀ(Σ_f-Σ_g)⁻¹d` if `Σ_f - Σ_g ≻ 0`;
     /// * the same with the pseudo-inverse if `Σ_f - Σ_g ⪰ 0` is singular and `d` lies in its range,
     ///   in particular 0 if the modes agree;
     /// * `+∞` otherwise.
     ///
-    /// It is 0 exactly when `g ⪯ f`. Two precision matrices are compared without an inversion, since
-    /// `(Σ_f-Σ_g)⁻¹ = P_f + P_f(P_g-P_f)⁻¹P_f`. An eigenvalue of the difference, scaled to unit diagonal,
-    /// counts as zero when it is within rounding of it; on the line and for diagonal matrices of the same
-    /// form nothing is rounded.
+    /// It is 0 exactly when `g ⪯ f`. Two precision matrices are compared without an inversion,
+    /// since `(Σ_f-Σ_g)⁻¹ = P_f + P_f(P_g-P_f)⁻¹P_f`. An eigenvalue of the difference, scaled to
+    /// unit diagonal, counts as zero when it is within rounding of it; on the line and for diagonal
+    /// matrices of the same form nothing is rounded.
     ///
     /// # Errors
     /// The dimensions differ.
@@ -810,8 +815,8 @@ pub(crate) mod testing {
         }
     }
 
-    /// Maximum of a concave quadratic function of which only values are known: parabolas through three
-    /// points, coordinate after coordinate, clamped to the given ranges.
+    /// Maximum of a concave quadratic function of which only values are known: parabolas through
+    /// three points, coordinate after coordinate, clamped to the given ranges.
     pub(crate) fn maximize(
         f: impl Fn(&[f64]) -> f64,
         mut x: Vec<f64>,

@@ -1,8 +1,9 @@
-//! Posterior possibility functions `g*(θ) = exp(-ℓ(θ)) π(θ) / Z_max` from a loss and a prior. Paper: Section 4.
+//! Posterior possibility functions `g*(θ) = exp(-ℓ(θ)) π(θ) / Z_max` from a loss and a prior.
+//! Paper: Section 4.
 //!
-//! The normalizing constant `Z_max = sup exp(-ℓ) π` measures how consistent prior and likelihood are, rather
-//! than an average fit: [`LinePosterior::log_conflict`] compares it with what the likelihood alone would
-//! reach, which makes a score for conflicting priors and for outliers.
+//! The normalizing constant `Z_max = sup exp(-ℓ) π` measures how consistent prior and likelihood
+//! are, rather than an average fit: [`LinePosterior::log_conflict`] compares it with what the
+//! likelihood alone would reach, which makes a score for conflicting priors and for outliers.
 
 use crate::bound::ConsistencyBounds;
 use crate::curve::{Curve, Parabola, Plus, Scaled, Sum};
@@ -40,7 +41,8 @@ impl FinitePosterior {
     /// The posterior for a loss (`+∞` excludes a point) and a prior, which may vanish somewhere.
     ///
     /// # Errors
-    /// The sizes differ, a loss is NaN or `-∞`, or no point has both finite loss and positive prior.
+    /// The sizes differ, a loss is NaN or `-∞`, or no point has both finite loss and positive
+    /// prior.
     pub fn new(loss: &[f64], prior: &Finite) -> Result<Self> {
         check_size("loss", loss.len(), prior.size())?;
         if let Some(index) = loss
@@ -113,7 +115,8 @@ impl FinitePosterior {
         (self.log_consistency - best).min(0.0)
     }
 
-    /// `-ℓ - log(g/π)` on the support of the prior, without the points that loss and candidate both exclude.
+    /// `-ℓ - log(g/π)` on the support of the prior, without the points that loss and candidate both
+    /// exclude.
     fn integrand<'a>(&'a self, candidate: &'a Finite) -> impl Iterator<Item = f64> + 'a {
         let impossible = f64::NEG_INFINITY;
         let points = self
@@ -216,8 +219,8 @@ impl<L: Curve, P: Curve> LinePosterior<L, P> {
 
     /// `log Z_max - sup(-ℓ) ≤ 0`: how much likelihood the prior costs at best.
     ///
-    /// Near 0 the prior agrees with the data; the more negative, the stronger the conflict. For a single
-    /// observation under the posterior of the others it scores an outlier.
+    /// Near 0 the prior agrees with the data; the more negative, the stronger the conflict. For a
+    /// single observation under the posterior of the others it scores an outlier.
     ///
     /// # Errors
     /// The supremum of the likelihood cannot be certified.
@@ -248,8 +251,8 @@ impl<L: Curve> LinePosterior<L, Parabola> {
 }
 
 impl<L: Curve, R: Curve> LinePosterior<L, Scaled<R>> {
-    /// The posterior for a regularizer `R`: the prior is `exp(-(R - inf R))`, whether or not it could be
-    /// integrated.
+    /// The posterior for a regularizer `R`: the prior is `exp(-(R - inf R))`, whether or not it
+    /// could be integrated.
     ///
     /// # Errors
     /// The infimum of the regularizer is not finite or cannot be certified, or as [`Self::new`].
@@ -299,7 +302,8 @@ mod tests {
     use crate::function::{Mode, Possibility};
     use proptest::prelude::*;
 
-    /// `-log cosh x`-like tails: the log of a Student-like prior, improper as a probability for small `a`.
+    /// `-log cosh x`-like tails: the log of a Student-like prior, improper as a probability for
+    /// small `a`.
     #[derive(Debug, Clone, Copy)]
     struct RootPenalty {
         a: f64,
@@ -451,7 +455,8 @@ mod tests {
             prop_assert_eq!(star.precedes(&g).unwrap(), to <= 0.0);
             prop_assert!((posterior.lower_cbo(star).unwrap() - log_z).abs() < 1e-14);
             prop_assert!((posterior.upper_cbo(star).unwrap() - log_z).abs() < 1e-14);
-            // a function squeezed below the posterior is a maximizer, one raised above it a minimizer
+            // a function squeezed below the posterior is a maximizer, one raised above it a
+            // minimizer
             let squeezed = finite(&star.values().iter().map(|v| v.powi(3)).collect::<Vec<_>>());
             prop_assert!((posterior.lower_cbo(&squeezed).unwrap() - log_z).abs() < 1e-12);
             let raised = finite(&star.values().iter().map(|v| v.cbrt()).collect::<Vec<_>>());
@@ -480,7 +485,8 @@ mod tests {
             prop_assert!(!lower.is_finite() || (lower + from - log_z).abs() <= 1e-10 * scale);
             let scale = 1.0 + upper.abs().min(1e300);
             prop_assert!(!upper.is_finite() || (upper - to - log_z).abs() <= 1e-10 * scale);
-            // argmax and argmin: a bound is attained exactly by the functions below or above the posterior
+            // argmax and argmin: a bound is attained exactly by the functions below or above the
+            // posterior
             let below = candidate.compare(posterior.function());
             if let Ok(below) = below {
                 prop_assert_eq!(below.holds(), from < 1e-11);

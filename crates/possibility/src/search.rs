@@ -2,17 +2,19 @@
 //!
 //! Branch and bound on cells. The supremum over a cell is bounded from above by the smallest of the
 //! natural enclosure, the mean-value form `f(m) + f'(cell)(x - m)` and the second-order form
-//! `f(m) + f'(m)(x - m) + f''(cell)/2 (x - m)²`; a cell on which the slope has one sign is replaced by its
-//! higher end. Unbounded ends are cut off where the curve's [`Tail`] proves that nothing is missed.
+//! `f(m) + f'(m)(x - m) + f''(cell)/2 (x - m)²`; a cell on which the slope has one sign is replaced
+//! by its higher end. Unbounded ends are cut off where the curve's [`Tail`] proves that nothing is
+//! missed.
 //!
-//! **Guarantee.** `supremum` returns `value ≤ sup f ≤ bound`. Both are computed with outward rounding, so
-//! that the bracket holds for the real function, not for its floating-point image. The width of the bracket
-//! is at most the tolerance; where the rounding errors of the formula itself forbid that it may be wider, by
-//! default up to `1e-9 (1 + |value|)`. Beyond, the answer is [`Error::NotCertified`] with the bracket reached.
+//! **Guarantee.** `supremum` returns `value ≤ sup f ≤ bound`. Both are computed with outward
+//! rounding, so that the bracket holds for the real function, not for its floating-point image. The
+//! width of the bracket is at most the tolerance; where the rounding errors of the formula itself
+//! forbid that it may be wider, by default up to `1e-9 (1 + |value|)`. Beyond, the answer is
+//! [`Error::NotCertified`] with the bracket reached.
 //!
-//! Cost: for a smooth curve with isolated maxima a few hundred evaluations; it grows with the number of cells
-//! on which the function is within the tolerance of its supremum, and for a merely [`Lipschitz`] curve like
-//! the inverse tolerance.
+//! Cost: for a smooth curve with isolated maxima a few hundred evaluations; it grows with the
+//! number of cells on which the function is within the tolerance of its supremum, and for a merely
+//! [`Lipschitz`] curve like the inverse tolerance.
 //!
 //! [`Lipschitz`]: crate::curve::Lipschitz
 //! [`Tail`]: crate::curve::Tail
@@ -25,17 +27,20 @@ use crate::curve::{Curve, End, SERIES_ORDER, Scaled};
 use crate::error::{Error, Result};
 use crate::set::{Interval, RealSet};
 
-/// Farthest point at which the tails are asked, 2⁶⁰: beyond, neighboring numbers are hundreds apart.
+/// Farthest point at which the tails are asked, 2⁶⁰: beyond, neighboring numbers are hundreds
+/// apart.
 const FARTHEST: f64 = 1_152_921_504_606_846_976.0;
 
-/// A cell whose bound exceeds the best value by this many rounding widths cannot be improved by splitting.
+/// A cell whose bound exceeds the best value by this many rounding widths cannot be improved by
+/// splitting.
 const ROUNDING_FLOOR: f64 = 4.0;
 
-/// Widest bracket that is accepted from a formula whose rounding forbids a narrower one, in tolerances.
+/// Widest bracket that is accepted from a formula whose rounding forbids a narrower one, in
+/// tolerances.
 const WIDEST: f64 = 1e4;
 
-/// Cells examined before the search turns to high-order Taylor bounds, which cost more but settle a function
-/// that is flat near its supremum.
+/// Cells examined before the search turns to high-order Taylor bounds, which cost more but settle a
+/// function that is flat near its supremum.
 const EASY_CELLS: usize = 300;
 
 /// Accuracy and budget of a search.
@@ -76,7 +81,8 @@ pub struct Extremum {
 struct Cell {
     range: Range,
     upper: f64,
-    /// Width of the enclosure at a single point: what rounding alone contributes, and no subdivision removes.
+    /// Width of the enclosure at a single point: what rounding alone contributes, and no
+    /// subdivision removes.
     rounding: f64,
 }
 
@@ -134,8 +140,8 @@ impl Search {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotCertified`] if the curve does not know its tail on an unbounded domain, or the budget
-    /// runs out.
+    /// [`Error::NotCertified`] if the curve does not know its tail on an unbounded domain, or the
+    /// budget runs out.
     pub fn supremum(&self, curve: &dyn Curve, over: Interval) -> Result<Extremum> {
         let Some(domain) = over.intersection(&curve.domain()) else {
             let nothing = f64::NEG_INFINITY;
@@ -360,9 +366,9 @@ impl Search {
 
     /// The set `{x ∈ over : f(x) ≥ level}`.
     ///
-    /// Crossings are located to the last bit where the curve crosses the level with a slope. Where it
-    /// merely touches the level within a cell of relative width 1e-13, the cell is counted in: the answer
-    /// errs on the outside.
+    /// Crossings are located to the last bit where the curve crosses the level with a slope. Where
+    /// it merely touches the level within a cell of relative width 1e-13, the cell is counted in:
+    /// the answer errs on the outside.
     ///
     /// ```
     /// use possibility::curve::Parabola;
@@ -376,8 +382,8 @@ impl Search {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotCertified`] if the curve does not know its tail on an unbounded domain, or the budget
-    /// runs out.
+    /// [`Error::NotCertified`] if the curve does not know its tail on an unbounded domain, or the
+    /// budget runs out.
     pub fn superlevel(&self, curve: &dyn Curve, level: f64, over: Interval) -> Result<RealSet> {
         let Some(domain) = over.intersection(&curve.domain()) else {
             return Ok(RealSet::empty());
@@ -504,7 +510,8 @@ fn improve(curve: &dyn Curve, x: f64, best: &mut (f64, f64)) {
     }
 }
 
-/// Moves a maximizer to the zero of the slope by Newton's method, staying near the cell it was found in.
+/// Moves a maximizer to the zero of the slope by Newton's method, staying near the cell it was
+/// found in.
 pub(crate) fn polish(curve: &dyn Curve, cell: Range) -> f64 {
     let Range { lower, upper } = cell;
     let reach = (upper - lower).max(1e-7 * (1.0 + lower.abs()));
@@ -531,7 +538,8 @@ pub(crate) fn polish(curve: &dyn Curve, cell: Range) -> f64 {
     }
 }
 
-/// The last point on the way from `inside` to `outside` at which a monotone curve is at the level or above.
+/// The last point on the way from `inside` to `outside` at which a monotone curve is at the level
+/// or above.
 fn crossing(curve: &dyn Curve, level: f64, inside: f64, outside: f64) -> f64 {
     if curve.value(outside) >= level {
         return outside;
@@ -650,8 +658,8 @@ mod tests {
 
     #[test]
     fn what_rounding_hides_is_not_certified() {
-        // precisions that nearly cancel: the supremum is 0.9²/2 over their difference, far out, where the squares
-        // are larger by far
+        // precisions that nearly cancel: the supremum is 0.9²/2 over their difference, far out,
+        // where the squares are larger by far
         for gap in [1e-15, 1e-13, 1e-10, 1e-6, 1e-3] {
             let (precision, center) = (1.0 - gap, -1.9);
             let curve = Sum::new(vec![

@@ -1,13 +1,14 @@
-//! Posteriors on `ℝᵈ` from a smooth regularized loss, and their consistency bounds for normal candidates by
-//! certified concave or convex problems. Paper: Sections 4 and 5.
+//! Posteriors on `ℝᵈ` from a smooth regularized loss, and their consistency bounds for normal
+//! candidates by certified concave or convex problems. Paper: Sections 4 and 5.
 //!
 //! For a candidate with precision `P` and mode `η` the integrand of the bounds is
 //! `φ(θ) = -ℓ̂(θ) + ½(θ-η)ᵀP(θ-η)`, with Hessian `P - ∇²ℓ̂`. Given matrices `L ⪯ ∇²ℓ̂(θ) ⪯ U`,
 //!
-//! - `L - P ≻ 0` makes `φ` strongly concave: its supremum is within `‖∇φ‖²/(2 λ_min(L-P))` of any point;
+//! - `L - P ≻ 0` makes `φ` strongly concave: its supremum is within `‖∇φ‖²/(2 λ_min(L-P))` of any
+//!   point;
 //! - `P - U ≻ 0` makes `φ` strongly convex: its infimum is within `‖∇φ‖²/(2 λ_min(P-U))`;
-//! - a growth matrix `G`, `ℓ̂(θ) = ½θᵀGθ + O(‖θ‖)`, decides infinite bounds: `+∞` above if `P - G` has a
-//!   positive eigenvalue, `-∞` below if it has a negative one.
+//! - a growth matrix `G`, `ℓ̂(θ) = ½θᵀGθ + O(‖θ‖)`, decides infinite bounds: `+∞` above if `P - G`
+//!   has a positive eigenvalue, `-∞` below if it has a negative one.
 //!
 //! Anything else is answered by [`Error::NotCertified`], never by an uncertain number.
 
@@ -59,7 +60,8 @@ impl<L: SmoothLoss + ?Sized> SmoothLoss for &L {
     }
 }
 
-/// Bounds on the curvature of a loss that hold everywhere, in the Löwner order; `None` where unknown.
+/// Bounds on the curvature of a loss that hold everywhere, in the Löwner order; `None` where
+/// unknown.
 #[derive(Debug, Clone, Default)]
 pub struct Curvature {
     /// `L ⪯ ∇²ℓ̂(θ)` for all `θ`.
@@ -68,7 +70,8 @@ pub struct Curvature {
     pub upper: Option<Mat<f64>>,
     /// `G` with `ℓ̂(θ) = ½θᵀGθ + O(‖θ‖)`.
     pub growth: Option<Mat<f64>>,
-    /// `(a, b)` with `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` for the log-partition `A` of the conjugate family the loss belongs to.
+    /// `(a, b)` with `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` for the log-partition `A` of the conjugate family the
+    /// loss belongs to.
     pub in_family_units: Option<(f64, f64)>,
 }
 
@@ -146,8 +149,8 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
     /// Finds the mode by damped Newton steps and certifies it through the lower curvature bound.
     ///
     /// # Errors
-    /// The loss has no positive definite lower curvature bound ([`Error::NotCertified`]), the iteration does
-    /// not converge, or a value is not finite.
+    /// The loss has no positive definite lower curvature bound ([`Error::NotCertified`]), the
+    /// iteration does not converge, or a value is not finite.
     pub fn new(loss: L) -> Result<Self> {
         let d = loss.dimension();
         if d == 0 {
@@ -227,7 +230,8 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
 
     /// The normal with the lower curvature bound as precision: it lies above the posterior.
     ///
-    /// Where the growth matrix equals the bound, no larger precision lies above: it is the tightest.
+    /// Where the growth matrix equals the bound, no larger precision lies above: it is the
+    /// tightest.
     ///
     /// # Errors
     /// The bound is unknown or not positive definite.
@@ -243,8 +247,8 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         self.bounding_normal(self.loss.curvature().upper)
     }
 
-    /// Certified scalings of the Laplace precision: `(a, b)` such that `N̄(m, (aH)⁻¹)` lies above and
-    /// `N̄(m, (bH)⁻¹)` below the posterior, the best that follow from the curvature bounds.
+    /// Certified scalings of the Laplace precision: `(a, b)` such that `N̄(m, (aH)⁻¹)` lies above
+    /// and `N̄(m, (bH)⁻¹)` below the posterior, the best that follow from the curvature bounds.
     ///
     /// `a = λ_min(H^{-1/2} L H^{-1/2})` and `b = λ_max(H^{-1/2} U H^{-1/2})`, so that `a ≤ 1 ≤ b`.
     ///
@@ -271,7 +275,8 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         ))
     }
 
-    /// Certified `(lower, upper)` values of the possibility of an event, from the two bounding normals.
+    /// Certified `(lower, upper)` values of the possibility of an event, from the two bounding
+    /// normals.
     ///
     /// # Errors
     /// A curvature bound is unknown, or the event cannot be measured.
@@ -282,7 +287,8 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         ))
     }
 
-    /// Certified `(lower, upper)` values of the necessity of an event: the wider normal is less certain.
+    /// Certified `(lower, upper)` values of the necessity of an event: the wider normal is less
+    /// certain.
     ///
     /// # Errors
     /// As [`Self::possibility_of`].
@@ -337,7 +343,8 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         if runs_away {
             return Ok(sign * f64::INFINITY);
         }
-        // at a common mode the integrand is stationary, and concave or convex as far as it is semidefinite
+        // at a common mode the integrand is stationary, and concave or convex as far as it is
+        // semidefinite
         let scale = linear::dot(&self.mode, &self.mode).sqrt() + 1.0;
         let step: Vec<f64> = candidate
             .mode()
@@ -447,7 +454,8 @@ mod tests {
     use crate::numeric::{sigmoid, softplus};
     use proptest::prelude::*;
 
-    /// Two-dimensional logistic loss with an isotropic prior, the smallest loss that is not quadratic.
+    /// Two-dimensional logistic loss with an isotropic prior, the smallest loss that is not
+    /// quadratic.
     #[derive(Debug, Clone)]
     pub(crate) struct Logistic {
         rows: Vec<[f64; 2]>,
@@ -542,7 +550,8 @@ mod tests {
             Err(Error::NotCertified { .. })
         ));
         assert_eq!(posterior.upper_cbo(&middle).unwrap(), f64::INFINITY);
-        // the tightest upper normal attains the bound although the inner problem is only semidefinite
+        // the tightest upper normal attains the bound although the inner problem is only
+        // semidefinite
         let upper = posterior.upper_normal().unwrap();
         assert_eq!(
             posterior.upper_cbo(&upper).unwrap(),

@@ -1,5 +1,6 @@
-//! The tightest Gaussian above and the widest Gaussian below a possibility function, both centered at its
-//! mode. Beyond the paper: certified counterparts of its Figure "posterior between its bounds".
+//! The tightest Gaussian above and the widest Gaussian below a possibility function, both centered
+//! at its mode. Beyond the paper: certified counterparts of its Figure "posterior between its
+//! bounds".
 //!
 //! With `u = log f`, mode `m` and `q(x) = -2 (u(x) - u(m)) / (x - m)²`,
 //!
@@ -7,9 +8,9 @@
 //! exp(-p/2 (x - m)²) ≥ f(x) everywhere  ⇔  p ≤ inf q,      exp(-p/2 (x - m)²) ≤ f(x) everywhere  ⇔  p ≥ sup q.
 //! ```
 //!
-//! Both extrema are found by the certified search. The Laplace precision `-u''(m) = q(m)` lies between them, so
-//! that the Laplace approximation is neither bound unless `f` is Gaussian. Near the mode `q` is enclosed by
-//! its Taylor series, where the quotient would cancel.
+//! Both extrema are found by the certified search. The Laplace precision `-u''(m) = q(m)` lies
+//! between them, so that the Laplace approximation is neither bound unless `f` is Gaussian. Near
+//! the mode `q` is enclosed by its Taylor series, where the quotient would cancel.
 
 use crate::arithmetic::{Jet, Range, Scalar};
 use crate::curve::{Curve, End, Parabola, SERIES_ORDER, Tail};
@@ -45,7 +46,8 @@ impl TightGaussians {
     /// Both Gaussians, precisions to a relative `1e-12`, rounded to the safe side.
     ///
     /// # Errors
-    /// The function has no single finite mode, no Taylor series, or an extremum cannot be certified.
+    /// The function has no single finite mode, no Taylor series, or an extremum cannot be
+    /// certified.
     pub fn around<C: Curve>(function: &Line<C>) -> Result<Self> {
         let Mode::Point(mode) = *function.mode() else {
             return Err(Error::NotCertified {
@@ -80,7 +82,8 @@ impl TightGaussians {
         Ok(Self {
             mode,
             laplace_precision: quotient.at_mode(),
-            // a negative infimum cannot happen below the mode's own value; 0 stands for the function 1
+            // a negative infimum cannot happen below the mode's own value; 0 stands for the
+            // function 1
             upper_precision: narrowest.bound.max(0.0),
             lower_precision,
             upper_touches: narrowest.argument,
@@ -98,7 +101,8 @@ impl TightGaussians {
         self.laplace_precision
     }
 
-    /// The largest precision of a Gaussian that lies above; 0 if only the uninformative function does.
+    /// The largest precision of a Gaussian that lies above; 0 if only the uninformative function
+    /// does.
     pub fn upper_precision(&self) -> f64 {
         self.upper_precision
     }
@@ -108,12 +112,14 @@ impl TightGaussians {
         self.lower_precision
     }
 
-    /// Where the upper Gaussian touches the function besides the mode; infinite if only in the limit.
+    /// Where the upper Gaussian touches the function besides the mode; infinite if only in the
+    /// limit.
     pub fn upper_touches(&self) -> f64 {
         self.upper_touches
     }
 
-    /// Where the lower Gaussian touches the function besides the mode; infinite if only in the limit.
+    /// Where the lower Gaussian touches the function besides the mode; infinite if only in the
+    /// limit.
     pub fn lower_touches(&self) -> f64 {
         self.lower_touches
     }
@@ -129,7 +135,8 @@ impl TightGaussians {
         ))
     }
 
-    /// Certified `(lower, upper)` values of the necessity of an event: the wider Gaussian is less certain.
+    /// Certified `(lower, upper)` values of the necessity of an event: the wider Gaussian is less
+    /// certain.
     ///
     /// # Errors
     /// A supremum cannot be certified.
@@ -151,8 +158,8 @@ impl TightGaussians {
 
 /// `q(x) = -2 (u(x) - u(m) - u'(m)(x - m)) / (x - m)²`, continued by `-u''(m)` at the mode.
 ///
-/// The slope term is zero at an exact mode; it removes what is left of the slope at the rounded one. A mode at
-/// an end of the domain may have a slope, which then stays: `q` has a pole there.
+/// The slope term is zero at an exact mode; it removes what is left of the slope at the rounded
+/// one. A mode at an end of the domain may have a slope, which then stays: `q` has a pole there.
 struct Quotient<'a, C> {
     curve: &'a C,
     mode: f64,
@@ -204,8 +211,8 @@ impl<'a, C: Curve> Quotient<'a, C> {
         if !cell.contains(self.mode) {
             return Some((sum + Jet::flat(self.edge_slope) / distance).scale(-2.0));
         }
-        // the function falls from an end of its domain: the pole is a positive one, at least what it is at
-        // the far end of the cell
+        // the function falls from an end of its domain: the pole is a positive one, at least what
+        // it is at the far end of the cell
         let slope = self.edge_slope.lower.abs().min(self.edge_slope.upper.abs());
         let reach = (cell - Range::point(self.mode)).square().sqrt().upper;
         let least = (Range::point(2.0 * slope) / Range::point(reach)).lower;
@@ -216,8 +223,8 @@ impl<'a, C: Curve> Quotient<'a, C> {
         Some(pole)
     }
 
-    /// From the tail of the curve beyond `from`, for the given values of `1/d = 1/(x - m)`: a constant, and
-    /// ranges of what is left of `q` and of its slope.
+    /// From the tail of the curve beyond `from`, for the given values of `1/d = 1/(x - m)`: a
+    /// constant, and ranges of what is left of `q` and of its slope.
     fn far(&self, end: End, from: f64, inverse: Range) -> Option<(f64, Range, Range)> {
         let tail = self.curve.tail(end, from)?;
         let m = Range::point(self.mode);
@@ -427,7 +434,8 @@ mod tests {
 
     #[test]
     fn only_the_uninformative_function_lies_above_linear_tails() {
-        // σ(x)σ(-x), normalized: -log grows like |x|, so no Gaussian lies above; below, the curvature at the mode
+        // σ(x)σ(-x), normalized: -log grows like |x|, so no Gaussian lies above; below, the
+        // curvature at the mode
         let line = Line::normalize(
             Plus::new(
                 LogSigmoid::new(1.0).unwrap(),

@@ -1,7 +1,7 @@
 //! Possibilistic variational inference with exponential-family candidates. Paper: Section 5.2.
 //!
-//! A candidate is `g_η(θ) = exp(-D_A(θ‖η))` for a convex generator `A`; its mode is `η`. With the sign `s = +1`
-//! for the upper and `s = -1` for the lower consistency bound,
+//! A candidate is `g_η(θ) = exp(-D_A(θ‖η))` for a convex generator `A`; its mode is `η`. With the
+//! sign `s = +1` for the upper and `s = -1` for the lower consistency bound,
 //!
 //! ```text
 //! CBO_s(η)   = ext_θ { -ℓ̂(θ) + D_A(θ‖η) },     ext = sup for s = +1, inf for s = -1,
@@ -10,9 +10,9 @@
 //! η_{t+1}    = η_t - ρ H_s(η_t)⁻¹ ∇ℓ̂(η_t)       the Newton-like natural-gradient step on s CBO_s.
 //! ```
 //!
-//! The step is a mirror descent step in the dual coordinate `λ = ∇A(η)`: [`Variational::mirror_step`].
-//! The paper tries isotropic normal candidates only; here are diagonal and full ones ([`NormalGenerator`]) and
-//! every conjugate family ([`FamilyGenerator`]).
+//! The step is a mirror descent step in the dual coordinate `λ = ∇A(η)`:
+//! [`Variational::mirror_step`]. The paper tries isotropic normal candidates only; here are
+//! diagonal and full ones ([`NormalGenerator`]) and every conjugate family ([`FamilyGenerator`]).
 
 use faer::{Mat, MatRef};
 
@@ -67,11 +67,12 @@ pub trait Generator {
     /// `D_A(θ‖η) = A(θ) - A(η) - ∇A(η)ᵀ(θ - η)`.
     fn divergence(&self, theta: &[f64], eta: &[f64]) -> f64;
 
-    /// Bounds `(a, b)` with `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` everywhere, from what the loss says of its curvature.
+    /// Bounds `(a, b)` with `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` everywhere, from what the loss says of its
+    /// curvature.
     fn relative_curvature(&self, curvature: &Curvature) -> (f64, f64);
 
-    /// `(a, b)` with `(a + o(1)) A ⪯ ℓ̂ ⪯ (b + o(1)) A` far out along some direction each, if known: smallest
-    /// and largest growth of the loss in units of the candidate.
+    /// `(a, b)` with `(a + o(1)) A ⪯ ℓ̂ ⪯ (b + o(1)) A` far out along some direction each, if
+    /// known: smallest and largest growth of the loss in units of the candidate.
     fn relative_growth(&self, curvature: &Curvature) -> Option<(f64, f64)>;
 }
 
@@ -92,8 +93,8 @@ pub struct NormalGenerator {
 }
 
 impl NormalGenerator {
-    /// Precision `ϑI` in `dimension` dimensions; `ϑ = 0` ignores the curvature of the candidate, which then
-    /// is the uninformative function.
+    /// Precision `ϑI` in `dimension` dimensions; `ϑ = 0` ignores the curvature of the candidate,
+    /// which then is the uninformative function.
     ///
     /// # Errors
     /// `precision` is not in `[0, ∞)`, or the dimension is 0.
@@ -290,7 +291,8 @@ impl<F: ConjugateFamily> Generator for FamilyGenerator<F> {
 
 /// The regularized loss `ν(A(θ) - λᵀθ)` of a conjugate posterior `g_λ^ν`, up to a constant.
 ///
-/// Its consistency is `log Z_max = νA†(λ)`, and against candidates of the same family every bound is exact.
+/// Its consistency is `log Z_max = νA†(λ)`, and against candidates of the same family every bound
+/// is exact.
 #[derive(Debug, Clone)]
 pub struct ConjugateLoss<F> {
     family: F,
@@ -428,8 +430,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
         Ok(faer::Scale(self.side.sign()) * gap)
     }
 
-    /// `H_s(η)⁻¹ ∇ℓ̂(η) = s(η - θ_s)` with `θ_s` of the local quadratic surrogate: the gradient of the objective
-    /// `s CBO_s`, which is minimized, in the dual coordinate.
+    /// `H_s(η)⁻¹ ∇ℓ̂(η) = s(η - θ_s)` with `θ_s` of the local quadratic surrogate: the gradient of
+    /// the objective `s CBO_s`, which is minimized, in the dual coordinate.
     fn direction(&self, eta: &[f64]) -> Result<Vec<f64>> {
         let gap = self.curvature_gap(eta)?;
         let factor =
@@ -445,8 +447,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// `η - ρ H_s(η)⁻¹ ∇ℓ̂(η)`.
     ///
     /// # Errors
-    /// [`Error::CurvatureGap`] if `H_s` is not positive definite, `ρ` is not in `(0, ∞)`, or `η` or the
-    /// result is outside the domain.
+    /// [`Error::CurvatureGap`] if `H_s` is not positive definite, `ρ` is not in `(0, ∞)`, or `η` or
+    /// the result is outside the domain.
     pub fn newton_step(&self, eta: &[f64], rate: f64) -> Result<Vec<f64>> {
         check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
         let direction = self.direction(eta)?;
@@ -487,12 +489,13 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
 
     /// `CBO_s(η)` and where it is attained, certified.
     ///
-    /// With `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` the integrand is `c`-strongly concave (convex) relative to `A`, `c = a - 1` for
-    /// the upper and `c = 1 - b` for the lower bound. The extremum is then within
+    /// With `a∇²A ⪯ ∇²ℓ̂ ⪯ b∇²A` the integrand is `c`-strongly concave (convex) relative to `A`,
+    /// `c = a - 1` for the upper and `c = 1 - b` for the lower bound. The extremum is then within
     /// `c D_{A†}(∇A(θ) + ∇φ(θ)/c ‖ ∇A(θ))` of the value at any `θ`, which is the certificate.
     ///
     /// # Errors
-    /// [`Error::NotCertified`] where the integrand is neither, unless the bound is plainly infinite.
+    /// [`Error::NotCertified`] where the integrand is neither, unless the bound is plainly
+    /// infinite.
     pub fn inner_extremum(&self, eta: &[f64]) -> Result<InnerExtremum> {
         self.generator.check(eta)?;
         let s = self.side.sign();
@@ -526,7 +529,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
             });
         }
         let here = -self.loss.value(eta);
-        // the candidate has the posterior's own shape: the integrand is affine, and constant at the common mode
+        // the candidate has the posterior's own shape: the integrand is affine, and constant at the
+        // common mode
         let is_stationary = self.loss.gradient(eta).iter().all(|slope| *slope == 0.0);
         if (a, b) == (1.0, 1.0) && is_stationary {
             return Ok(InnerExtremum {
@@ -560,7 +564,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
         ))
     }
 
-    /// Makes one Newton-like step per rate, recording every iterate; stops early at the first error.
+    /// Makes one Newton-like step per rate, recording every iterate; stops early at the first
+    /// error.
     pub fn run(&self, start: &[f64], rates: &[f64]) -> Trace {
         let mut eta = start.to_vec();
         let mut steps = Vec::with_capacity(rates.len() + 1);
@@ -577,7 +582,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
             let Some(rate) = rate else { break };
             match self.newton_step(&eta, *rate) {
                 Ok(next) => eta = next,
-                // at a stationary point the condition may hold with equality only: nothing is left to do
+                // at a stationary point the condition may hold with equality only: nothing is left
+                // to do
                 Err(Error::CurvatureGap { .. }) if steps[t].gradient_norm == 0.0 => break,
                 Err(error) => {
                     return Trace {
@@ -611,7 +617,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     }
 }
 
-/// The convex problem `min s(ℓ̂(θ) - D_A(θ‖η))`, strongly convex relative to `A` with the given modulus.
+/// The convex problem `min s(ℓ̂(θ) - D_A(θ‖η))`, strongly convex relative to `A` with the given
+/// modulus.
 struct Inner<'a, L, A> {
     problem: &'a Variational<L, A>,
     eta: &'a [f64],
@@ -715,7 +722,8 @@ mod tests {
 
     #[test]
     fn the_direction_is_the_gradient_of_the_signed_bound() {
-        // a quadratic loss is its own surrogate: θ_s of the certified inner problem is that of the step
+        // a quadratic loss is its own surrogate: θ_s of the certified inner problem is that of the
+        // step
         let star = Normal::isotropic([1.0, -2.0], 1.5).unwrap();
         let loss = QuadraticLoss::new(star, 0.25).unwrap();
         for (precision, side) in [(0.5, Side::Upper), (4.0, Side::Lower)] {

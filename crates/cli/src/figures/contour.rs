@@ -39,7 +39,8 @@ impl Contour {
         Ok(Self { x, y, values })
     }
 
-    /// The set where the function equals `level`, as line segments separated by points that are not finite.
+    /// The set where the function equals `level`, as line segments separated by points that are not
+    /// finite.
     pub fn lines(&self, level: f64) -> Vec<(f64, f64)> {
         let mut points = Vec::new();
         for j in 0..self.y.len() - 1 {

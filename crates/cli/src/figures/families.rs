@@ -1,5 +1,6 @@
-//! Members of the four example families: Bernoulli style, Poisson style, normal with known variance, and the
-//! family on [0, 1] with an indicator statistic. Paper: appendix "Possibilistic Exponential Family".
+//! Members of the four example families: Bernoulli style, Poisson style, normal with known
+//! variance, and the family on [0, 1] with an indicator statistic. Paper: appendix "Possibilistic
+//! Exponential Family".
 
 use plotters::style::RGBColor;
 use possibility::Possibility;

@@ -1,8 +1,9 @@
-//! Building an intuition: the active region of the max-relative entropy, the minimizers of the upper and the
-//! maximizers of the lower consistency bound, and a posterior between its bounds.
+//! Building an intuition: the active region of the max-relative entropy, the minimizers of the
+//! upper and the maximizers of the lower consistency bound, and a posterior between its bounds.
 //! Paper: appendix "Intuition Through Visualization" and "Example: Bayesian Logistic Regression".
 //!
-//! Every curve is computed by the library; the bounds and the region are certified, nothing is sampled.
+//! Every curve is computed by the library; the bounds and the region are certified, nothing is
+//! sampled.
 
 use possibility::arithmetic::Scalar;
 use possibility::bound::ConsistencyBounds;
@@ -21,7 +22,8 @@ const LEVELS: [f64; 5] = [0.01, 0.05, 0.2, 0.5, 1.0];
 /// Range of candidate modes and standard deviations in the two middle panels.
 const MODES: (f64, f64) = (-2.0, 1.2);
 
-/// `amplitude (sin(frequency θ + phase) - 1)`, the log of a sinusoidal possibility function on [0, 2π].
+/// `amplitude (sin(frequency θ + phase) - 1)`, the log of a sinusoidal possibility function on [0,
+/// 2π].
 #[derive(Debug, Clone, Copy)]
 struct Wave {
     amplitude: f64,
@@ -43,7 +45,8 @@ impl Formula for Wave {
     }
 }
 
-/// The paper's problem: one observation `y = -1` of a Bernoulli variable with log-odds `f`, prior N̄(0, 1).
+/// The paper's problem: one observation `y = -1` of a Bernoulli variable with log-odds `f`, prior
+/// N̄(0, 1).
 type Posterior = LinePosterior<LogSigmoid, Parabola>;
 
 /// The four panels.

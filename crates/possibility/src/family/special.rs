@@ -1,5 +1,5 @@
-//! Special functions of the families, free of cancellation: `log Γ`, `log k!`, `x log(x/y) - x + y`,
-//! `e^x - 1 - x` and its inverse, and a guarded Newton root.
+//! Special functions of the families, free of cancellation: `log Γ`, `log k!`,
+//! `x log(x/y) - x + y`, `e^x - 1 - x` and its inverse, and a guarded Newton root.
 
 use std::f64::consts::{LN_2, PI};
 
@@ -108,8 +108,8 @@ pub(crate) fn log_factorial(k: f64) -> f64 {
     }
 }
 
-/// `log Γ(x + 1) - x log x + x = log(√(2πx)) + 1/(12x) - …` for `x ≥ 0`, continued by 0 at 0: minus the
-/// log of the greatest probability a Poisson variable can give to the count `x`.
+/// `log Γ(x + 1) - x log x + x = log(√(2πx)) + 1/(12x) - …` for `x ≥ 0`, continued by 0 at 0: minus
+/// the log of the greatest probability a Poisson variable can give to the count `x`.
 pub(crate) fn stirling_remainder(x: f64) -> f64 {
     if x == 0.0 {
         0.0
@@ -420,7 +420,8 @@ mod tests {
             let (negative, positive) = exp_m1_minus_roots(level);
             prop_assert!(negative < 0.0 && positive > 0.0);
             for root in [negative, positive] {
-                // a root that is right to one part in 1e15 moves the level by (slope * root) of that
+                // a root that is right to one part in 1e15 moves the level by (slope * root) of
+                // that
                 let slack = 4e-15 * (1.0 + (root * root.exp_m1() / level).abs());
                 prop_assert!((exp_m1_minus(root) / level - 1.0).abs() <= slack, "{root}");
             }

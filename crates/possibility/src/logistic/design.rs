@@ -1,13 +1,14 @@
-//! The data of a logistic regression: rows `xᵢ ∈ ℝᵈ`, labels `yᵢ ∈ {0, 1}`, weights `cᵢ ≥ 0` (1 unless given).
+//! The data of a logistic regression: rows `xᵢ ∈ ℝᵈ`, labels `yᵢ ∈ {0, 1}`, weights `cᵢ ≥ 0` (1
+//! unless given).
 //!
-//! The matrix is held once, in blocks of [`BLOCK_ROWS`] rows. Inside a block the columns lie one after
-//! another, so that each kernel reads long contiguous runs; a block never moves, so that growing the
-//! design never copies it.
+//! The matrix is held once, in blocks of [`BLOCK_ROWS`] rows. Inside a block the columns lie one
+//! after another, so that each kernel reads long contiguous runs; a block never moves, so that
+//! growing the design never copies it.
 
 use crate::error::{Error, Result, check, check_finite, check_size};
 
-/// Rows of a block: a few columns fit the first-level cache, a whole block the second-level one, and the sums
-/// at the end of a block are rare beside the products inside it.
+/// Rows of a block: a few columns fit the first-level cache, a whole block the second-level one,
+/// and the sums at the end of a block are rare beside the products inside it.
 pub(super) const BLOCK_ROWS: usize = 512;
 
 /// Numbers in a cache line; columns start on a line.
@@ -44,8 +45,8 @@ impl Block {
 
 /// Rows, labels and weights of a logistic regression, filled row by row.
 ///
-/// A million rows of fifty columns take 0.4 GB, once. Columns are counted with the intercept, which, where
-/// there is one, is column 0.
+/// A million rows of fifty columns take 0.4 GB, once. Columns are counted with the intercept,
+/// which, where there is one, is column 0.
 ///
 /// ```
 /// use possibility::logistic::Design;
@@ -107,8 +108,8 @@ impl Design {
     /// Adds an observation that counts `weight` times: its loss is multiplied by `weight`.
     ///
     /// # Errors
-    /// The number of covariates is wrong, one is not finite, or the weight is not in `[0, ∞)`; the design
-    /// is then as before.
+    /// The number of covariates is wrong, one is not finite, or the weight is not in `[0, ∞)`; the
+    /// design is then as before.
     pub fn push_weighted(&mut self, covariates: &[f64], label: bool, weight: f64) -> Result<()> {
         check_size("row of covariates", covariates.len(), self.covariates)?;
         check_finite("row of covariates", covariates)?;
@@ -190,7 +191,8 @@ impl Design {
         self.weights.get(i).copied().unwrap_or(1.0)
     }
 
-    /// The regressor row of a new observation: its covariates, after the constant 1 where there is one.
+    /// The regressor row of a new observation: its covariates, after the constant 1 where there is
+    /// one.
     ///
     /// # Errors
     /// The number of covariates is wrong or one is not finite.

@@ -1,5 +1,5 @@
-//! One pass over the data: the loss `ℓ(w) = Σ cᵢ softplus(tᵢ)` with `tᵢ = -yᵢ xᵢᵀw`, `yᵢ = ±1`, its gradient,
-//! its Hessian and the curvature of its quadratic majorizer, all together.
+//! One pass over the data: the loss `ℓ(w) = Σ cᵢ softplus(tᵢ)` with `tᵢ = -yᵢ xᵢᵀw`, `yᵢ = ±1`, its
+//! gradient, its Hessian and the curvature of its quadratic majorizer, all together.
 //!
 //! | quantity | per row, with `a = abs(tᵢ)` and `u = e⁻ᵃ` |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | curvature `σ'(tᵢ)` | `u / (1 + u)²`, at most 1/4 |
 //! | majorizer `tanh(a/2) / (2a)` | `(1 - u) / (2a (1 + u))`, at most 1/4, 1/4 at 0 |
 //!
-//! [`scalar_twin`] is the same, written the obvious way. [`evaluate`] works on blocks of rows with the widest
-//! vectors the processor has, found at run time. Sums are taken over fixed groups of blocks and added in a
-//! fixed order, so that the number of threads changes no bit of the result.
+//! [`scalar_twin`] is the same, written the obvious way. [`evaluate`] works on blocks of rows with
+//! the widest vectors the processor has, found at run time. Sums are taken over fixed groups of
+//! blocks and added in a fixed order, so that the number of threads changes no bit of the result.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -143,8 +143,8 @@ fn evaluate_on(
     total
 }
 
-/// Groups of blocks that are summed on their own: enough for many threads to share, few enough for their
-/// sums to stay small beside the data. It depends on the size of the data alone.
+/// Groups of blocks that are summed on their own: enough for many threads to share, few enough for
+/// their sums to stay small beside the data. It depends on the size of the data alone.
 fn group_count(blocks: usize, columns: usize) -> usize {
     const MOST: usize = 256;
     const LEAST: usize = 16;
@@ -194,7 +194,8 @@ impl WithSimd for Group<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         for b in self.blocks.clone() {
             let block = self.design.block(b);
-            // rows are padded to whole vectors: the matrix is zero there, and so is every factor below
+            // rows are padded to whole vectors: the matrix is zero there, and so is every factor
+            // below
             let padded = block.labels.len().next_multiple_of(8);
             linear_predictor(
                 simd,
@@ -442,8 +443,9 @@ fn tile<'a, S: Simd, const R: usize, const C: usize>(
     totals
 }
 
-/// From the linear predictor to loss, residual, curvature and, if `MAJORIZE`, majorizer of each row; zero
-/// beyond the last row. `FUSED` says that the processor multiplies and adds in one instruction.
+/// From the linear predictor to loss, residual, curvature and, if `MAJORIZE`, majorizer of each
+/// row; zero beyond the last row. `FUSED` says that the processor multiplies and adds in one
+/// instruction.
 #[inline(always)]
 fn respond<const FUSED: bool, const MAJORIZE: bool>(block: &BlockView<'_>, scratch: &mut Scratch) {
     let n = block.labels.len().min(BLOCK_ROWS);
@@ -487,7 +489,8 @@ fn respond<const FUSED: bool, const MAJORIZE: bool>(block: &BlockView<'_>, scrat
     }
 }
 
-/// `tanh(a/2)/(2a) = 1/4 - a²/48 + a⁴/480 - …`: the third term is below half an ulp of the first here.
+/// `tanh(a/2)/(2a) = 1/4 - a²/48 + a⁴/480 - …`: the third term is below half an ulp of the first
+/// here.
 const SMALL_PREDICTOR: f64 = 1e-4;
 
 /// `a·b + c`, in one rounding where the processor can.
@@ -498,7 +501,8 @@ fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
 
 /// `(e⁻ᵃ, 1 - e⁻ᵃ)` for `a ≥ 0`, each to a few ulp; `(0, 1)` beyond 708.
 ///
-/// `-a = k log 2 + r` with an integer `k` and `abs(r) ≤ log(2)/2`, then `eʳ - 1` by its Taylor polynomial.
+/// `-a = k log 2 + r` with an integer `k` and `abs(r) ≤ log(2)/2`, then `eʳ - 1` by its Taylor
+/// polynomial.
 #[inline(always)]
 fn exp_negative<const FUSED: bool>(a: f64) -> (f64, f64) {
     /// Adding it rounds to an integer, and leaves that integer in the low bits.
@@ -568,7 +572,8 @@ fn log_1p_unit<const FUSED: bool>(u: f64) -> f64 {
     offset + multiply_add::<FUSED>(t * square, p, 2.0 * t)
 }
 
-/// The pass written the obvious way: one row after another, library functions, one matrix entry at a time.
+/// The pass written the obvious way: one row after another, library functions, one matrix entry at
+/// a time.
 #[cfg(test)]
 pub(super) fn scalar_twin(design: &Design, coefficients: &[f64]) -> Evaluation {
     use crate::numeric::{sigmoid, softplus};
@@ -594,8 +599,8 @@ pub(super) fn scalar_twin(design: &Design, coefficients: &[f64]) -> Evaluation {
     total
 }
 
-/// `tanh(abs(z)/2) / (2 abs(z))`, 1/4 at 0: the least curvature of a parabola that touches softplus at `z`
-/// and lies above it everywhere (it touches again at `-z`).
+/// `tanh(abs(z)/2) / (2 abs(z))`, 1/4 at 0: the least curvature of a parabola that touches softplus
+/// at `z` and lies above it everywhere (it touches again at `-z`).
 pub(super) fn majorizer_curvature(z: f64) -> f64 {
     let a = z.abs();
     if a < SMALL_PREDICTOR {

@@ -1,17 +1,20 @@
-//! How far the lower Gaussian can be widened: the smallest precision below a posterior in one dimension,
-//! `Δ + sup_u ψ(u)`, and the common scaling `c` of the Laplace precision that was found to be needed.
+//! How far the lower Gaussian can be widened: the smallest precision below a posterior in one
+//! dimension, `Δ + sup_u ψ(u)`, and the common scaling `c` of the Laplace precision that was found
+//! to be needed.
 //!
-//! In one dimension write `tᵢ` for `-yᵢ xᵢm` and `sᵢ` for `-yᵢ xᵢ`. With the remainder of softplus beyond its
-//! tangent, `φᵢ(u) = softplus(tᵢ + sᵢu) - softplus(tᵢ) - σ(tᵢ)sᵢu ≥ 0`, and with `Φ = Σ cᵢφᵢ`,
+//! In one dimension write `tᵢ` for `-yᵢ xᵢm` and `sᵢ` for `-yᵢ xᵢ`. With the remainder of softplus
+//! beyond its tangent, `φᵢ(u) = softplus(tᵢ + sᵢu) - softplus(tᵢ) - σ(tᵢ)sᵢu ≥ 0`, and with
+//! `Φ = Σ cᵢφᵢ`,
 //!
 //! `2(ℓ̂(m+u) - ℓ̂(m))/u² = Δ + ψ(u)`, `ψ(u) = 2Φ(u)/u² = 2∫₀¹ (1-τ) Φ''(τu) dτ`, `ψ(0) = Φ''(0)`.
 //!
-//! The supremum of `ψ` is found by branch and bound. On a cell of `u` the curvature `Φ''` is at most
-//! `M = Σ cᵢsᵢ² max σ'` (each `σ'` falls away from 0, so its maximum is known), and
+//! The supremum of `ψ` is found by branch and bound. On a cell of `u` the curvature `Φ''` is at
+//! most `M = Σ cᵢsᵢ² max σ'` (each `σ'` falls away from 0, so its maximum is known), and
 //!
-//! * a cell `[0, b]` has `ψ ≤ M`, and `ψ ≤ ψ(0) + ⅓Φ'''(0)u + Σcᵢsᵢ⁴u²/96` because `abs(σ''') ≤ 1/8`;
-//! * a cell away from 0 with a point `p` inside has `ψ(u) ≤ 2(Φ(p) + Φ'(p)(u-p) + ½M(u-p)²)/u²`, a parabola in
-//!   `1/u`, whose maximum over the cell is known exactly;
+//! * a cell `[0, b]` has `ψ ≤ M`, and `ψ ≤ ψ(0) + ⅓Φ'''(0)u + Σcᵢsᵢ⁴u²/96` because
+//!   `abs(σ''') ≤ 1/8`;
+//! * a cell away from 0 with a point `p` inside has `ψ(u) ≤ 2(Φ(p) + Φ'(p)(u-p) + ½M(u-p)²)/u²`, a
+//!   parabola in `1/u`, whose maximum over the cell is known exactly;
 //! * beyond `u = U`, softplus grows no faster than linearly: `ψ ≤ 2Σcᵢ abs(sᵢ)/U`.
 
 use super::Logistic;
@@ -34,11 +37,12 @@ const ROUNDING: f64 = 1e-13;
 const MOST_CELLS: usize = 200_000;
 
 impl Logistic {
-    /// The smallest precision of a Gaussian at the mode that lies below the posterior, in one dimension:
-    /// `sup_u 2(ℓ̂(m+u) - ℓ̂(m))/u²`, between two ends that differ by at most 1e-10 of it.
+    /// The smallest precision of a Gaussian at the mode that lies below the posterior, in one
+    /// dimension: `sup_u 2(ℓ̂(m+u) - ℓ̂(m))/u²`, between two ends that differ by at most 1e-10 of
+    /// it.
     ///
-    /// The upper end is certified: the Gaussian with that precision lies below the posterior, up to the
-    /// rounding of the mode itself. It costs a few hundred passes over the data.
+    /// The upper end is certified: the Gaussian with that precision lies below the posterior, up to
+    /// the rounding of the mode itself. It costs a few hundred passes over the data.
     ///
     /// ```
     /// use possibility::logistic::{Design, LogisticConfig};
@@ -73,12 +77,12 @@ impl Logistic {
         })
     }
 
-    /// The largest `2(ℓ̂(w) - ℓ̂(m)) / (w-m)ᵀH(w-m)` that an ascent finds: no `cH` with a smaller `c` lies
-    /// below the posterior, and [`LogisticPosterior::certified_scaling`] is enough.
+    /// The largest `2(ℓ̂(w) - ℓ̂(m)) / (w-m)ᵀH(w-m)` that an ascent finds: no `cH` with a smaller
+    /// `c` lies below the posterior, and [`LogisticPosterior::certified_scaling`] is enough.
     ///
-    /// The ascent `w ← m + H⁻¹∇ℓ̂(w)/c` never lowers the ratio `c`, because `ℓ̂` lies above its tangent at
-    /// `w`, and `w` maximizes tangent minus `½c(w-m)ᵀH(w-m)`. It starts in both directions of each
-    /// coefficient and makes at most `steps` passes over the data for each.
+    /// The ascent `w ← m + H⁻¹∇ℓ̂(w)/c` never lowers the ratio `c`, because `ℓ̂` lies above its
+    /// tangent at `w`, and `w` maximizes tangent minus `½c(w-m)ᵀH(w-m)`. It starts in both
+    /// directions of each coefficient and makes at most `steps` passes over the data for each.
     ///
     /// # Errors
     /// The design does not fit.
@@ -340,8 +344,8 @@ const GAUSS: [(f64, f64); 8] = [
     (0.980_144_928_248_768_1, 0.050_614_268_145_188_13),
 ];
 
-/// Up to here the integral forms are used, whose integrand is analytic within `π` of the real axis, so
-/// that eight nodes give full precision; beyond, the differences do not cancel.
+/// Up to here the integral forms are used, whose integrand is analytic within `π` of the real axis,
+/// so that eight nodes give full precision; beyond, the differences do not cancel.
 const NEAR: f64 = 1.0;
 
 /// `(softplus(t+d) - softplus(t) - σ(t)d)/d²`, half of `σ'(t)` at `d = 0`.

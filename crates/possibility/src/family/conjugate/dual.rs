@@ -1,5 +1,6 @@
-//! The dual possibility function `f_θ: λ ↦ g_λ(θ) = exp(θᵀλ - A††(θ) - A†(λ))`, a member of `G_{A†}`: the roles of
-//! `A` and `A†` are exchanged. Mode `∇A(θ)`, precision `∇²A†` there. Paper: Section 5.1.
+//! The dual possibility function `f_θ: λ ↦ g_λ(θ) = exp(θᵀλ - A††(θ) - A†(λ))`, a member of
+//! `G_{A†}`: the roles of `A` and `A†` are exchanged. Mode `∇A(θ)`, precision `∇²A†` there. Paper:
+//! Section 5.1.
 
 use faer::Mat;
 

@@ -1,5 +1,6 @@
-//! Bernoulli-style possibility function on {0, 1}: `g_λ(θ) = exp(λ₁(1-θ) + λ₂θ - max(λ₁, λ₂))`, or with one
-//! parameter `η = λ₂ - λ₁`, `g_η(θ) = exp(ηθ - max(0, η))`. Paper: appendix "Possibilistic Exponential Family".
+//! Bernoulli-style possibility function on {0, 1}: `g_λ(θ) = exp(λ₁(1-θ) + λ₂θ - max(λ₁, λ₂))`, or
+//! with one parameter `η = λ₂ - λ₁`, `g_η(θ) = exp(ηθ - max(0, η))`. Paper: appendix "Possibilistic
+//! Exponential Family".
 
 use super::{ExponentialForm, check_alpha};
 use crate::error::{Error, Result, check, check_finite};

@@ -31,8 +31,8 @@ impl FiniteFamily {
     /// `base[i] = +∞` leaves the point out of the support.
     ///
     /// # Errors
-    /// No point, statistics of different lengths or not finite, a base measure that is NaN or `-∞`, or
-    /// `+∞` everywhere.
+    /// No point, statistics of different lengths or not finite, a base measure that is NaN or `-∞`,
+    /// or `+∞` everywhere.
     pub fn new(statistics: Vec<Vec<f64>>, base: Vec<f64>) -> Result<Self> {
         let dimension = statistics
             .first()

@@ -1,6 +1,6 @@
 //! The general possibilistic exponential family `g_λ(θ) = exp(λᵀT(θ) - A(λ) - B(θ))`, where the
-//! log-partition is a supremum, `A(λ) = sup_θ λᵀT(θ) - B(θ)`. Paper: Section 5, and its four examples in the
-//! appendix "Possibilistic Exponential Family".
+//! log-partition is a supremum, `A(λ) = sup_θ λᵀT(θ) - B(θ)`. Paper: Section 5, and its four
+//! examples in the appendix "Possibilistic Exponential Family".
 //!
 //! | example | Θ | T(θ) | B(θ) | A |
 //! |---|---|---|---|---|
@@ -28,8 +28,8 @@ use crate::function::Possibility;
 
 /// A member `g_λ` of a possibilistic exponential family, taken apart into `λ`, `T`, `A(λ)` and `B`.
 ///
-/// Implement it beside [`Possibility`] for a family of your own; the law that ties the two together is
-/// `log_possibility(θ) = exponential_form(θ)`.
+/// Implement it beside [`Possibility`] for a family of your own; the law that ties the two together
+/// is `log_possibility(θ) = exponential_form(θ)`.
 ///
 /// ```
 /// use possibility::Possibility;

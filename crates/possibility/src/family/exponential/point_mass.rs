@@ -1,6 +1,7 @@
-//! The family on [0, 1] with an indicator statistic: `g_λ(θ) = exp(λ₁θ + λ₂1₀(θ) - max(0, λ₁, λ₂))`, where `1₀`
-//! is the indicator of the point 0. A single point matters to a supremum, and the supremum need not be
-//! attained. Paper: appendix "Possibilistic Exponential Family".
+//! The family on [0, 1] with an indicator statistic:
+//! `g_λ(θ) = exp(λ₁θ + λ₂1₀(θ) - max(0, λ₁, λ₂))`, where `1₀` is the indicator of the point 0. A
+//! single point matters to a supremum, and the supremum need not be attained. Paper: appendix
+//! "Possibilistic Exponential Family".
 
 use super::{ExponentialForm, check_alpha};
 use crate::error::{Result, check_finite};
@@ -49,8 +50,8 @@ impl PointMassStyle {
 
     /// The maximizers as a mode.
     ///
-    /// `Approached(0.0)` if `λ₁ < 0` and `λ₂ < 0`. For the half-open `(0, 1]` of `λ₁ = 0 > λ₂` the lower end of the
-    /// interval is the smallest positive number, so that both ends are maximizers.
+    /// `Approached(0.0)` if `λ₁ < 0` and `λ₂ < 0`. For the half-open `(0, 1]` of `λ₁ = 0 > λ₂` the
+    /// lower end of the interval is the smallest positive number, so that both ends are maximizers.
     pub fn mode(&self) -> Mode<f64> {
         let [slope, at_zero] = self.natural;
         let elsewhere = slope.max(0.0);

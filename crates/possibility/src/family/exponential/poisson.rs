@@ -1,8 +1,9 @@
-//! Poisson-style possibility function on ℕ₀: `f(θ) = α^(θ-⌊α⌋) ⌊α⌋!/θ!` with rate `α > 0`, that is `λ = log α`,
-//! `T(θ) = θ`, `B(θ) = log θ!`, `A(λ) = ⌊e^λ⌋λ - log ⌊e^λ⌋!`. Paper: appendix "Possibilistic Exponential Family".
+//! Poisson-style possibility function on ℕ₀: `f(θ) = α^(θ-⌊α⌋) ⌊α⌋!/θ!` with rate `α > 0`, that is
+//! `λ = log α`, `T(θ) = θ`, `B(θ) = log θ!`, `A(λ) = ⌊e^λ⌋λ - log ⌊e^λ⌋!`. Paper: appendix
+//! "Possibilistic Exponential Family".
 //!
-//! The rate, not its log, is what is kept: only the rate says whether it is an integer, and then both
-//! `α - 1` and `α` are modes.
+//! The rate, not its log, is what is kept: only the rate says whether it is an integer, and then
+//! both `α - 1` and `α` are modes.
 
 use std::ops::RangeInclusive;
 
@@ -66,7 +67,8 @@ impl PoissonStyle {
 
     /// `{θ : f(θ) ≥ alpha}`, a run of counts.
     ///
-    /// Exact: where `f64` cannot tell `f(θ)` from `alpha`, doubled precision does, and equality is inside.
+    /// Exact: where `f64` cannot tell `f(θ)` from `alpha`, doubled precision does, and equality is
+    /// inside.
     ///
     /// # Errors
     /// `alpha` outside `(0, 1]`.
@@ -155,7 +157,8 @@ impl Possibility for PoissonStyle {
     fn log_possibility(&self, point: &u64) -> f64 {
         let (k, floor) = (*point, self.floor());
         if k.abs_diff(floor) <= FEW {
-            // each factor is at most 1: near 1 its distance to 1 is exact, far from it the factor itself
+            // each factor is at most 1: near 1 its distance to 1 is exact, far from it the factor
+            // itself
             let log_factor = |above: f64, below: f64| {
                 if above < 0.5 * below {
                     (above / below).ln()
