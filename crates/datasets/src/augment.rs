@@ -1,8 +1,8 @@
-//! Augmentation of training images: a horizontal flip with probability ½, then a crop of the same size at a
-//! uniform place of the image padded with black.
+//! Augmentation of training images: a horizontal flip with probability ½, then a crop of the same
+//! size at a uniform place of the image padded with black.
 //!
-//! The order is torchvision's `RandomHorizontalFlip`, `RandomCrop(size, padding)`, `ToTensor`, `Normalize`: the padding is
-//! black before normalization, so that it becomes `-mean/std`, not 0.
+//! The order is torchvision's `RandomHorizontalFlip`, `RandomCrop(size, padding)`, `ToTensor`,
+//! `Normalize`: the padding is black before normalization, so that it becomes `-mean/std`, not 0.
 //!
 //! The draw for an image is a pure function of (seed, epoch, index of the image in its set).
 

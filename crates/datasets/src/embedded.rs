@@ -1,6 +1,6 @@
 //! A part of Fashion-MNIST that comes with the program: 600 training and 200 test images of every
-//! class, the images of a class chosen at random (`assets/fashion-mnist-mini/make.rs` made the files),
-//! in the order of the original.
+//! class, the images of a class chosen at random (`assets/fashion-mnist-mini/make.rs` made the
+//! files), in the order of the original.
 //!
 //! Fashion-MNIST is Copyright (c) 2017 Zalando SE, under the MIT license; the files are from
 //! Debian's package `dataset-fashion-mnist`. They are gzipped IDX files like the original ones, 3.5

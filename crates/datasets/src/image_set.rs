@@ -31,7 +31,8 @@ impl ImageSet {
     /// A set of `labels.len()` images.
     ///
     /// # Errors
-    /// The number of pixels or class names does not fit, a label is not below `classes`, or an image has no pixel.
+    /// The number of pixels or class names does not fit, a label is not below `classes`, or an
+    /// image has no pixel.
     pub fn new(
         name: impl Into<String>,
         shape: Shape,
@@ -74,7 +75,8 @@ impl ImageSet {
         self
     }
 
-    /// How the set differs from what was published, or why that is not known; empty for official data.
+    /// How the set differs from what was published, or why that is not known; empty for official
+    /// data.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

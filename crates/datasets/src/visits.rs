@@ -1,8 +1,10 @@
-//! The visits of a training: which image is seen when, how far it is shifted, whether it is mirrored.
+//! The visits of a training: which image is seen when, how far it is shifted, whether it is
+//! mirrored.
 //!
-//! Epoch `e` visits the chosen images in an order that is a pure function of (seed, e), and an image's
-//! augmentation is one of (seed, e, image). So a run that stops after any step and starts again there
-//! sees the same bits. The last batch of an epoch is as small as need be; none is dropped.
+//! Epoch `e` visits the chosen images in an order that is a pure function of (seed, e), and an
+//! image's augmentation is one of (seed, e, image). So a run that stops after any step and starts
+//! again there sees the same bits. The last batch of an epoch is as small as need be; none is
+//! dropped.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;

@@ -1,7 +1,9 @@
-//! Makes the built-in part of Fashion-MNIST from the full set: 600 training and 200 test images of every class.
+//! Makes the built-in part of Fashion-MNIST from the full set: 600 training and 200 test images of
+//! every class.
 //!
-//! `cargo run --release -p maxitive-datasets --example fashion_mnist_mini [DATA_FOLDER]` writes the files beside this one.
-//! The images of class `c` are drawn without replacement by the seeded split with seed `c`; their order is the original's.
+//! `cargo run --release -p maxitive-datasets --example fashion_mnist_mini
+//! [DATA_FOLDER]` writes the files beside this one. The images of class `c` are drawn without
+//! replacement by the seeded split with seed `c`; their order is the original's.
 
 use std::error::Error;
 use std::fs;
