@@ -1,8 +1,8 @@
-//! A network of one's own, trained on images that are built in, with all that a run has: checkpoints,
-//! a record, a report.
+//! A network of one's own, trained on images that are built in, with all that a run has:
+//! checkpoints, a record, a report.
 //!
-//! `cargo run --release -p maxitive-experiment --example own_network [FOLDER]`. Started again, it goes
-//! on where it was stopped, or shows what it found.
+//! `cargo run --release -p maxitive-experiment --example own_network
+//! [FOLDER]`. Started again, it goes on where it was stopped, or shows what it found.
 
 #![allow(clippy::print_stdout)]
 

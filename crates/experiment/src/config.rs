@@ -214,7 +214,8 @@ fn default_batch() -> usize {
     128
 }
 
-/// The update rule with its base learning rate: the keys `rule`, `lr` and the hyper-parameters of the rule.
+/// The update rule with its base learning rate: the keys `rule`, `lr` and the hyper-parameters of
+/// the rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct OptimizerConfig {
     /// Base learning rate ρ > 0.
@@ -245,7 +246,8 @@ impl Serialize for OptimizerConfig {
 }
 
 impl OptimizerConfig {
-    /// The rule; `images` and `seed` are for rules whose sample size follows from the data and which draw noise.
+    /// The rule; `images` and `seed` are for rules whose sample size follows from the data and
+    /// which draw noise.
     ///
     /// # Errors
     /// The first field outside its range.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Replaces the file by these bytes: they go to a temporary name beside the path and onto the disk, then
-/// the name is changed. A reader sees the old content or the new one, never half a file.
+/// Replaces the file by these bytes: they go to a temporary name beside the path and onto the disk,
+/// then the name is changed. A reader sees the old content or the new one, never half a file.
 ///
 /// The temporary name is that of the process, so that two of them do not write into the same one.
 ///

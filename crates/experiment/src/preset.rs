@@ -157,7 +157,8 @@ mod tests {
         assert_eq!(files, known);
     }
 
-    /// `tests/presets.txt` holds the configs as runs of older versions stored them: names, order and values of all keys.
+    /// `tests/presets.txt` holds the configs as runs of older versions stored them: names, order
+    /// and values of all keys.
     #[test]
     fn configs_are_written_as_ever() {
         let kept = include_str!("../tests/presets.txt");

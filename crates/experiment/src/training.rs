@@ -1,6 +1,6 @@
-//! The training of runs that share network, data and batch, in lock step: steps, epochs, validation,
-//! the best weights, checkpoints. Each run keeps its own place and ends on its own; none of its bits
-//! depend on the others.
+//! The training of runs that share network, data and batch, in lock step: steps, epochs,
+//! validation, the best weights, checkpoints. Each run keeps its own place and ends on its own;
+//! none of its bits depend on the others.
 
 use std::path::Path;
 use std::sync::Arc;

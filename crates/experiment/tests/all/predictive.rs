@@ -1,4 +1,5 @@
-//! The predictive methods: SWAG and Laplace against reference numbers, and all of them on a small trained LeNet.
+//! The predictive methods: SWAG and Laplace against reference numbers, and all of them on a small
+//! trained LeNet.
 
 #![allow(clippy::unwrap_used)]
 

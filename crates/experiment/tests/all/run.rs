@@ -1,4 +1,5 @@
-//! Runs from the outside: every method, interruption, failure, sweeps. The data are made up: ten classes of bright squares.
+//! Runs from the outside: every method, interruption, failure, sweeps. The data are made up: ten
+//! classes of bright squares.
 
 #![allow(clippy::unwrap_used)]
 
@@ -200,7 +201,8 @@ fn lasting(mut record: RunRecord) -> RunRecord {
 fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
     let lab = Lab::new();
     let plain = METHODS.map(|method| (method, small(method, &[])));
-    // several samples a step, augmentation, a rate that changes with every step, dropout beside SWAG
+    // several samples a step, augmentation, a rate that changes with every step, dropout beside
+    // SWAG
     let more = [
         (
             "ivon-more",
