@@ -49,8 +49,8 @@ fn golden_bernoulli_style() {
     }
 }
 
-/// Ends agree, or differ by counts whose possibility is exactly `alpha`: the generator decides such a tie by
-/// the rounding of its logarithms, we include it.
+/// Ends agree, or differ by counts whose possibility is exactly `alpha`: the generator decides such
+/// a tie by the rounding of its logarithms, we include it.
 fn assert_cut_end(f: &PoissonStyle, got: u64, want: f64, alpha: f64) {
     let want = want as u64;
     for k in got.min(want)..=got.max(want) {
@@ -271,7 +271,8 @@ fn check_conjugate<F: ConjugateFamily + Clone>(posterior: &Conjugate<F>, case: &
         let at = family.mean_at(&theta);
         assert_close(name, &at, &numbers(&point["grad_A"]), CLOSED_FORM);
         found[0].push(posterior.log_possibility(&theta));
-        // the mean parameter holds the point up to its own rounding, which is coarse near the boundary
+        // the mean parameter holds the point up to its own rounding, which is coarse near the
+        // boundary
         let back = family.natural_at(&at);
         let holds = theta
             .iter()

@@ -1,4 +1,5 @@
-//! The crate from the outside: golden numbers computed with 40 digits, and the laws of the families.
+//! The crate from the outside: golden numbers computed with 40 digits, and the laws of the
+//! families.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod families;
