@@ -1,4 +1,5 @@
-//! `maxitive infer FAMILY data.csv`: the posterior possibility function of a parameter given a file.
+//! `maxitive infer FAMILY data.csv`: the posterior possibility function of a parameter given a
+//! file.
 
 use std::io::{self, Write};
 use std::num::NonZero;
@@ -24,9 +25,10 @@ const ALPHAS: [f64; 3] = [0.05, 0.1, 0.5];
 
 /// Infer a parameter from a CSV file.
 ///
-/// The file has a header; lines that start with # are comments; no value may be missing. The result is the
-/// posterior possibility function: its mode, its precision, its alpha-cuts (all values of possibility at least
-/// alpha), the possibility and necessity of events, and the log consistency of data and prior.
+/// The file has a header; lines that start with # are comments; no value may be missing. The result
+/// is the posterior possibility function: its mode, its precision, its alpha-cuts (all values of
+/// possibility at least alpha), the possibility and necessity of events, and the log consistency of
+/// data and prior.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -127,7 +129,8 @@ impl ColumnArgs {
 /// A conjugate prior.
 #[derive(Debug, Args)]
 struct PriorArgs {
-    /// Mean statistic of the prior (comma separated for a vector); without it the prior is uninformative
+    /// Mean statistic of the prior (comma separated for a vector); without it the prior is
+    /// uninformative
     #[arg(
         long,
         value_name = "V",
