@@ -228,8 +228,9 @@ fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
         let got = loop {
             let stop = Stop::default();
             let raise = stop.clone();
-            // stops during the steps, the epochs and the evaluation
-            let wait = Duration::from_micros(1500 * (interruptions % 23));
+            // stops during the steps, the epochs and the evaluation, however slow the machine is
+            let wait =
+                Duration::from_micros(1500 * (interruptions % 23) * (1 + interruptions / 23));
             let timer = std::thread::spawn(move || {
                 std::thread::sleep(wait);
                 raise.raise();
