@@ -1,0 +1,65 @@
+// What all kernels share. One launch covers (run, images): the last grid dimension is the run, and everything that differs
+// between runs stands in a table of descriptors. Sums over images go through partial sums of fixed groups of images, added in
+// a fixed order; nothing is added by atomics but integers. So a run's bits depend neither on the number of runs in the
+// launch nor on its place among them.
+#pragma once
+#ifdef __CUDACC__
+#define DYNAMIC_SHARED(type, name) extern __shared__ __align__(128) char shared_bytes[]; type* name = reinterpret_cast<type*>(shared_bytes)
+typedef unsigned char uint8_t;
+typedef signed char int8_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+__device__ __forceinline__ void mma_tf32(float* d, const unsigned* a, const unsigned* b) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+#define ALL_LANES 0xffffffffu
+#define FRN_EPSILON 1e-6f
+
+// One image of a step, as the host's loader makes it: 8 bytes.
+struct Visit { uint32_t image; int8_t down, right; uint8_t flip, reserved; };
+
+// The constants of one step of one rule, formed in f64 on the host; which fields a rule reads is said in rules.cu.
+struct Constants { float v[16]; };
+
+// One step of one run. `noise_step` is the step number that noise and dropout are drawn for.
+struct Step { uint32_t first_visit, images; uint64_t noise_step, dropout_seed; Constants constants; };
+
+// What came of a step; the counts are those of the host's step report.
+struct Outcome { double loss; uint32_t correct, unusable, floored, gap_not_positive, clipped, overflowed; };
+
+// One run. `point` is where the gradient is taken: `theta` itself, or the perturbed weights.
+struct Run {
+    float *theta, *point, *gradient, *momentum, *curvature, *envelope, *values, *partial, *prepared;
+    const Visit* visits;
+    const Step* steps;
+    Outcome* outcomes;
+    uint64_t seed;
+    uint32_t step, stopped, rule, parameters;
+};
+
+// The images all runs share.
+struct Images { const uint8_t* pixels; const uint32_t* labels; const float* tables; int channels, height, width; };
+
+__device__ __forceinline__ int images_of(const Run& run) { return run.stopped ? 0 : (int)run.steps[run.step].images; }
+
+// Nearest TF32 number, halves away from zero: the hardware ignores the 13 low bits.
+__device__ __forceinline__ float tf32_nearest(float v) { return __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u); }
+template <bool TF32> __device__ __forceinline__ float product_input(float v) { return TF32 ? tf32_nearest(v) : v; }
+
+// The larger one, NaN if one is.
+__device__ __forceinline__ float larger(float a, float b) { return a != a || a > b ? a : b; }
+
+// Sum over a block in a fixed order; every thread gets it. `scratch` holds one number per warp.
+__device__ __forceinline__ float block_sum(float v, float* scratch) {
+    for (int m = 16; m; m >>= 1) v += __shfl_xor_sync(ALL_LANES, v, m);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
+    __syncthreads();
+    float sum = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) sum += scratch[w];
+    return sum;
+}

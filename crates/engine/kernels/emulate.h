@@ -1,0 +1,138 @@
+// Runs the kernels on the host: g++ sees the same .cu files, one block at a time, its threads as fibers.
+//
+// A fiber runs until it meets a barrier. A warp whose lanes all wait for each other goes on at once, a block when all its
+// warps wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices and barriers that
+// not everyone reaches are found; races are not. Shared memory is filled with NaN before every block.
+#pragma once
+#include <csetjmp>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <ucontext.h>
+#include <vector>
+
+#define EMULATED 1
+#define __global__
+#define __device__
+#define __constant__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(emu::shared)
+
+struct dim3 { unsigned x = 1, y = 1, z = 1; dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {} };
+struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emu {
+constexpr int STACK = 256 << 10;
+enum Wait { RUN, WARP, BLOCK, DONE };
+struct Fiber { ucontext_t start; jmp_buf at; bool begun; Wait wait; std::vector<char> stack; };
+alignas(128) static char shared[232448];
+static std::vector<Fiber> fibers;
+static jmp_buf scheduler;
+static int current;
+static std::function<void()> body;
+static double exchange[32][8];  // what the lanes of the running warp hold out to each other
+
+inline void entry() { body(); fibers[current].wait = DONE; _longjmp(scheduler, 1); }
+inline void pause(Wait what) {
+    fibers[current].wait = what;
+    if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1);
+}
+inline void resume(int thread) {
+    Fiber& f = fibers[thread];
+    current = thread;
+    threadIdx = dim3(thread);
+    f.wait = RUN;
+    if (_setjmp(scheduler)) return;
+    if (f.begun) _longjmp(f.at, 1);
+    f.begun = true;
+    setcontext(&f.start);
+}
+inline void fail(const char* what) { fprintf(stderr, "emulation: %s\n", what); abort(); }
+
+inline void run_block(int threads) {
+    for (size_t i = 0; i < sizeof shared; i += 4) { const uint32_t nan = 0x7fc0dead; memcpy(shared + i, &nan, 4); }
+    if ((int)fibers.size() < threads) fibers.resize(threads);
+    for (int i = 0; i < threads; i++) {
+        Fiber& f = fibers[i];
+        if (f.stack.empty()) f.stack.resize(STACK);
+        f.begun = false; f.wait = RUN;
+        getcontext(&f.start);
+        f.start.uc_stack.ss_sp = f.stack.data();
+        f.start.uc_stack.ss_size = f.stack.size();
+        makecontext(&f.start, entry, 0);
+    }
+    for (bool all_done = false; !all_done;) {
+        all_done = true;
+        for (int warp = 0; warp < threads; warp += 32) {
+            for (bool again = true; again;) {
+                int count[4] = {};
+                for (int i = warp; i < warp + 32 && i < threads; i++) {
+                    if (fibers[i].wait != DONE) resume(i);
+                    count[fibers[i].wait]++;
+                }
+                again = count[WARP] > 0;
+                if (again && count[BLOCK] + count[DONE]) fail("lanes of a warp wait for different things");
+                if (count[BLOCK]) all_done = false;
+                if (count[BLOCK] && count[DONE]) fail("a barrier that some lanes never reach");
+            }
+        }
+    }
+}
+
+template <class F, class... A> void launch(F kernel, dim3 grid, int threads, A... arguments) {
+    body = [=] { kernel(arguments...); };
+    gridDim = grid; blockDim = dim3(threads);
+    for (unsigned z = 0; z < grid.z; z++) for (unsigned y = 0; y < grid.y; y++) for (unsigned x = 0; x < grid.x; x++) {
+        blockIdx = dim3(x, y, z);
+        run_block(threads);
+    }
+}
+template <class T> T shuffle(T value, int from) {
+    memcpy(&exchange[current % 32][0], &value, sizeof value);
+    pause(WARP);
+    T got;
+    memcpy(&got, &exchange[from & 31][0], sizeof got);
+    pause(WARP);
+    return got;
+}
+inline float tf32(float v) { uint32_t u; memcpy(&u, &v, 4); u &= 0xffffe000u; memcpy(&v, &u, 4); return v; }
+}  // namespace emu
+
+inline void __syncthreads() { emu::pause(emu::BLOCK); }
+inline void __syncwarp() { emu::pause(emu::WARP); }
+template <class T> T __shfl_xor_sync(unsigned, T value, int mask) { return emu::shuffle(value, (emu::current % 32) ^ mask); }
+template <class T> T __shfl_sync(unsigned, T value, int from) { return emu::shuffle(value, from); }
+inline unsigned atomicOr(unsigned* at, unsigned v) { unsigned old = *at; *at |= v; return old; }
+inline unsigned atomicAdd(unsigned* at, unsigned v) { unsigned old = *at; *at += v; return old; }
+inline unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
+inline float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v; }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((uint64_t)a * b) >> 32); }
+template <class T> T __ldg(const T* at) { return *at; }
+inline float rsqrtf(float v) { return 1.0f / sqrtf(v); }
+using std::min;
+using std::max;
+
+// mma.sync.m16n8k8, row times column, TF32 inputs (low bits ignored, as the device does), sums in f64 rounded once.
+inline void mma_tf32(float* d, const unsigned* a, const unsigned* b) {
+    const int lane = emu::current % 32, g = lane / 4, t = lane % 4;
+    float* mine = reinterpret_cast<float*>(emu::exchange[lane]);
+    memcpy(mine, a, 16); memcpy(mine + 4, b, 8);
+    emu::pause(emu::WARP);
+    auto A = [](int row, int k) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[row % 8 * 4 + k % 4])[k / 4 * 2 + row / 8]); };
+    auto B = [](int k, int col) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[col * 4 + k % 4])[4 + k / 4]); };
+    for (int i = 0; i < 4; i++) {
+        double sum = d[i];
+        for (int k = 0; k < 8; k++) sum += (double)A(g + i / 2 * 8, k) * B(k, 2 * t + i % 2);
+        d[i] = (float)sum;
+    }
+    emu::pause(emu::WARP);
+}

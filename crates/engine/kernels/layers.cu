@@ -1,0 +1,421 @@
+// Networks layer by layer: any shape, any run. Values are [image, channel, row, column]; a dense layer is a 1x1 convolution
+// of 1x1 planes. Offsets count floats from the run's `values`, `point` and `partial`.
+#include "common.cuh"
+
+struct Conv {
+    int in_c, in_h, in_w, out_c, out_h, out_w, kernel, stride, top, left;
+    int weight, bias;            // offsets in the parameters, bias -1 for none
+    int group, accumulate;       // images per partial sum; whether grad_input adds to what is there
+    long long x, y, partial;     // input, output (or their gradients), partial sums
+};
+struct Frn { int channels, plane, gamma, accumulate; long long x, y, dx, partial; };  // beta, tau follow gamma
+struct Pool { int planes, in_h, in_w, out_h, out_w, kernel, stride; long long x, y, dx; };
+struct Flat { int size; unsigned threshold; float factor; int layer; long long x, y; };  // size per image
+struct Loss { int classes; long long logits, gradient, loss, correct; };
+struct Segment { long long partial; int gradient, count, stride, group; };  // partial[slot * stride + i] is summed over slots
+
+// ---- pixels -------------------------------------------------------------------------------------------------------------
+
+// The placed and normalized images of the step: grid (pixels / 256, image, run).
+extern "C" __global__ void gather(const Run* runs, Images set, long long out) {
+    const Run& run = runs[blockIdx.z];
+    const int image = blockIdx.y, size = set.channels * set.height * set.width, i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (image >= images_of(run) || i >= size) return;
+    const Visit visit = run.visits[run.steps[run.step].first_visit + image];
+    const int x = i % set.width, y = i / set.width % set.height, c = i / (set.width * set.height);
+    const int row = y + visit.down;
+    int column = x + visit.right;
+    const bool inside = row >= 0 && row < set.height && column >= 0 && column < set.width;
+    if (visit.flip) column = set.width - 1 - column;
+    const int pixel = inside ? set.pixels[(size_t)visit.image * size + (c * set.height + row) * set.width + column] : 0;
+    run.values[out + (long long)image * size + i] = set.tables[c * 256 + pixel];
+}
+
+// ---- convolutions as products of tiles ----------------------------------------------------------------------------------
+
+constexpr int COLUMNS = 128, DEPTH = 16, COLUMN_STRIDE = COLUMNS + 8;
+
+// sum += weights[DEPTH][ROWS + 8]^T columns[DEPTH][COLUMN_STRIDE], by 128 threads. With FMA a thread has ROWS/4 rows of four
+// columns, with mma a warp has all rows of 32 columns.
+template <bool TF32, int ROWS> __device__ __forceinline__ void multiply(float* sum, const float* weights, const float* columns) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if constexpr (!TF32) {
+#pragma unroll 2
+        for (int k = 0; k < DEPTH; k++) {
+            const float4 b = *reinterpret_cast<const float4*>(columns + k * COLUMN_STRIDE + lane * 4);
+#pragma unroll
+            for (int i = 0; i < ROWS / 4; i++) {
+                const float a = weights[k * (ROWS + 8) + warp * (ROWS / 4) + i];
+                sum[i * 4 + 0] = fmaf(a, b.x, sum[i * 4 + 0]);
+                sum[i * 4 + 1] = fmaf(a, b.y, sum[i * 4 + 1]);
+                sum[i * 4 + 2] = fmaf(a, b.z, sum[i * 4 + 2]);
+                sum[i * 4 + 3] = fmaf(a, b.w, sum[i * 4 + 3]);
+            }
+        }
+    } else {
+        const int g = lane / 4, t = lane % 4;
+#pragma unroll
+        for (int k = 0; k < DEPTH; k += 8) {
+            unsigned b[4][2];
+#pragma unroll
+            for (int n = 0; n < 4; n++) {
+                b[n][0] = __float_as_uint(columns[(k + t) * COLUMN_STRIDE + warp * 32 + n * 8 + g]);
+                b[n][1] = __float_as_uint(columns[(k + t + 4) * COLUMN_STRIDE + warp * 32 + n * 8 + g]);
+            }
+#pragma unroll
+            for (int m = 0; m < ROWS / 16; m++) {
+                const float* w = weights + (k + t) * (ROWS + 8) + m * 16 + g;
+                const unsigned a[4] = {__float_as_uint(w[0]), __float_as_uint(w[8]), __float_as_uint(w[4 * (ROWS + 8)]),
+                                       __float_as_uint(w[4 * (ROWS + 8) + 8])};
+#pragma unroll
+                for (int n = 0; n < 4; n++) mma_tf32(sum + (m * 4 + n) * 4, a, b[n]);
+            }
+        }
+    }
+}
+
+// Sum (r, c) of this thread: ROWS / PLACES rows of PLACES columns each.
+template <bool TF32, int ROWS> struct Own {
+    static constexpr int PLACES = TF32 ? 8 : 4, COUNT = ROWS / PLACES;
+    static __device__ __forceinline__ int column(int c) {
+        const int lane = threadIdx.x % 32;
+        return TF32 ? threadIdx.x / 32 * 32 + c / 2 * 8 + lane % 4 * 2 + c % 2 : lane * 4 + c;
+    }
+    static __device__ __forceinline__ int row(int r) {
+        const int lane = threadIdx.x % 32;
+        return TF32 ? r / 2 * 16 + lane / 4 + r % 2 * 8 : threadIdx.x / 32 * (ROWS / 4) + r;
+    }
+    static constexpr __device__ __forceinline__ int index(int r, int c) { return TF32 ? (r / 2 * 4 + c / 2) * 4 + r % 2 * 2 + c % 2 : r * 4 + c; }
+};
+
+// Output (or, BACK, gradient of the input): rows are channels, columns are images times pixels. Grid (columns, rows, run).
+template <bool TF32, int ROWS, bool BACK> __device__ __forceinline__ void conv_rows(const Run* runs, const Conv& conv) {
+    const Run& run = runs[blockIdx.z];
+    const int images = images_of(run);
+    const int to_c = BACK ? conv.in_c : conv.out_c, from_c = BACK ? conv.out_c : conv.in_c;
+    const int to_h = BACK ? conv.in_h : conv.out_h, to_w = BACK ? conv.in_w : conv.out_w;
+    const int from_h = BACK ? conv.out_h : conv.in_h, from_w = BACK ? conv.out_w : conv.in_w;
+    const int kernel = conv.kernel, taps = kernel * kernel, depth = from_c * taps, plane = to_h * to_w;
+    const int first = blockIdx.x * COLUMNS, row0 = blockIdx.y * ROWS;
+    if (first >= images * plane) return;
+    DYNAMIC_SHARED(float, weights);
+    float* columns = weights + DEPTH * (ROWS + 8);
+    const float* from = run.values + (BACK ? conv.y : conv.x);
+    const int column = first + threadIdx.x, image = column / plane, y = column % plane / to_w, x = column % to_w;
+    const bool used = column < images * plane;
+    const float* source = from + (long long)(used ? image : 0) * from_c * from_h * from_w;
+    float sum[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) sum[i] = 0;
+    int c = 0, ky = 0, kx = 0;
+    for (int k0 = 0; k0 < depth; k0 += DEPTH) {
+        __syncthreads();
+#pragma unroll 4
+        for (int k = 0; k < DEPTH; k++) {
+            int row = BACK ? y + conv.top - ky : y * conv.stride + ky - conv.top;
+            int col = BACK ? x + conv.left - kx : x * conv.stride + kx - conv.left;
+            bool inside = used && c < from_c && row >= 0 && col >= 0;
+            if (BACK && conv.stride > 1) {
+                const int down = row / conv.stride, right = col / conv.stride;
+                inside = inside && down * conv.stride == row && right * conv.stride == col;
+                row = down, col = right;
+            }
+            inside = inside && row < from_h && col < from_w;
+            columns[k * COLUMN_STRIDE + threadIdx.x] = inside ? product_input<TF32>(source[(c * from_h + row) * from_w + col]) : 0;
+            const bool last = ++kx == kernel;
+            kx = last ? 0 : kx, ky += last;
+            const bool next = ky == kernel;
+            ky = next ? 0 : ky, c += next;
+        }
+#pragma unroll 2
+        for (int i = 0; i < ROWS / 8; i++) {
+            const int at = threadIdx.x + i * 128, k = k0 + at % DEPTH, row = row0 + at / DEPTH;
+            float weight = 0;
+            if (k < depth && row < to_c) {
+                const int index = BACK ? ((k / taps) * to_c + row) * taps + k % taps : row * depth + k;
+                weight = product_input<TF32>(run.point[conv.weight + index]);
+            }
+            weights[at % DEPTH * (ROWS + 8) + at / DEPTH] = weight;
+        }
+        __syncthreads();
+        multiply<TF32, ROWS>(sum, weights, columns);
+    }
+    using Mine = Own<TF32, ROWS>;
+    float* to = run.values + (BACK ? conv.x : conv.y);
+#pragma unroll
+    for (int place = 0; place < Mine::PLACES; place++) {
+        const int at = first + Mine::column(place);
+        if (at >= images * plane) continue;
+        float* target = to + (long long)(at / plane) * to_c * plane + at % plane;
+#pragma unroll
+        for (int r = 0; r < Mine::COUNT; r++) {
+            const int row = row0 + Mine::row(r);
+            if (row >= to_c) continue;
+            float value = sum[Mine::index(r, place)];
+            if (!BACK && conv.bias >= 0) value += run.point[conv.bias + row];
+            if (BACK && conv.accumulate) value += target[row * plane];
+            target[row * plane] = value;
+        }
+    }
+}
+
+// Gradient of weights and bias, summed over a group of images: rows are output channels, columns are weights of one output
+// channel and, last, the bias. Grid (columns * row tiles, groups, run).
+template <bool TF32> __device__ __forceinline__ void conv_weights(const Run* runs, const Conv& conv) {
+    constexpr int ROWS = 16;
+    const Run& run = runs[blockIdx.z];
+    const int images = min(images_of(run), (int)(blockIdx.y + 1) * conv.group);
+    const int taps = conv.kernel * conv.kernel, depth = conv.in_c * taps, plane = conv.out_h * conv.out_w;
+    const int width = depth + (conv.bias >= 0), tiles = (width + COLUMNS - 1) / COLUMNS;
+    const int first = blockIdx.x % tiles * COLUMNS, row0 = blockIdx.x / tiles * ROWS;
+    if ((int)blockIdx.y * conv.group >= images) return;
+    DYNAMIC_SHARED(float, weights);
+    float* columns = weights + DEPTH * (ROWS + 8);
+    const int column = first + threadIdx.x, c = column / taps, ky = column % taps / conv.kernel, kx = column % conv.kernel;
+    const float* dy = run.values + conv.y;
+    const float* in = run.values + conv.x + (long long)c * conv.in_h * conv.in_w;
+    float sum[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) sum[i] = 0;
+    const int begin = blockIdx.y * conv.group * plane, end = images * plane;
+    for (int p0 = begin; p0 < end; p0 += DEPTH) {
+        int image = p0 / plane, y = p0 % plane / conv.out_w, x = p0 % conv.out_w;
+        __syncthreads();
+#pragma unroll 4
+        for (int k = 0; k < DEPTH; k++) {
+            float value = column < width ? 1.0f : 0.0f;
+            if (column < depth) {
+                const int row = y * conv.stride + ky - conv.top, col = x * conv.stride + kx - conv.left;
+                const bool inside = row >= 0 && col >= 0 && row < conv.in_h && col < conv.in_w && p0 + k < end;
+                value = inside ? product_input<TF32>(in[((long long)image * conv.in_c * conv.in_h + row) * conv.in_w + col]) : 0;
+            }
+            columns[k * COLUMN_STRIDE + threadIdx.x] = value;
+            const bool last = ++x == conv.out_w;
+            x = last ? 0 : x, y += last;
+            const bool next = y == conv.out_h;
+            y = next ? 0 : y, image += next;
+        }
+        for (int i = 0; i < 2; i++) {
+            const int at = threadIdx.x + i * 128, p = p0 + at % DEPTH, row = row0 + at / DEPTH;
+            weights[at % DEPTH * (ROWS + 8) + at / DEPTH] = p < end && row < conv.out_c
+                ? product_input<TF32>(dy[((long long)(p / plane) * conv.out_c + row) * plane + p % plane]) : 0;
+        }
+        __syncthreads();
+        multiply<TF32, ROWS>(sum, weights, columns);
+    }
+    // [group][weights, then biases], as in the parameters
+    using Mine = Own<TF32, ROWS>;
+    float* out = run.partial + conv.partial + (long long)blockIdx.y * conv.out_c * width;
+#pragma unroll
+    for (int place = 0; place < Mine::PLACES; place++) {
+        const int at = first + Mine::column(place);
+#pragma unroll
+        for (int r = 0; r < Mine::COUNT; r++) {
+            const int row = row0 + Mine::row(r);
+            if (row < conv.out_c && at < width) out[at < depth ? row * depth + at : conv.out_c * depth + row] = sum[Mine::index(r, place)];
+        }
+    }
+}
+
+#define CONV(name, tf32)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(128, 8) conv_forward16_##name(const Run* r, Conv c) { conv_rows<tf32, 16, false>(r, c); } \
+    extern "C" __global__ void __launch_bounds__(128, 4) conv_forward64_##name(const Run* r, Conv c) { conv_rows<tf32, 64, false>(r, c); } \
+    extern "C" __global__ void __launch_bounds__(128, 8) conv_input16_##name(const Run* r, Conv c) { conv_rows<tf32, 16, true>(r, c); }    \
+    extern "C" __global__ void __launch_bounds__(128, 4) conv_input64_##name(const Run* r, Conv c) { conv_rows<tf32, 64, true>(r, c); }    \
+    extern "C" __global__ void __launch_bounds__(128, 8) conv_weights_##name(const Run* r, Conv c) { conv_weights<tf32>(r, c); }
+CONV(f32, false)
+CONV(tf32, true)
+
+// ---- filter response normalization with its threshold: grid (channel, image, run) ----------------------------------------
+
+extern "C" __global__ void __launch_bounds__(128) frn_forward(const Run* runs, Frn frn) {
+    const Run& run = runs[blockIdx.z];
+    if ((int)blockIdx.y >= images_of(run)) return;
+    DYNAMIC_SHARED(float, scratch);
+    const int c = blockIdx.x;
+    const long long at = ((long long)blockIdx.y * frn.channels + c) * frn.plane;
+    const float* x = run.values + frn.x + at;
+    float* y = run.values + frn.y + at;
+    float square = 0;
+    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) square = fmaf(x[i], x[i], square);
+    const float root = sqrtf(block_sum(square, scratch) / frn.plane + FRN_EPSILON);
+    const float *gamma = run.point + frn.gamma, beta = gamma[frn.channels + c], tau = gamma[2 * frn.channels + c];
+    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) y[i] = larger(fmaf(gamma[c], x[i] / root, beta), tau);
+}
+
+// `y` is the gradient of the output; writes that of the input and one partial sum per image: gamma, beta, tau.
+extern "C" __global__ void __launch_bounds__(128) frn_backward(const Run* runs, Frn frn) {
+    const Run& run = runs[blockIdx.z];
+    if ((int)blockIdx.y >= images_of(run)) return;
+    DYNAMIC_SHARED(float, scratch);
+    const int c = blockIdx.x, n = frn.channels;
+    const long long at = ((long long)blockIdx.y * n + c) * frn.plane;
+    const float *x = run.values + frn.x + at, *dy = run.values + frn.y + at;
+    float* dx = run.values + frn.dx + at;
+    float square = 0;
+    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) square = fmaf(x[i], x[i], square);
+    const float root = sqrtf(block_sum(square, scratch) / frn.plane + FRN_EPSILON);
+    const float *parameters = run.point + frn.gamma, gamma = parameters[c], beta = parameters[n + c], tau = parameters[2 * n + c];
+    float dgamma = 0, dbeta = 0, dtau = 0;
+    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) {
+        const float scaled = x[i] / root, y = fmaf(gamma, scaled, beta);
+        const float share = y > tau ? 1.0f : y < tau ? 0.0f : 0.5f, d = share * dy[i];
+        dgamma = fmaf(d, scaled, dgamma);
+        dbeta += d;
+        dtau = fmaf(1.0f - share, dy[i], dtau);
+    }
+    dgamma = block_sum(dgamma, scratch), dbeta = block_sum(dbeta, scratch), dtau = block_sum(dtau, scratch);
+    const float mean = gamma * dgamma / frn.plane;
+    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) {
+        const float scaled = x[i] / root, y = fmaf(gamma, scaled, beta);
+        const float share = y > tau ? 1.0f : y < tau ? 0.0f : 0.5f;
+        // d/root - x mean/root^2/root: one pixel alone cancels to six digits, so both parts are scaled alike first
+        const float value = (gamma * (share * dy[i]) - mean * scaled) / root;
+        dx[i] = frn.accumulate ? dx[i] + value : value;
+    }
+    if (threadIdx.x == 0) {
+        float* out = run.partial + frn.partial + (long long)blockIdx.y * 3 * n + c;
+        out[0] = dgamma, out[n] = dbeta, out[2 * n] = dtau;
+    }
+}
+
+// ---- what works on single numbers: grid (entries / 256, image, run) -------------------------------------------------------
+
+#define FLAT_INDEX                                                                             \
+    const Run& run = runs[blockIdx.z];                                                         \
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;                                       \
+    if ((int)blockIdx.y >= images_of(run) || i >= flat.size) return;                           \
+    const float* x = run.values + flat.x + (long long)blockIdx.y * flat.size;                  \
+    float* y = run.values + flat.y + (long long)blockIdx.y * flat.size;
+
+extern "C" __global__ void relu_forward(const Run* runs, Flat flat) { FLAT_INDEX y[i] = larger(x[i], 0); }
+// `y` is the gradient, changed in place.
+extern "C" __global__ void relu_backward(const Run* runs, Flat flat) { FLAT_INDEX y[i] = x[i] > 0 ? y[i] : 0; }
+// y += x: sums of branches, forward and backward.
+extern "C" __global__ void add(const Run* runs, Flat flat) { FLAT_INDEX y[i] += x[i]; }
+
+__device__ __forceinline__ uint64_t mix(uint64_t x) {
+    x += 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+__device__ __forceinline__ unsigned dropout_bits(unsigned key, unsigned element) {
+    unsigned x = element * 0x9E3779B9u + key;
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15)) * 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+// In place, forward and backward alike; the masks are the host's.
+extern "C" __global__ void dropout(const Run* runs, Flat flat) {
+    FLAT_INDEX
+    const uint64_t seed = run.steps[run.step].dropout_seed;
+    const unsigned key = (unsigned)mix(mix(seed ^ ((uint64_t)flat.layer << 40)) ^ (uint64_t)blockIdx.y);
+    y[i] = x[i] * (dropout_bits(key, i) < flat.threshold ? 0.0f : flat.factor);
+}
+
+// Copies `planes` planes of `plane` numbers between tensors of different numbers of channels (concatenation).
+extern "C" __global__ void copy_planes(const Run* runs, int size, int from_stride, int to_stride, long long x, long long y, int accumulate) {
+    const Run& run = runs[blockIdx.z];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if ((int)blockIdx.y >= images_of(run) || i >= size) return;
+    float* to = run.values + y + (long long)blockIdx.y * to_stride + i;
+    const float value = run.values[x + (long long)blockIdx.y * from_stride + i];
+    *to = accumulate ? *to + value : value;
+}
+
+// ---- pools: one thread per number written; planes is channels, grid (entries / 256, image, run) ---------------------------
+
+#define POOL_INDEX(side)                                                                                                     \
+    const Run& run = runs[blockIdx.z];                                                                                       \
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, in_plane = pool.in_h * pool.in_w, out_plane = pool.out_h * pool.out_w; \
+    if ((int)blockIdx.y >= images_of(run) || i >= pool.planes * side##_plane) return;                                        \
+    const int plane = i / side##_plane, py = i % side##_plane / pool.side##_w, px = i % pool.side##_w;                       \
+    const float* x = run.values + pool.x + ((long long)blockIdx.y * pool.planes + plane) * in_plane;                         \
+    float* y = run.values + pool.y + ((long long)blockIdx.y * pool.planes + plane) * out_plane;
+
+// Index in the plane of the first maximum, or of a NaN.
+__device__ __forceinline__ int first_maximum(const Pool& pool, const float* x, int y0, int x0) {
+    int best = y0 * pool.in_w + x0;
+    for (int ky = 0; ky < pool.kernel; ky++)
+        for (int kx = 0; kx < pool.kernel; kx++) {
+            const int at = (y0 + ky) * pool.in_w + x0 + kx;
+            if (x[at] > x[best] || x[at] != x[at]) best = at;
+        }
+    return best;
+}
+extern "C" __global__ void max_pool_forward(const Run* runs, Pool pool) {
+    POOL_INDEX(out)
+    y[py * pool.out_w + px] = x[first_maximum(pool, x, py * pool.stride, px * pool.stride)];
+}
+extern "C" __global__ void avg_pool_forward(const Run* runs, Pool pool) {
+    POOL_INDEX(out)
+    float sum = 0;
+    for (int ky = 0; ky < pool.kernel; ky++)
+        for (int kx = 0; kx < pool.kernel; kx++) sum += x[(py * pool.stride + ky) * pool.in_w + px * pool.stride + kx];
+    y[py * pool.out_w + px] = sum / (pool.kernel * pool.kernel);
+}
+// The windows that hold an input are looked through in order, so nothing is scattered.
+template <bool MAX> __device__ __forceinline__ void pool_back(const Run* runs, const Pool& pool) {
+    POOL_INDEX(in)
+    float sum = 0;
+    for (int oy = max(0, (py - pool.kernel + pool.stride) / pool.stride); oy < pool.out_h && oy * pool.stride <= py; oy++)
+        for (int ox = max(0, (px - pool.kernel + pool.stride) / pool.stride); ox < pool.out_w && ox * pool.stride <= px; ox++) {
+            const float d = y[oy * pool.out_w + ox];
+            if (py >= oy * pool.stride + pool.kernel || px >= ox * pool.stride + pool.kernel) continue;
+            if (!MAX) sum += d / (pool.kernel * pool.kernel);
+            else if (first_maximum(pool, x, oy * pool.stride, ox * pool.stride) == py * pool.in_w + px) sum += d;
+        }
+    run.values[pool.dx + ((long long)blockIdx.y * pool.planes + plane) * in_plane + py * pool.in_w + px] = sum;
+}
+extern "C" __global__ void max_pool_backward(const Run* runs, Pool pool) { pool_back<true>(runs, pool); }
+extern "C" __global__ void avg_pool_backward(const Run* runs, Pool pool) { pool_back<false>(runs, pool); }
+
+// ---- loss and sums ---------------------------------------------------------------------------------------------------------
+
+// Softmax cross-entropy of one image by one warp: loss, gradient of the mean loss, whether the first maximum is the label.
+__device__ __forceinline__ void cross_entropy(const float* logits, int classes, int label, int images, float* gradient, float* loss, float* correct) {
+    const int lane = threadIdx.x % 32;
+    float top = -INFINITY;
+    int best = classes;
+    for (int i = lane; i < classes; i += 32) {
+        if (logits[i] > top || (logits[i] != logits[i] && top == top)) top = logits[i], best = i;
+    }
+    for (int m = 16; m; m >>= 1) {
+        const float other = __shfl_xor_sync(ALL_LANES, top, m);
+        const int at = __shfl_xor_sync(ALL_LANES, best, m);
+        const bool nan = top != top, other_nan = other != other;
+        if (nan == other_nan ? (other > top || ((other == top || nan) && at < best)) : other_nan) top = other, best = at;
+    }
+    float sum = 0;
+    for (int i = lane; i < classes; i += 32) sum += expf(logits[i] - top);
+    for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
+    const float log_sum = logf(sum), scale = 1.0f / images;
+    for (int i = lane; i < classes; i += 32)
+        gradient[i] = (expf(logits[i] - top - log_sum) - (i == label ? 1.0f : 0.0f)) * scale;
+    if (lane == 0) *loss = log_sum - (logits[label] - top), *correct = best == label ? 1.0f : 0.0f;
+}
+
+// Grid (image, 1, run), one warp.
+extern "C" __global__ void softmax_loss(const Run* runs, Images set, Loss loss) {
+    const Run& run = runs[blockIdx.z];
+    const int image = blockIdx.x, images = images_of(run);
+    if (image >= images) return;
+    const int label = set.labels[run.visits[run.steps[run.step].first_visit + image].image];
+    cross_entropy(run.values + loss.logits + (long long)image * loss.classes, loss.classes, label, images,
+                  run.values + loss.gradient + (long long)image * loss.classes, run.values + loss.loss + image, run.values + loss.correct + image);
+}
+
+// The partial sums of a segment, added in the order of the images: grid (entries / 256, segment, run).
+extern "C" __global__ void reduce(const Run* runs, const Segment* segments) {
+    const Run& run = runs[blockIdx.z];
+    const Segment segment = segments[blockIdx.y];
+    const int images = images_of(run), i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (images == 0 || i >= segment.count) return;
+    const int slots = (images + segment.group - 1) / segment.group;
+    const float* from = run.partial + segment.partial + i;
+    float sum = 0;
+#pragma unroll 8
+    for (int slot = 0; slot < slots; slot++) sum += from[(long long)slot * segment.stride];
+    run.gradient[segment.gradient + i] = sum;
+}

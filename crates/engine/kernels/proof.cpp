@@ -1,0 +1,304 @@
+// Every kernel through the emulation, on odd shapes, with one run and with three, against the twin in f64; rules and noise to
+// the bit. Outputs are poisoned with NaN first. Build and run:
+//     g++ -std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE proof.cpp -o proof && ./proof [GOLDEN_NETS_FOLDER]
+#include "emulate.h"
+#include "layers.cu"
+#include "rules.cu"
+#include "twin.h"
+#include <string>
+
+static int failures = 0, checks = 0;
+static void check(bool good, const char* format, const std::string& what, double value = 0) {
+    checks++;
+    if (good) return;
+    failures++;
+    printf("FAILED "); printf(format, what.c_str(), value); printf("\n");
+}
+static void close(const std::string& what, const float* got, const D& want, double tolerance) {
+    double error = 0, norm = 1e-30;
+    for (size_t i = 0; i < want.size(); i++) { const double e = got[i] - want[i]; error += e * e; norm += want[i] * want[i]; if (e != e) error = NAN; }
+    error = std::sqrt(error / norm);
+    check(error <= tolerance, "%s: relative error %.2e", what, error);
+}
+static D widen(const float* x, size_t n) { return D(x, x + n); }
+static float round_tf32(float v) { return tf32_nearest(v); }
+
+// R runs of one shape with all their memory.
+struct Lot {
+    std::vector<F> theta, point, gradient, momentum, curvature, envelope, values, partial, prepared;
+    std::vector<std::vector<Visit>> visits;
+    std::vector<std::vector<Step>> steps;
+    std::vector<std::vector<Outcome>> outcomes;
+    std::vector<Run> runs;
+    Lot(int R, int parameters, size_t value_count, size_t partial_count, int images, int step_count = 1, size_t prepared_count = 0) {
+        for (int r = 0; r < R; r++) {
+            theta.emplace_back(parameters, 0); point.emplace_back(parameters, NAN);
+            gradient.emplace_back(parameters, NAN); momentum.emplace_back(parameters, 0); curvature.emplace_back(parameters, 0);
+            envelope.emplace_back(parameters, 0); values.emplace_back(value_count, NAN); partial.emplace_back(partial_count, NAN);
+            prepared.emplace_back(prepared_count, NAN);
+            visits.emplace_back(); outcomes.emplace_back(step_count, Outcome{});
+            steps.emplace_back(step_count, Step{});
+            for (auto& s : steps.back()) s.images = images;
+            for (int i = 0; i < images * step_count; i++) visits.back().push_back({(uint32_t)((i * 7 + r) % 5), 0, 0, 0, 0});
+        }
+        for (int r = 0; r < R; r++)
+            runs.push_back({theta[r].data(), point[r].data(), gradient[r].data(), momentum[r].data(), curvature[r].data(), envelope[r].data(),
+                            values[r].data(), partial[r].data(), prepared[r].data(), visits[r].data(), steps[r].data(), outcomes[r].data(), 0, 0, 0, 0, (uint32_t)parameters});
+    }
+};
+static int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+static void conv_case(const ConvShape& s, int images, int group, bool bias, bool tf32) {
+    const int capacity = images + 1, taps = s.kernel * s.kernel, weights = s.out.c * s.in.c * taps, width = s.in.c * taps + bias;
+    const size_t x0 = 0, y0 = (size_t)capacity * s.in.size(), dy0 = y0 + (size_t)capacity * s.out.size() + 100, dx0 = dy0 + 2 * capacity * s.out.size(), total = dx0 + y0 + 2 * capacity * s.out.size();
+    const int slots = ceil_div(images, group);
+    F keep;
+    for (int R : {1, 3}) {
+        Lot lot(R, weights + s.out.c, total, (size_t)slots * s.out.c * width, images);
+        for (int r = 0; r < R; r++) {
+            // the last run of three is the only run of one
+            const int id = R - r;
+            for (int i = 0; i < weights + s.out.c; i++) lot.point[r][i] = signed_unit(id, i);
+            for (int i = 0; i < images * s.in.size(); i++) lot.values[r][x0 + i] = signed_unit(id + 10, i);
+            for (int i = 0; i < images * s.out.size(); i++) lot.values[r][dy0 + i] = signed_unit(id + 20, i);
+            for (int i = 0; i < images * s.in.size(); i++) lot.values[r][dx0 + i] = 0.5;
+        }
+        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, (long long)x0, (long long)y0, 0};
+        const int rows = s.out.c > 16 ? 64 : 16, back_rows = s.in.c > 16 ? 64 : 16;
+        auto forward = tf32 ? (rows == 64 ? conv_forward64_tf32 : conv_forward16_tf32) : (rows == 64 ? conv_forward64_f32 : conv_forward16_f32);
+        auto input = tf32 ? (back_rows == 64 ? conv_input64_tf32 : conv_input16_tf32) : (back_rows == 64 ? conv_input64_f32 : conv_input16_f32);
+        emu::launch(forward, dim3(ceil_div(capacity * s.out.plane(), COLUMNS), ceil_div(s.out.c, rows), R), 128, lot.runs.data(), c);
+        c.y = dy0;
+        Conv back = c;
+        back.x = dx0, back.accumulate = 1;
+        emu::launch(input, dim3(ceil_div(capacity * s.in.plane(), COLUMNS), ceil_div(s.in.c, back_rows), R), 128, lot.runs.data(), back);
+        emu::launch(tf32 ? conv_weights_tf32 : conv_weights_f32, dim3(ceil_div(width, COLUMNS) * ceil_div(s.out.c, 16), slots, R), 128, lot.runs.data(), c);
+        const Segment segment{0, 0, s.out.c * width, s.out.c * width, group};
+        emu::launch(reduce, dim3(ceil_div(s.out.c * width, 256), 1, R), 256, lot.runs.data(), &segment);
+        for (int r = 0; r < R; r++) {
+            auto in = [&](size_t at, int n) { D d(n); for (int i = 0; i < n; i++) { const float v = lot.values[r][at + i]; d[i] = tf32 ? round_tf32(v) : v; } return d; };
+            D w(weights), b(s.out.c), dx, dw(weights, 0), db(s.out.c, 0);
+            for (int i = 0; i < weights; i++) w[i] = tf32 ? round_tf32(lot.point[r][i]) : lot.point[r][i];
+            for (int i = 0; i < s.out.c; i++) b[i] = lot.point[r][weights + i];
+            const D x = in(x0, images * s.in.size()), dy = in(dy0, images * s.out.size());
+            const std::string what = std::string(tf32 ? "tf32 " : "f32 ") + std::to_string(s.in.c) + "x" + std::to_string(s.in.h) + " k" + std::to_string(s.kernel) + " s" + std::to_string(s.stride) + " -> " + std::to_string(s.out.c);
+            close("conv forward " + what, &lot.values[r][y0], conv(s, images, x, w.data(), bias ? b.data() : nullptr), 1e-6);
+            conv_back(s, images, x, w.data(), dy, dx, dw.data(), db.data());
+            for (double& v : dx) v += 0.5;
+            close("conv input " + what, &lot.values[r][dx0], dx, 1e-6);
+            close("conv weights " + what, &lot.gradient[r][0], dw, 1e-6);
+            if (bias) close("conv bias " + what, &lot.gradient[r][weights], db, 1e-6);
+            check(std::isnan(lot.values[r][y0 + (size_t)images * s.out.size()]), "%s: wrote beyond the images", what);
+        }
+        if (R == 1) keep = lot.gradient[0], keep.insert(keep.end(), lot.values[0].begin(), lot.values[0].end());
+        else {
+            F other = lot.gradient[2];
+            other.insert(other.end(), lot.values[2].begin(), lot.values[2].end());
+            check(!memcmp(keep.data(), other.data(), 4 * keep.size()), "%s: alone and among others differ", "conv");
+        }
+    }
+}
+
+static void frn_case(Shape3 s, int images) {
+    for (int R : {1, 3}) {
+        const size_t n = (size_t)images * s.size();
+        Lot lot(R, 3 * s.c, 4 * n, (size_t)images * 3 * s.c, images);
+        for (int r = 0; r < R; r++) {
+            for (size_t i = 0; i < n; i++) lot.values[r][i] = 2 * signed_unit(r + 1, i), lot.values[r][2 * n + i] = signed_unit(r + 5, i);
+            for (int i = 0; i < s.c; i++) lot.point[r][i] = 1 + 0.2 * signed_unit(9, i), lot.point[r][s.c + i] = 0.2 * signed_unit(8, i), lot.point[r][2 * s.c + i] = 0.2 * signed_unit(7, i);
+        }
+        Frn f{s.c, s.plane(), 0, 0, 0, (long long)n, (long long)(3 * n), 0};
+        emu::launch(frn_forward, dim3(s.c, images, R), 128, lot.runs.data(), f);
+        f.y = 2 * n;
+        emu::launch(frn_backward, dim3(s.c, images, R), 128, lot.runs.data(), f);
+        const Segment segment{0, 0, 3 * s.c, 3 * s.c, 1};
+        emu::launch(reduce, dim3(ceil_div(3 * s.c, 256), 1, R), 256, lot.runs.data(), &segment);
+        for (int r = 0; r < R; r++) {
+            const D x = widen(&lot.values[r][0], n), dy = widen(&lot.values[r][2 * n], n), p = widen(&lot.point[r][0], 3 * s.c);
+            D dp(3 * s.c, 0);
+            close("frn forward", &lot.values[r][n], frn(s, images, x, p.data()), 1e-6);
+            close("frn input", &lot.values[r][3 * n], frn_back(s, images, x, p.data(), dy, dp.data()), s.plane() == 1 ? 1e-1 : 2e-6);
+            close("frn parameters", &lot.gradient[r][0], dp, 1e-6);
+        }
+    }
+}
+
+static void pool_case(Shape3 in, int kernel, int stride, int images) {
+    const Shape3 out{in.c, (in.h - kernel) / stride + 1, (in.w - kernel) / stride + 1};
+    const size_t n = (size_t)images * in.size(), m = (size_t)images * out.size();
+    Lot lot(3, 1, 2 * n + 2 * m, 1, images);
+    for (auto& v : lot.values) { for (size_t i = 0; i < n; i++) v[i] = signed_unit(3, i); for (size_t i = 0; i < m; i++) v[n + i] = signed_unit(4, i); }
+    Pool p{in.c, in.h, in.w, out.h, out.w, kernel, stride, 0, (long long)(n + m), (long long)(n + 2 * m)};
+    Pool back = p;
+    back.y = n;
+    const D x = widen(&lot.values[1][0], n), dy = widen(&lot.values[1][n], m);
+    for (bool is_max : {true, false}) {
+        emu::launch(is_max ? max_pool_forward : avg_pool_forward, dim3(ceil_div(out.size(), 256), images, 3), 256, lot.runs.data(), p);
+        emu::launch(is_max ? max_pool_backward : avg_pool_backward, dim3(ceil_div(in.size(), 256), images, 3), 256, lot.runs.data(), back);
+        D y(m, 0), dx(n, 0);
+        windows(images * in.c, in.h, in.w, out.h, out.w, kernel, stride, [&](int o, const std::vector<int>& w) {
+            if (is_max) y[o] = x[first_max(x, w)], dx[first_max(x, w)] += dy[o];
+            else for (int i : w) y[o] += x[i] / w.size(), dx[i] += dy[o] / w.size();
+        });
+        close("pool forward", &lot.values[1][n + m], y, 1e-6);
+        close("pool backward", &lot.values[1][n + 2 * m], dx, 1e-6);
+    }
+}
+
+static void small_cases() {
+    // loss
+    for (int classes : {2, 10, 33, 100}) {
+        const int images = 5;
+        const size_t n = images * classes;
+        Lot lot(2, 1, 2 * n + 2 * images, 1, images);
+        std::vector<uint32_t> labels;
+        for (int i = 0; i < 5; i++) labels.push_back((i * 3) % classes);
+        Images set{nullptr, labels.data(), nullptr, 1, 1, 1};
+        for (auto& v : lot.values) for (size_t i = 0; i < n; i++) v[i] = 9 * signed_unit(31, i);
+        emu::launch(softmax_loss, dim3(images, 1, 2), 32, lot.runs.data(), set, Loss{classes, 0, (long long)n, (long long)(2 * n), (long long)(2 * n + images)});
+        emu::launch(tick, dim3(1, 1, 2), 32, lot.runs.data(), (long long)(2 * n), (long long)(2 * n + images));
+        for (int r = 0; r < 2; r++) {
+            std::vector<int> mine;
+            for (int i = 0; i < images; i++) mine.push_back(labels[lot.visits[r][i].image]);
+            D grad;
+            int correct;
+            const double loss = cross_entropy_twin(widen(&lot.values[r][0], n), classes, mine, grad, correct);
+            close("loss gradient", &lot.values[r][n], grad, 2e-6);
+            check(std::fabs(lot.outcomes[r][0].loss / images - loss) < 1e-6 * loss, "%s %g", "loss", lot.outcomes[r][0].loss / images - loss);
+            check((int)lot.outcomes[r][0].correct == correct && lot.runs[r].step == 1, "%s", "correct");
+        }
+    }
+    // pixels, relu, add, dropout, copies
+    const Shape3 s{2, 5, 7};
+    const int images = 4, n = s.size();
+    Lot lot(2, 1, 3 * images * n, 1, images);
+    std::vector<uint8_t> pixels(5 * n);
+    F tables(2 * 256);
+    for (int i = 0; i < 5 * n; i++) pixels[i] = mix64(i);
+    for (int i = 0; i < 512; i++) tables[i] = signed_unit(50, i);
+    for (int i = 0; i < images; i++) lot.visits[1][i] = {(uint32_t)(i + 1), (int8_t)(i - 2), (int8_t)(3 - 2 * i), (uint8_t)(i & 1), 0};
+    lot.steps[1][0].dropout_seed = 99;
+    emu::launch(gather, dim3(1, images, 2), 256, lot.runs.data(), Images{pixels.data(), nullptr, tables.data(), s.c, s.h, s.w}, 0ll);
+    for (int i = 0; i < images * n; i++) {
+        const int image = i / n, c = i % n / 35, y = i % 35 / 7, x = i % 7;
+        const Visit v = lot.visits[1][image];
+        int row = y + v.down, col = x + v.right;
+        const bool inside = row >= 0 && row < 5 && col >= 0 && col < 7;
+        if (v.flip) col = 6 - col;
+        check(lot.values[1][i] == tables[c * 256 + (inside ? pixels[v.image * n + c * 35 + row * 7 + col] : 0)], "%s", "gather");
+    }
+    const F x = lot.values[1];
+    Flat flat{n, 214748364u, (float)(1 / 0.95), 3, 0, images * n};
+    emu::launch(relu_forward, dim3(1, images, 2), 256, lot.runs.data(), flat);
+    for (int i = 0; i < images * n; i++) check(lot.values[1][images * n + i] == std::max(x[i], 0.0f), "%s", "relu");
+    emu::launch(add, dim3(1, images, 2), 256, lot.runs.data(), flat);
+    emu::launch(relu_backward, dim3(1, images, 2), 256, lot.runs.data(), flat);
+    for (int i = 0; i < images * n; i++) check(lot.values[1][images * n + i] == (x[i] > 0 ? x[i] + x[i] : 0), "%s", "add, relu backward");
+    emu::launch(dropout, dim3(1, images, 2), 256, lot.runs.data(), flat);
+    int dropped = 0;
+    for (int i = 0; i < images * n; i++) {
+        const unsigned key = (unsigned)mix64(mix64(99 ^ (3ull << 40)) ^ (i / n));
+        unsigned u = (unsigned)(i % n) * 0x9E3779B9u + key;
+        u = (u ^ (u >> 16)) * 0x7FEB352Du; u = (u ^ (u >> 15)) * 0x846CA68Bu; u ^= u >> 16;
+        dropped += u < 214748364u;
+        check(lot.values[1][images * n + i] == (u < 214748364u ? 0 : x[i] * (float)(1 / 0.95)), "%s", "dropout");
+    }
+    check(dropped > 2 && dropped < 50, "%s %g", "dropout share", dropped);
+    emu::launch(copy_planes, dim3(1, images, 2), 256, lot.runs.data(), 35, 70, 105, 35ll, (long long)(images * n), 0);
+    for (int i = 0; i < images * 35; i++) check(lot.values[1][images * n + i / 35 * 105 + i % 35] == x[i / 35 * 70 + 35 + i % 35], "%s", "copy");
+}
+
+// ---- rules: digests made by the host's rules on the same numbers ---------------------------------------------------------------
+
+struct Known { const char* name; uint64_t theta, momentum, curvature, envelope; uint64_t counts[4]; };
+static const Known KNOWN[] = {
+#include "rules.txt"
+};
+static uint64_t digest(const F& v) { uint64_t s = 0; for (float x : v) s = mix64(s ^ __float_as_uint(x)); return s; }
+
+static void rule_cases() {
+    constexpr int N = 1000, STEPS = 5;
+    constexpr int KINDS[] = {UCBOPT, UCBOPT, UCBOPT_ADAPT, LCBOPT_ADAPT, SGD, SGD, SGD, ADAMW, IVON, IVON};
+    Lot lot(10, N, 1, 1, 1, STEPS);
+    for (int r = 0; r < 10; r++) {
+        Run& run = lot.runs[r];
+        run.rule = KINDS[r], run.seed = 77;
+        for (int i = 0; i < N; i++) run.theta[i] = (float)signed_unit(1, i);
+        if (run.rule != IVON) run.point = run.theta;
+        const float h0 = r < 3 ? 0.05f : r == 3 ? 0.1f : r == 7 ? 0.0f : 0.5f;
+        for (int i = 0; i < N; i++) run.curvature[i] = h0, run.envelope[i] = r == 2 ? INFINITY : (float)(0.1 + 2e-3);
+        for (int t = 1; t <= STEPS; t++) {
+            Step& s = lot.steps[r][t - 1];
+            s.noise_step = t;
+            float* k = s.constants.v;
+            auto averages = [&](double b1, double b2) {
+                k[MOMENTUM] = b1 >= 0.5 ? 1 - b1 : b1, k[MOMENTUM_OLD] = b1 >= 0.5, k[CURVATURE] = b2 >= 0.5 ? 1 - b2 : b2, k[CURVATURE_OLD] = b2 >= 0.5;
+            };
+            auto cbo = [&](double lr, double b1, double b2, double d) {
+                averages(b1, b2);
+                k[PUSH] = lr / (1 - std::pow(b1, t)), k[PULL] = lr * d, k[ADDED] = 0, k[FLOOR] = -INFINITY, k[RADIUS] = INFINITY, k[DECAY] = d;
+            };
+            if (r == 0) cbo(0.1 * t, 0.9, 0.99999, 2e-3), k[DECAY] = (float)(2e-3 - 8e-6);
+            if (r == 1) {
+                const double lr = 0.1 * t * (0.05 + 2e-3);
+                cbo(lr, 0.3, 0.99999, 2e-3), k[DECAY] = (float)(2e-3 - 8e-6), k[FLOOR] = 0.055f, k[RADIUS] = (float)(lr * 3.0);
+            }
+            if (r == 2) cbo(0.01 * t, 0.9, 0.99999, 2e-3), k[ADDED] = 1e-8f, k[ENVELOPE] = (float)1.001, k[COMPLEMENT] = (float)(1 - 0.9);
+            if (r == 3) cbo(0.002 * t, 0.9, 0.99999, 2e-3), k[ADDED] = 1e-8f, k[ENVELOPE] = (float)0.999, k[COMPLEMENT] = (float)(1.02 - 1.0);
+            if (run.rule == SGD) k[SGD_MOMENTUM] = r == 6 ? 0 : 0.9f, k[SGD_DECAY] = 2e-4f, k[SGD_RATE] = (float)(0.1 * t), k[SGD_AHEAD] = r == 5, k[SGD_BUFFER] = r != 6;
+            if (r == 7) averages(0.9, 0.999), k[SHRINK] = (float)(0.01 * t * 2e-4), k[SCALE] = (float)(1 / std::sqrt(1 - std::pow(0.999, t))), k[EPS] = 1e-8f, k[RATE] = (float)(0.01 * t / (1 - std::pow(0.9, t)));
+            if (run.rule == IVON) {
+                averages(0.9, 0.5);
+                k[CURVATURE_RATE] = (float)(1 - 0.99999), k[CORRECTION] = (float)(1 / (1 - std::pow(0.9, t))), k[IVON_DECAY] = 2e-3f, k[ESS] = 54000, k[FIXED_SCALE] = 54000;
+                k[IVON_RADIUS] = INFINITY, k[IVON_RATE] = (float)(0.2 * t * (0.5 + 2e-3)), k[HAS_FIXED_SCALE] = r == 9;
+            }
+        }
+    }
+    const int blocks = ceil_div(N, 256);
+    for (int t = 1; t <= STEPS; t++) {
+        emu::launch(perturb, dim3(blocks, 1, 10), 256, lot.runs.data());
+        for (int r = 0; r < 10; r++) for (int i = 0; i < N; i++) lot.gradient[r][i] = (float)signed_unit(100 + t, i) * 0.1f + lot.runs[r].point[i] * 0.25f;
+        emu::launch(inspect, dim3(blocks, 1, 10), 256, lot.runs.data());
+        emu::launch(update, dim3(blocks, 1, 10), 256, lot.runs.data());
+        for (auto& v : lot.values) v[0] = 0;
+        emu::launch(tick, dim3(1, 1, 10), 32, lot.runs.data(), 0ll, 0ll);
+    }
+    for (int r = 0; r < 10; r++) {
+        const Known& k = KNOWN[r];
+        uint64_t counts[4] = {};
+        for (auto& o : lot.outcomes[r]) counts[0] += o.floored, counts[1] += o.gap_not_positive, counts[2] += o.clipped, counts[3] += o.overflowed;
+        check(digest(lot.theta[r]) == k.theta, "%s: theta is not the host's", k.name);
+        if (k.momentum) check(digest(lot.momentum[r]) == k.momentum, "%s: momentum is not the host's", k.name);
+        if (k.curvature) check(digest(lot.curvature[r]) == k.curvature, "%s: curvature is not the host's", k.name);
+        if (k.envelope) check(digest(lot.envelope[r]) == k.envelope, "%s: envelope is not the host's", k.name);
+        check(!memcmp(counts, k.counts, sizeof counts), "%s: counts are not the host's", k.name);
+    }
+    // an unusable gradient stops its run alone, before the update
+    const F before = lot.theta[0];
+    for (Run& run : lot.runs) run.step = 0;
+    for (auto& o : lot.outcomes) o[0] = Outcome{};
+    lot.gradient[0][17] = NAN;
+    const F other = lot.theta[4];
+    emu::launch(inspect, dim3(blocks, 1, 10), 256, lot.runs.data());
+    emu::launch(update, dim3(blocks, 1, 10), 256, lot.runs.data());
+    emu::launch(tick, dim3(1, 1, 10), 32, lot.runs.data(), 0ll, 0ll);
+    check(lot.theta[0] == before && lot.runs[0].stopped && lot.outcomes[0][0].unusable == 1 && lot.runs[0].step == 0, "%s", "unusable gradient");
+    check(lot.theta[4] != other && !lot.runs[4].stopped && lot.runs[4].step == 1, "%s", "the others go on");
+}
+
+int main(int, char**) {
+    for (bool tf32 : {false, true}) {
+        conv_case({{3, 9, 7}, {5, 9, 7}, 3, 1, 1, 1}, 3, 2, true, tf32);
+        conv_case({{17, 8, 8}, {18, 4, 4}, 3, 2, 0, 0}, 3, 1, true, tf32);
+        conv_case({{6, 12, 12}, {16, 8, 8}, 5, 1, 0, 0}, 2, 2, true, tf32);
+        conv_case({{9, 7, 7}, {70, 4, 4}, 1, 2, 0, 0}, 3, 4, false, tf32);
+        conv_case({{37, 1, 1}, {11, 1, 1}, 1, 1, 0, 0}, 19, 8, true, tf32);
+        conv_case({{20, 5, 5}, {33, 5, 5}, 3, 1, 1, 1}, 2, 1, false, tf32);
+    }
+    frn_case({3, 5, 5}, 3), frn_case({5, 1, 1}, 2), frn_case({2, 17, 13}, 2);
+    pool_case({3, 8, 8}, 2, 2, 2), pool_case({2, 9, 7}, 3, 2, 3), pool_case({4, 4, 4}, 4, 4, 2);
+    small_cases();
+    rule_cases();
+    printf("%d checks, %d failures\n", checks, failures);
+    return failures != 0;
+}
