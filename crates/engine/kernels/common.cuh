@@ -41,8 +41,8 @@ struct Run {
     uint32_t step, stopped, rule, parameters;
 };
 
-// The images all runs share.
-struct Images { const uint8_t* pixels; const uint32_t* labels; const float* tables; int channels, height, width; };
+// The images all runs share: bytes with a table per channel, or, where `ready` is not null, numbers that are taken as they are.
+struct Images { const uint8_t* pixels; const float* ready; const uint32_t* labels; const float* tables; int channels, height, width; };
 
 __device__ __forceinline__ int images_of(const Run& run) { return run.stopped ? 0 : (int)run.steps[run.step].images; }
 
@@ -62,4 +62,66 @@ __device__ __forceinline__ float block_sum(float v, float* scratch) {
     float sum = 0;
     for (unsigned w = 0; w < blockDim.x / 32; w++) sum += scratch[w];
     return sum;
+}
+
+enum { UCBOPT, UCBOPT_ADAPT, LCBOPT_ADAPT, SGD, ADAMW, IVON };  // Run::rule
+__device__ __forceinline__ bool usable(float v, float limit) { return fabsf(v) <= limit; }
+
+// Writes a gradient and counts it if the rule cannot use it; a run with one of these stops before its update.
+__device__ __forceinline__ void store_gradient(const Run& run, int i, float value) {
+    run.gradient[i] = value;
+    if (!usable(value, run.rule == SGD ? 3.40282347e38f : 1.8446743e19f)) atomicAdd(&run.outcomes[run.step].unusable, 1);
+}
+
+// Pixel `i` of a visited image, [channel, row, column]: mirrored, then moved, black outside, then normalized by the table.
+__device__ __forceinline__ float placed_pixel(const Images& set, const Visit& visit, int i) {
+    if (set.ready) return set.ready[(size_t)visit.image * (set.channels * set.height * set.width) + i];
+    const int area = set.height * set.width, x = i % set.width, y = i % area / set.width, c = i / area;
+    const int row = y + visit.down;
+    int column = x + visit.right;
+    const bool inside = row >= 0 && row < set.height && column >= 0 && column < set.width;
+    if (visit.flip) column = set.width - 1 - column;
+    const int pixel = inside ? set.pixels[(size_t)visit.image * (set.channels * area) + c * area + row * set.width + column] : 0;
+    return set.tables[c * 256 + pixel];
+}
+
+// ---- dropout: the host's masks ------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ uint64_t mix(uint64_t x) {
+    x += 0x9E3779B97F4A7C15ull;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+__device__ __forceinline__ unsigned dropout_key(uint64_t seed, int layer, int image) {
+    return (unsigned)mix(mix(seed ^ ((uint64_t)layer << 40)) ^ (uint64_t)image);
+}
+__device__ __forceinline__ unsigned dropout_bits(unsigned key, unsigned element) {
+    unsigned x = element * 0x9E3779B9u + key;
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15)) * 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+
+// Softmax cross-entropy of one image by one warp: loss, gradient of the mean loss, whether the first maximum is the label.
+__device__ __forceinline__ void cross_entropy(const float* logits, int classes, int label, int images, float* gradient, float* loss, float* correct) {
+    const int lane = threadIdx.x % 32;
+    float top = -INFINITY;
+    int best = classes;
+    for (int i = lane; i < classes; i += 32) {
+        if (logits[i] > top || (logits[i] != logits[i] && top == top)) top = logits[i], best = i;
+    }
+    for (int m = 16; m; m >>= 1) {
+        const float other = __shfl_xor_sync(ALL_LANES, top, m);
+        const int at = __shfl_xor_sync(ALL_LANES, best, m);
+        const bool nan = top != top, other_nan = other != other;
+        if (nan == other_nan ? (other > top || ((other == top || nan) && at < best)) : other_nan) top = other, best = at;
+    }
+    float sum = 0;
+    for (int i = lane; i < classes; i += 32) sum += expf(logits[i] - top);
+    for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
+    const float log_sum = logf(sum), scale = 1.0f / images;
+    for (int i = lane; i < classes; i += 32)
+        gradient[i] = (expf(logits[i] - top - log_sum) - (i == label ? 1.0f : 0.0f)) * scale;
+    if (lane == 0) *loss = log_sum - (logits[label] - top), *correct = best == label ? 1.0f : 0.0f;
 }

@@ -21,14 +21,7 @@ extern "C" __global__ void gather(const Run* runs, Images set, long long out) {
     const Run& run = runs[blockIdx.z];
     const int image = blockIdx.y, size = set.channels * set.height * set.width, i = blockIdx.x * blockDim.x + threadIdx.x;
     if (image >= images_of(run) || i >= size) return;
-    const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-    const int x = i % set.width, y = i / set.width % set.height, c = i / (set.width * set.height);
-    const int row = y + visit.down;
-    int column = x + visit.right;
-    const bool inside = row >= 0 && row < set.height && column >= 0 && column < set.width;
-    if (visit.flip) column = set.width - 1 - column;
-    const int pixel = inside ? set.pixels[(size_t)visit.image * size + (c * set.height + row) * set.width + column] : 0;
-    run.values[out + (long long)image * size + i] = set.tables[c * 256 + pixel];
+    run.values[out + (long long)image * size + i] = placed_pixel(set, run.visits[run.steps[run.step].first_visit + image], i);
 }
 
 // ---- convolutions as products of tiles ----------------------------------------------------------------------------------
@@ -294,23 +287,11 @@ extern "C" __global__ void relu_backward(const Run* runs, Flat flat) { FLAT_INDE
 // y += x: sums of branches, forward and backward.
 extern "C" __global__ void add(const Run* runs, Flat flat) { FLAT_INDEX y[i] += x[i]; }
 
-__device__ __forceinline__ uint64_t mix(uint64_t x) {
-    x += 0x9E3779B97F4A7C15ull;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-    return x ^ (x >> 31);
-}
-__device__ __forceinline__ unsigned dropout_bits(unsigned key, unsigned element) {
-    unsigned x = element * 0x9E3779B9u + key;
-    x = (x ^ (x >> 16)) * 0x7FEB352Du;
-    x = (x ^ (x >> 15)) * 0x846CA68Bu;
-    return x ^ (x >> 16);
-}
 // In place, forward and backward alike; the masks are the host's.
 extern "C" __global__ void dropout(const Run* runs, Flat flat) {
     FLAT_INDEX
     const uint64_t seed = run.steps[run.step].dropout_seed;
-    const unsigned key = (unsigned)mix(mix(seed ^ ((uint64_t)flat.layer << 40)) ^ (uint64_t)blockIdx.y);
+    const unsigned key = dropout_key(seed, flat.layer, blockIdx.y);
     y[i] = x[i] * (dropout_bits(key, i) < flat.threshold ? 0.0f : flat.factor);
 }
 
@@ -373,29 +354,6 @@ extern "C" __global__ void avg_pool_backward(const Run* runs, Pool pool) { pool_
 
 // ---- loss and sums ---------------------------------------------------------------------------------------------------------
 
-// Softmax cross-entropy of one image by one warp: loss, gradient of the mean loss, whether the first maximum is the label.
-__device__ __forceinline__ void cross_entropy(const float* logits, int classes, int label, int images, float* gradient, float* loss, float* correct) {
-    const int lane = threadIdx.x % 32;
-    float top = -INFINITY;
-    int best = classes;
-    for (int i = lane; i < classes; i += 32) {
-        if (logits[i] > top || (logits[i] != logits[i] && top == top)) top = logits[i], best = i;
-    }
-    for (int m = 16; m; m >>= 1) {
-        const float other = __shfl_xor_sync(ALL_LANES, top, m);
-        const int at = __shfl_xor_sync(ALL_LANES, best, m);
-        const bool nan = top != top, other_nan = other != other;
-        if (nan == other_nan ? (other > top || ((other == top || nan) && at < best)) : other_nan) top = other, best = at;
-    }
-    float sum = 0;
-    for (int i = lane; i < classes; i += 32) sum += expf(logits[i] - top);
-    for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
-    const float log_sum = logf(sum), scale = 1.0f / images;
-    for (int i = lane; i < classes; i += 32)
-        gradient[i] = (expf(logits[i] - top - log_sum) - (i == label ? 1.0f : 0.0f)) * scale;
-    if (lane == 0) *loss = log_sum - (logits[label] - top), *correct = best == label ? 1.0f : 0.0f;
-}
-
 // Grid (image, 1, run), one warp.
 extern "C" __global__ void softmax_loss(const Run* runs, Images set, Loss loss) {
     const Run& run = runs[blockIdx.z];
@@ -417,5 +375,5 @@ extern "C" __global__ void reduce(const Run* runs, const Segment* segments) {
     float sum = 0;
 #pragma unroll 8
     for (int slot = 0; slot < slots; slot++) sum += from[(long long)slot * segment.stride];
-    run.gradient[segment.gradient + i] = sum;
+    store_gradient(run, segment.gradient + i, sum);
 }

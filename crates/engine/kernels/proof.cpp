@@ -4,6 +4,7 @@
 #include "emulate.h"
 #include "layers.cu"
 #include "rules.cu"
+#include "lenet.cu"
 #include "twin.h"
 #include <string>
 
@@ -153,7 +154,7 @@ static void small_cases() {
         Lot lot(2, 1, 2 * n + 2 * images, 1, images);
         std::vector<uint32_t> labels;
         for (int i = 0; i < 5; i++) labels.push_back((i * 3) % classes);
-        Images set{nullptr, labels.data(), nullptr, 1, 1, 1};
+        Images set{nullptr, nullptr, labels.data(), nullptr, 1, 1, 1};
         for (auto& v : lot.values) for (size_t i = 0; i < n; i++) v[i] = 9 * signed_unit(31, i);
         emu::launch(softmax_loss, dim3(images, 1, 2), 32, lot.runs.data(), set, Loss{classes, 0, (long long)n, (long long)(2 * n), (long long)(2 * n + images)});
         emu::launch(tick, dim3(1, 1, 2), 32, lot.runs.data(), (long long)(2 * n), (long long)(2 * n + images));
@@ -178,7 +179,7 @@ static void small_cases() {
     for (int i = 0; i < 512; i++) tables[i] = signed_unit(50, i);
     for (int i = 0; i < images; i++) lot.visits[1][i] = {(uint32_t)(i + 1), (int8_t)(i - 2), (int8_t)(3 - 2 * i), (uint8_t)(i & 1), 0};
     lot.steps[1][0].dropout_seed = 99;
-    emu::launch(gather, dim3(1, images, 2), 256, lot.runs.data(), Images{pixels.data(), nullptr, tables.data(), s.c, s.h, s.w}, 0ll);
+    emu::launch(gather, dim3(1, images, 2), 256, lot.runs.data(), Images{pixels.data(), nullptr, nullptr, tables.data(), s.c, s.h, s.w}, 0ll);
     for (int i = 0; i < images * n; i++) {
         const int image = i / n, c = i % n / 35, y = i % 35 / 7, x = i % 7;
         const Visit v = lot.visits[1][image];
@@ -258,7 +259,6 @@ static void rule_cases() {
     for (int t = 1; t <= STEPS; t++) {
         emu::launch(perturb, dim3(blocks, 1, 10), 256, lot.runs.data());
         for (int r = 0; r < 10; r++) for (int i = 0; i < N; i++) lot.gradient[r][i] = (float)signed_unit(100 + t, i) * 0.1f + lot.runs[r].point[i] * 0.25f;
-        emu::launch(inspect, dim3(blocks, 1, 10), 256, lot.runs.data());
         emu::launch(update, dim3(blocks, 1, 10), 256, lot.runs.data());
         for (auto& v : lot.values) v[0] = 0;
         emu::launch(tick, dim3(1, 1, 10), 32, lot.runs.data(), 0ll, 0ll);
@@ -277,16 +277,124 @@ static void rule_cases() {
     const F before = lot.theta[0];
     for (Run& run : lot.runs) run.step = 0;
     for (auto& o : lot.outcomes) o[0] = Outcome{};
-    lot.gradient[0][17] = NAN;
     const F other = lot.theta[4];
-    emu::launch(inspect, dim3(blocks, 1, 10), 256, lot.runs.data());
+    store_gradient(lot.runs[0], 17, NAN);
     emu::launch(update, dim3(blocks, 1, 10), 256, lot.runs.data());
     emu::launch(tick, dim3(1, 1, 10), 32, lot.runs.data(), 0ll, 0ll);
     check(lot.theta[0] == before && lot.runs[0].stopped && lot.outcomes[0][0].unusable == 1 && lot.runs[0].step == 0, "%s", "unusable gradient");
     check(lot.theta[4] != other && !lot.runs[4].stopped && lot.runs[4].step == 1, "%s", "the others go on");
 }
 
-int main(int, char**) {
+// ---- whole nets: against the twin, and the twin against the golden file ---------------------------------------------------------
+
+// A tensor of a golden net: entries, fan-in of a weight or the kind of the others.
+struct Tensor { int count; double scale, shift; };
+static F golden_parameters(int seed, const std::vector<Tensor>& tensors) {
+    F out;
+    for (size_t t = 0; t < tensors.size(); t++)
+        for (int i = 0; i < tensors[t].count; i++) out.push_back((float)(tensors[t].shift + tensors[t].scale * signed_unit(seed * 65536 + t, i)));
+    return out;
+}
+// Numbers of a golden file after a key, in order.
+static D golden_numbers(const std::string& text, const std::string& key) {
+    D out;
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) at += key.size(), out.push_back(atof(text.c_str() + at));
+    return out;
+}
+static std::string read_file(const std::string& path) {
+    std::string text;
+    if (FILE* f = fopen(path.c_str(), "rb")) {
+        char buffer[65536];
+        for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
+        fclose(f);
+    }
+    return text;
+}
+// Loss and the sum and norm of every tensor's gradient against the first case of the file, if it is there.
+static void against_golden(const std::string& path, const std::vector<Tensor>& tensors, double loss, const D& gradient, double tolerance) {
+    std::string text = read_file(path);
+    if (text.empty()) { printf("(no %s)\n", path.c_str()); return; }
+    const size_t second = text.find("{\"name\":\"batch", text.find("{\"name\":\"batch") + 1);
+    if (second != std::string::npos) text.resize(second);
+    check(std::fabs(golden_numbers(text, "\"loss\":")[0] - loss) < tolerance * loss, "golden loss %s %g", path, loss);
+    const D norms = golden_numbers(text, "\"grad_l2\":"), sums = golden_numbers(text, "\"grad_sum\":"), absolute = golden_numbers(text, "\"grad_abs_sum\":");
+    check(norms.size() == tensors.size(), "golden tensors %s %g", path, norms.size());
+    size_t at = 0;
+    for (size_t t = 0; t < tensors.size() && t < norms.size(); t++) {
+        double square = 0, sum = 0;
+        for (int i = 0; i < tensors[t].count; i++, at++) square += gradient[at] * gradient[at], sum += gradient[at];
+        check(std::fabs(std::sqrt(square) - norms[t]) <= tolerance * norms[t], "golden gradient norm %s of tensor %g", path, t);
+        check(std::fabs(sum - sums[t]) <= tolerance * absolute[t], "golden gradient sum %s of tensor %g", path, t);
+    }
+}
+
+static double lenet_twin(const D& p, const D& x, const std::vector<int>& labels, int classes, D& grad, int& correct) {
+    const int n = labels.size();
+    const ConvShape s1{{1, 28, 28}, {6, 24, 24}, 5, 1, 0, 0}, s2{{6, 12, 12}, {16, 8, 8}, 5, 1, 0, 0};
+    const ConvShape f1{{256, 1, 1}, {120, 1, 1}, 1, 1, 0, 0}, f2{{120, 1, 1}, {84, 1, 1}, 1, 1, 0, 0}, f3{{84, 1, 1}, {classes, 1, 1}, 1, 1, 0, 0};
+    auto pool = [&](const D& x, int c, int h) { D y(x.size() / 4); windows(n * c, h, h, h / 2, h / 2, 2, 2, [&](int o, const std::vector<int>& w) { y[o] = x[first_max(x, w)]; }); return y; };
+    auto unpool = [&](const D& x, const D& dy, int c, int h) { D d(x.size(), 0); windows(n * c, h, h, h / 2, h / 2, 2, 2, [&](int o, const std::vector<int>& w) { d[first_max(x, w)] += dy[o]; }); return d; };
+    const int B3 = F3 + classes * 84;
+    const D z1 = conv(s1, n, x, &p[W1], &p[B1]), r1 = relu(z1), p1 = pool(r1, 6, 24), z2 = conv(s2, n, p1, &p[W2], &p[B2]), r2 = relu(z2), p2 = pool(r2, 16, 8);
+    const D a1 = conv(f1, n, p2, &p[F1], &p[C1]), h1 = relu(a1), a2 = conv(f2, n, h1, &p[F2], &p[C2]), h2 = relu(a2), z = conv(f3, n, h2, &p[F3], &p[B3]);
+    D d, e;
+    const double loss = cross_entropy_twin(z, classes, labels, d, correct);
+    grad.assign(p.size(), 0);
+    conv_back(f3, n, h2, &p[F3], d, e, &grad[F3], &grad[B3]), d = relu_back(a2, e);
+    conv_back(f2, n, h1, &p[F2], d, e, &grad[F2], &grad[C2]), d = relu_back(a1, e);
+    conv_back(f1, n, p2, &p[F1], d, e, &grad[F1], &grad[C1]), d = relu_back(z2, unpool(r2, e, 16, 8));
+    conv_back(s2, n, p1, &p[W2], d, e, &grad[W2], &grad[B2]), d = relu_back(z1, unpool(r1, e, 6, 24));
+    conv_back(s1, n, x, &p[W1], d, e, &grad[W1], &grad[B1]);
+    return loss;
+}
+
+static void lenet_case(const std::string& golden) {
+    const int images = 4, classes = 10, seed = 11;
+    const std::vector<int> labels = {1, 4, 7, 0};
+    const std::vector<Tensor> tensors = {{150, std::sqrt(6 / 25.), 0}, {6, .1, 0}, {2400, std::sqrt(6 / 150.), 0}, {16, .1, 0}, {30720, std::sqrt(6 / 256.), 0}, {120, .1, 0},
+                                         {10080, std::sqrt(6 / 120.), 0}, {84, .1, 0}, {840, std::sqrt(6 / 84.), 0}, {10, .1, 0}};
+    const F parameters = golden_parameters(seed, tensors);
+    F x;
+    for (int i = 0; i < images * 784; i++) x.push_back((float)(1.5 * signed_unit(seed * 65536 + 60000, i)));
+    std::vector<uint32_t> set_labels(labels.begin(), labels.end());
+    const Images set{nullptr, x.data(), set_labels.data(), nullptr, 1, 28, 28};
+    const int widths[] = {256, 120, 84, 120, 84, classes, 1, 1};
+    long long offsets[9] = {0};
+    for (int i = 0; i < 8; i++) offsets[i + 1] = offsets[i] + (images + 1) * widths[i];
+    const Lenet net{classes, 0, 0, 0, 1.0f, offsets[0], offsets[1], offsets[2], offsets[3], offsets[4], offsets[5], offsets[6], offsets[7], 0};
+    D grad;
+    int correct;
+    const double loss = lenet_twin(widen(parameters.data(), parameters.size()), widen(x.data(), x.size()), labels, classes, grad, correct);
+    if (!golden.empty()) against_golden(golden + "/lenet.json", tensors, loss, grad, 1e-6);
+    F keep;
+    for (int G : {1, 2, 4}) for (int R : {1, 3}) {
+        Lot lot(R, parameters.size(), offsets[8], (images + 1) * CONV_PARAMETERS, images);
+        for (int r = 0; r < R; r++) {
+            // the last run is the golden one; one of the others has a short batch
+            const float factor = r == R - 1 ? 1 : 0.5f;
+            for (size_t i = 0; i < parameters.size(); i++) lot.point[r][i] = factor * parameters[i];
+            for (int i = 0; i < images; i++) lot.visits[r][i] = {(uint32_t)i, 0, 0, 0, 0};
+            if (r != R - 1) lot.steps[r][0].images = 3 - r;
+        }
+        emu::launch(G == 1 ? lenet1 : G == 2 ? lenet2 : lenet4, dim3(ceil_div(images, G), 1, R), THREADS, lot.runs.data(), set, net);
+        emu::launch(lenet_gradients, dim3(11 + 30 + 21 + ceil_div(classes, 4), 1, R), 1024, lot.runs.data(), net);
+        emu::launch(tick, dim3(1, 1, R), 32, lot.runs.data(), net.loss, net.correct);
+        size_t at = 0;
+        for (const Tensor& t : tensors) close("lenet gradient", &lot.gradient[R - 1][at], D(grad.begin() + at, grad.begin() + at + t.count), 2e-6), at += t.count;
+        check(std::fabs(lot.outcomes[R - 1][0].loss / images - loss) < 1e-6 * loss && (int)lot.outcomes[R - 1][0].correct == correct, "%s %g", "lenet loss", lot.outcomes[R - 1][0].loss / images);
+        if (keep.empty()) keep = lot.gradient[R - 1];
+        check(!memcmp(keep.data(), lot.gradient[R - 1].data(), 4 * keep.size()), "%s %g", "lenet bits differ, G", G);
+        if (R == 3) for (int r = 0; r < 2; r++) {
+            D half(parameters.size()), other;
+            for (size_t i = 0; i < half.size(); i++) half[i] = lot.point[r][i];
+            lenet_twin(half, widen(x.data(), (3 - r) * 784), std::vector<int>(labels.begin(), labels.begin() + 3 - r), classes, other, correct);
+            close("lenet gradient of a short batch", lot.gradient[r].data(), other, 2e-6);
+        }
+    }
+}
+
+int main(int count, char** arguments) {
+    const std::string golden = count > 1 ? arguments[1] : "";
     for (bool tf32 : {false, true}) {
         conv_case({{3, 9, 7}, {5, 9, 7}, 3, 1, 1, 1}, 3, 2, true, tf32);
         conv_case({{17, 8, 8}, {18, 4, 4}, 3, 2, 0, 0}, 3, 1, true, tf32);
@@ -299,6 +407,7 @@ int main(int, char**) {
     pool_case({3, 8, 8}, 2, 2, 2), pool_case({2, 9, 7}, 3, 2, 3), pool_case({4, 4, 4}, 4, 4, 2);
     small_cases();
     rule_cases();
+    lenet_case(golden);
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

@@ -2,8 +2,6 @@
 // order, nothing contracted (this file is compiled with -fmad=false). Constants of a step come from the host in f32.
 #include "common.cuh"
 
-enum { UCBOPT, UCBOPT_ADAPT, LCBOPT_ADAPT, SGD, ADAMW, IVON };
-
 // Fields of `Constants`.
 enum {
     MOMENTUM, MOMENTUM_OLD, CURVATURE, CURVATURE_OLD,  // weight of the far end of an average, and whether the near end is the old value
@@ -26,7 +24,6 @@ __device__ __forceinline__ float clip(float value, float radius, bool& clipped) 
     value = value > radius ? radius : value;
     return value < -radius ? -radius : value;
 }
-__device__ __forceinline__ bool usable(float v, float limit) { return fabsf(v) <= limit; }
 
 // ---- noise: Philox4x32-10, Box-Muller; coordinate i is word (i mod 64) / 16 of block 16 (i / 64) + i mod 16 ----------------
 
@@ -76,14 +73,6 @@ extern "C" __global__ void perturb(const Run* runs) {
     const float* k = step.constants.v;
     const float z = normal(run.seed, (unsigned)step.noise_step, 0, i);
     run.point[i] = run.theta[i] + z / sqrtf(k[ESS] * (run.curvature[i] + k[IVON_DECAY]));
-}
-
-// Counts the gradients that the rule cannot use; a run with one of them stops before its update. Grid as `perturb`.
-extern "C" __global__ void inspect(const Run* runs) {
-    const Run& run = runs[blockIdx.z];
-    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (images_of(run) == 0 || i >= run.parameters) return;
-    if (!usable(run.gradient[i], run.rule == SGD ? 3.40282347e38f : 1.8446743e19f)) atomicAdd(&run.outcomes[run.step].unusable, 1);
 }
 
 // One step of every run. Grid as `perturb`.
@@ -152,15 +141,17 @@ extern "C" __global__ void update(const Run* runs) {
     if (overflowed) atomicAdd(&outcome.overflowed, 1);
 }
 
-// Loss and correct predictions of the step, added in the order of the images, and the next step: grid (1, 1, run), one warp.
+// Loss and correct predictions of the step, added in a fixed order, and the next step: grid (1, 1, run), one warp.
 extern "C" __global__ void tick(Run* runs, long long loss, long long correct) {
     Run& run = runs[blockIdx.z];
     const int images = images_of(run);
-    if (threadIdx.x || images == 0) return;
+    if (images == 0) return;
     Outcome& outcome = run.outcomes[run.step];
     double sum = 0;
     unsigned count = 0;
-    for (int i = 0; i < images; i++) sum += run.values[loss + i], count += run.values[correct + i] > 0;
+    for (int i = threadIdx.x; i < images; i += 32) sum += run.values[loss + i], count += run.values[correct + i] > 0;
+    for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m), count += __shfl_xor_sync(ALL_LANES, count, m);
+    if (threadIdx.x) return;
     outcome.loss = sum, outcome.correct = count;
     if (outcome.unusable) run.stopped = 1;
     else run.step++;

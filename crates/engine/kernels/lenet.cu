@@ -1,0 +1,366 @@
+// LeNet from pixels to gradients inside a thread block, f32. A block has G images; what a number is summed of, and in which
+// order, does not depend on G, so the host may choose it by the number of runs. Written to memory: features and deltas of the
+// dense layers, whose weight gradients `lenet_gradients` forms over all images, and per image the gradients of the two
+// convolutions.
+#include "common.cuh"
+
+constexpr int THREADS = 320, WARPS = THREADS / 32, CONV_PARAMETERS = 2572;
+// Offsets in the parameters.
+constexpr int W1 = 0, B1 = 150, W2 = 156, B2 = 2556, F1 = 2572, C1 = 33292, F2 = 33412, C2 = 43492, F3 = 43576;
+
+// Offsets in `values`, one row per image: features 256, hidden 120 and 84, their deltas, deltas of the logits, loss, correct.
+struct Lenet { int classes, layer1, layer2; unsigned threshold; float factor; long long features, hidden1, hidden2, delta1, delta2, delta3, loss, correct, partial; };
+
+constexpr int P1 = 148;  // stride of a plane of the first pool: eight planes fall into different banks
+struct Image {
+    float in[784], pool1[6 * P1], features[256], hidden1[120], hidden2[84], logits[32], delta3[32], delta2[84], delta1[120], masked2[256];
+    float spread[16 * 256];  // gradient of the second convolution's output, 8x8 in the middle of 16x16 zeros
+    float masked1[864];
+    short at1[864], at2[256];  // where each maximum came from
+};
+struct Weights { float conv1[25 * 8], conv2[6 * 25 * 16], back2[16 * 25 * 6]; };
+
+// 5x5 taps of a 6x6 patch at 2x2 places.
+template <int STRIDE> __device__ __forceinline__ void load_patch(const float* from, float (&patch)[6][6]) {
+#pragma unroll
+    for (int y = 0; y < 6; y++)
+#pragma unroll
+        for (int x = 0; x < 6; x += 2) {
+            const float2 v = *reinterpret_cast<const float2*>(from + y * STRIDE + x);
+            patch[y][x] = v.x, patch[y][x + 1] = v.y;
+        }
+}
+
+// First maximum of the 2x2 places, cut at 0.
+__device__ __forceinline__ float pool(const float* v, int& which) {
+    which = 0;
+    float best = v[0];
+#pragma unroll
+    for (int i = 1; i < 4; i++)
+        if (v[i] > best || v[i] != v[i]) best = v[i], which = i;
+    return larger(best, 0);
+}
+
+// Outputs `first, first + step, ...` of a dense layer for all images of the block, one warp per output, four at a time.
+template <int G, int INPUTS, class In, class Out> __device__ __forceinline__ void dense(const float* weight, int outputs, In in, Out out) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    constexpr int STEPS = (INPUTS + 127) / 128;
+    for (int o0 = warp; o0 < outputs; o0 += 4 * WARPS) {
+        float sum[4][G];
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int g = 0; g < G; g++) sum[j][g] = 0;
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            const int k = s * 128 + lane * 4;
+            if (k < INPUTS) {
+                float4 w[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) w[j] = *reinterpret_cast<const float4*>(weight + min(o0 + j * WARPS, outputs - 1) * INPUTS + k);
+#pragma unroll
+                for (int g = 0; g < G; g++) {
+                    const float4 x = *reinterpret_cast<const float4*>(in(g) + k);
+#pragma unroll
+                    for (int j = 0; j < 4; j++)
+                        sum[j][g] = fmaf(w[j].w, x.w, fmaf(w[j].z, x.z, fmaf(w[j].y, x.y, fmaf(w[j].x, x.x, sum[j][g]))));
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 16; m; m >>= 1)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+#pragma unroll
+                for (int g = 0; g < G; g++) sum[j][g] += __shfl_xor_sync(ALL_LANES, sum[j][g], m);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (lane == 0 && o0 + j * WARPS < outputs)
+#pragma unroll
+                for (int g = 0; g < G; g++) out(g, o0 + j * WARPS, sum[j][g]);
+    }
+}
+
+// Columns of the transposed product: out(g, i, sum over outputs of delta[o] weight[o][i]).
+template <int G, int INPUTS, class Delta, class Out> __device__ __forceinline__ void dense_back(const float* weight, int outputs, Delta delta, Out out) {
+    for (int i = threadIdx.x; i < INPUTS; i += THREADS) {
+        float sum[G];
+#pragma unroll
+        for (int g = 0; g < G; g++) sum[g] = 0;
+#pragma unroll 12
+        for (int o = 0; o < outputs; o++) {
+            const float w = weight[o * INPUTS + i];
+#pragma unroll
+            for (int g = 0; g < G; g++) sum[g] = fmaf(delta(g)[o], w, sum[g]);
+        }
+#pragma unroll
+        for (int g = 0; g < G; g++) out(g, i, sum[g]);
+    }
+}
+
+// Grid (groups of G images, 1, run).
+template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Images& set, const Lenet& net) {
+    const Run& run = runs[blockIdx.z];
+    const int images = images_of(run), first = blockIdx.x * G;
+    if (first >= images) return;
+    const int thread = threadIdx.x;
+    DYNAMIC_SHARED(Image, image);
+    Weights& weights = *reinterpret_cast<Weights*>(image + G);
+    const float* point = run.point;
+    const Step& step = run.steps[run.step];
+
+    // weights and pixels; a place without an image repeats the last one and writes nothing
+    for (int i = thread; i < 150; i += THREADS) weights.conv1[i % 25 * 8 + i / 75 * 4 + i / 25 % 3] = point[W1 + i];
+    for (int i = thread; i < 2400; i += THREADS) {
+        const int o = i / 150, c = i / 25 % 6, k = i % 25;
+        weights.conv2[(c * 25 + k) * 16 + o] = weights.back2[(o * 25 + k) * 6 + c] = point[W2 + i];
+    }
+    for (int i = thread; i < G * 784; i += THREADS) {
+        const int g = i / 784;
+        image[g].in[i % 784] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], i % 784);
+    }
+    for (int i = thread; i < G * 4096; i += THREADS) image[i / 4096].spread[i % 4096] = 0;
+    __syncthreads();
+
+    // convolution 1, ReLU, pool: three channels at one place of the pool
+    for (int item = thread; item < G * 288; item += THREADS) {
+        Image& im = image[item / 288];
+        const int half = item % 288 / 144, place = item % 144, y = place / 12 * 2, x = place % 12 * 2;
+        float patch[6][6], sum[3][4] = {};
+        load_patch<28>(im.in + y * 28 + x, patch);
+#pragma unroll
+        for (int k = 0; k < 25; k++) {
+            const float4 w = *reinterpret_cast<const float4*>(weights.conv1 + k * 8 + half * 4);
+#pragma unroll
+            for (int p = 0; p < 4; p++) {
+                const float v = patch[k / 5 + p / 2][k % 5 + p % 2];
+                sum[0][p] = fmaf(w.x, v, sum[0][p]), sum[1][p] = fmaf(w.y, v, sum[1][p]), sum[2][p] = fmaf(w.z, v, sum[2][p]);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 3; j++) {
+            const int c = half * 3 + j;
+            const float bias = point[B1 + c];
+#pragma unroll
+            for (int p = 0; p < 4; p++) sum[j][p] += bias;
+            int which;
+            im.pool1[c * P1 + place] = pool(sum[j], which);
+            im.at1[c * 144 + place] = (short)((y + which / 2) * 28 + x + which % 2);
+        }
+    }
+    __syncthreads();
+
+    // convolution 2, ReLU, pool: Q channels at one place
+    constexpr int Q = G >= 4 ? 4 : 2;
+    for (int item = thread; item < G * (256 / Q); item += THREADS) {
+        Image& im = image[item / (256 / Q)];
+        const int o = item % (256 / Q) / 16 * Q, place = item % 16, y = place / 4 * 2, x = place % 4 * 2;
+        float sum[Q][4] = {};
+        for (int c = 0; c < 6; c++) {
+            float patch[6][6];
+            load_patch<12>(im.pool1 + c * P1 + y * 12 + x, patch);
+#pragma unroll
+            for (int k = 0; k < 25; k++) {
+                float w[Q];
+#pragma unroll
+                for (int j = 0; j < Q; j++) w[j] = weights.conv2[(c * 25 + k) * 16 + o + j];
+#pragma unroll
+                for (int p = 0; p < 4; p++)
+#pragma unroll
+                    for (int j = 0; j < Q; j++) sum[j][p] = fmaf(w[j], patch[k / 5 + p / 2][k % 5 + p % 2], sum[j][p]);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < Q; j++) {
+            const float bias = point[B2 + o + j];
+#pragma unroll
+            for (int p = 0; p < 4; p++) sum[j][p] += bias;
+            int which;
+            im.features[(o + j) * 16 + place] = pool(sum[j], which);
+            im.at2[(o + j) * 16 + place] = (short)((y + which / 2) * 16 + x + which % 2);
+        }
+    }
+    __syncthreads();
+
+    // dense layers
+    auto kept = [&](int g, int layer, int o) {
+        return net.threshold == 0 || dropout_bits(dropout_key(step.dropout_seed, layer, min(first + g, images - 1)), o) >= net.threshold ? net.factor : 0.0f;
+    };
+    dense<G, 256>(point + F1, 120, [&](int g) { return image[g].features; },
+                  [&](int g, int o, float sum) { image[g].hidden1[o] = larger(sum + point[C1 + o], 0) * kept(g, net.layer1, o); });
+    __syncthreads();
+    dense<G, 120>(point + F2, 84, [&](int g) { return image[g].hidden1; },
+                  [&](int g, int o, float sum) { image[g].hidden2[o] = larger(sum + point[C2 + o], 0) * kept(g, net.layer2, o); });
+    __syncthreads();
+    dense<G, 84>(point + F3, net.classes, [&](int g) { return image[g].hidden2; },
+                 [&](int g, int o, float sum) { image[g].logits[o] = sum + point[F3 + net.classes * 84 + o]; });
+    __syncthreads();
+    if (thread / 32 < G) {
+        const int g = thread / 32, n = first + g;
+        const int label = set.labels[run.visits[step.first_visit + min(n, images - 1)].image];
+        float lost, correct;
+        cross_entropy(image[g].logits, net.classes, label, images, image[g].delta3, &lost, &correct);
+        if (n < images && thread % 32 == 0) run.values[net.loss + n] = lost, run.values[net.correct + n] = correct;
+    }
+    __syncthreads();
+    dense_back<G, 84>(point + F3, net.classes, [&](int g) { return image[g].delta3; },
+                      [&](int g, int i, float sum) { image[g].delta2[i] = image[g].hidden2[i] > 0 ? sum * net.factor : 0; });
+    __syncthreads();
+    dense_back<G, 120>(point + F2, 84, [&](int g) { return image[g].delta2; },
+                       [&](int g, int i, float sum) { image[g].delta1[i] = image[g].hidden1[i] > 0 ? sum * net.factor : 0; });
+    __syncthreads();
+    dense_back<G, 256>(point + F1, 120, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
+        Image& im = image[g];
+        const bool passed = im.features[i] > 0;
+        im.masked2[i] = passed ? sum : 0;
+        if (passed) im.spread[i / 16 * 256 + im.at2[i] + 4 * 16 + 4] = sum;
+    });
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+        const long long n = first + g;
+        if (n >= images) break;
+        for (int i = thread; i < 256; i += THREADS) run.values[net.features + n * 256 + i] = image[g].features[i];
+        for (int i = thread; i < 120; i += THREADS) run.values[net.hidden1 + n * 120 + i] = image[g].hidden1[i], run.values[net.delta1 + n * 120 + i] = image[g].delta1[i];
+        for (int i = thread; i < 84; i += THREADS) run.values[net.hidden2 + n * 84 + i] = image[g].hidden2[i], run.values[net.delta2 + n * 84 + i] = image[g].delta2[i];
+        for (int i = thread; i < net.classes; i += THREADS) run.values[net.delta3 + n * net.classes + i] = image[g].delta3[i];
+    }
+    __syncthreads();
+
+    // gradient of the first pool: two channels at 2x2 places; then of the second convolution's weights, from the maxima alone
+    for (int item = thread; item < G * 108; item += THREADS) {
+        Image& im = image[item / 108];
+        const int c = item % 108 / 36 * 2, place = item % 36, y = place / 6 * 2, x = place % 6 * 2;
+        float sum[2][4] = {};
+        for (int o = 0; o < 16; o++) {
+            float patch[6][6];
+            load_patch<16>(im.spread + o * 256 + y * 16 + x, patch);
+#pragma unroll
+            for (int k = 0; k < 25; k++) {
+                const float2 w = *reinterpret_cast<const float2*>(weights.back2 + (o * 25 + k) * 6 + c);
+#pragma unroll
+                for (int p = 0; p < 4; p++) {
+                    const float v = patch[p / 2 + 4 - k / 5][p % 2 + 4 - k % 5];
+                    sum[0][p] = fmaf(w.x, v, sum[0][p]), sum[1][p] = fmaf(w.y, v, sum[1][p]);
+                }
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+            for (int p = 0; p < 4; p++) {
+                const int at = (y + p / 2) * 12 + x + p % 2;
+                im.masked1[(c + j) * 144 + at] = im.pool1[(c + j) * P1 + at] > 0 ? sum[j][p] : 0;
+            }
+    }
+    for (int item = thread; item < G * 496; item += THREADS) {
+        const int g = item / 496, i = item % 496;
+        if (first + g >= images) break;
+        const Image& im = image[g];
+        float* out = run.partial + net.partial + (long long)(first + g) * CONV_PARAMETERS;
+        if (i >= 480) {
+            float sum = 0;
+#pragma unroll
+            for (int p = 0; p < 16; p++) sum += im.masked2[(i - 480) * 16 + p];
+            out[B2 + i - 480] = sum;
+        } else {
+            const int o = i / 30, c = i % 30 / 5, ky = i % 5;
+            float sum[5] = {};
+#pragma unroll 4
+            for (int p = 0; p < 16; p++) {
+                const float d = im.masked2[o * 16 + p];
+                const int at = im.at2[o * 16 + p];
+                const float* in = im.pool1 + c * P1 + (at / 16 + ky) * 12 + at % 16;
+#pragma unroll
+                for (int kx = 0; kx < 5; kx++) sum[kx] = fmaf(d, in[kx], sum[kx]);
+            }
+#pragma unroll
+            for (int kx = 0; kx < 5; kx++) out[W2 + (o * 6 + c) * 25 + ky * 5 + kx] = sum[kx];
+        }
+    }
+    __syncthreads();
+
+    // gradient of the first convolution's weights, in two halves of the places (scratch: the spread gradient is done with)
+    for (int item = thread; item < G * 312; item += THREADS) {
+        Image& im = image[item / 312];
+        const int half = item % 312 / 156, i = item % 156, c = i < 150 ? i / 25 : i - 150, shift = i < 150 ? i % 25 / 5 * 28 + i % 5 : 0;
+        const float* d = im.masked1 + c * 144 + half * 72;
+        const short* at = im.at1 + c * 144 + half * 72;
+        float sum = 0;
+        if (i < 150) {
+#pragma unroll 8
+            for (int p = 0; p < 72; p++) sum = fmaf(d[p], im.in[at[p] + shift], sum);
+        } else {
+#pragma unroll 8
+            for (int p = 0; p < 72; p++) sum += d[p];
+        }
+        im.spread[half * 156 + i] = sum;
+    }
+    __syncthreads();
+    for (int item = thread; item < G * 156; item += THREADS) {
+        const int g = item / 156, i = item % 156;
+        if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].spread[i] + image[g].spread[156 + i];
+    }
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 2) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
+extern "C" __global__ void __launch_bounds__(THREADS, 2) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
+extern "C" __global__ void __launch_bounds__(THREADS, 1) lenet4(const Run* runs, Images set, Lenet net) { lenet<4>(runs, set, net); }
+
+// All gradients: sums over images in four interleaved parts, each in order. 1024 threads: 256 columns times 4 parts.
+// Blocks: 11 of the convolutions, then four outputs each of the dense layers, bias last in the row. Grid (11 + 30 + 21 + ceil(classes / 4), 1, run).
+extern "C" __global__ void __launch_bounds__(1024) lenet_gradients(const Run* runs, Lenet net) {
+    const Run& run = runs[blockIdx.z];
+    const int images = images_of(run);
+    if (images == 0) return;
+    DYNAMIC_SHARED(float, scratch);  // [part][4][257]
+    const int column = threadIdx.x % 256, part = threadIdx.x / 256;
+    int block = blockIdx.x;
+    float sum[4] = {0, 0, 0, 0}, bias = 0;
+    int inputs = 0, outputs = 0, weight = 0;
+    if (block < 11) {
+        const int i = block * 256 + column;
+        const float* from = run.partial + net.partial + i;
+        if (i < CONV_PARAMETERS)
+            for (int n0 = part * 8; n0 < images; n0 += 32)
+#pragma unroll
+                for (int n = 0; n < 8; n++)
+                    if (n0 + n < images) sum[0] += from[(long long)(n0 + n) * CONV_PARAMETERS];
+    } else {
+        block -= 11;
+        const int layer = block < 30 ? 1 : block < 51 ? 2 : 3;
+        block -= layer == 1 ? 0 : layer == 2 ? 30 : 51;
+        inputs = layer == 1 ? 256 : layer == 2 ? 120 : 84, outputs = layer == 1 ? 120 : layer == 2 ? 84 : net.classes;
+        weight = layer == 1 ? F1 : layer == 2 ? F2 : F3;
+        const float* x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2);
+        const float* d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3);
+        for (int n0 = part * 8; n0 < images; n0 += 32)
+#pragma unroll
+            for (int n = n0; n < n0 + 8; n++)
+                if (n < images) {
+                    const float v = column < inputs ? x[(long long)n * inputs + column] : 0;
+#pragma unroll
+                    for (int j = 0; j < 4; j++) sum[j] = fmaf(d[n * outputs + min(block * 4 + j, outputs - 1)], v, sum[j]);
+                    if (column < 4) bias += d[n * outputs + min(block * 4 + column, outputs - 1)];
+                }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++) scratch[(part * 4 + j) * 256 + column] = sum[j];
+    if (column < 4) scratch[4096 + part * 4 + column] = bias;
+    __syncthreads();
+    if (part) {
+        if (part == 1 && column < 4 && inputs && block * 4 + column < outputs) {
+            const float* b = scratch + 4096 + column;
+            store_gradient(run, weight + outputs * inputs + block * 4 + column, ((b[0] + b[4]) + b[8]) + b[12]);
+        }
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const float* s = scratch + j * 256 + column;
+        const float total = ((s[0] + s[1024]) + s[2048]) + s[3072];
+        if (inputs == 0) {
+            if (j == 0 && block * 256 + column < CONV_PARAMETERS) store_gradient(run, block * 256 + column, total);
+        } else if (column < inputs && block * 4 + j < outputs) {
+            store_gradient(run, weight + (block * 4 + j) * inputs + column, total);
+        }
+    }
+}
