@@ -5,6 +5,7 @@
 #include "layers.cu"
 #include "rules.cu"
 #include "lenet.cu"
+#include "resnet.cu"
 #include "twin.h"
 #include <string>
 
@@ -393,6 +394,162 @@ static void lenet_case(const std::string& golden) {
     }
 }
 
+// ResNet-20: how its tensors, tensors of values and prepared weights lie; the host code of the engine does the same.
+struct ResnetPlan {
+    static constexpr int SIDE[3] = {32, 16, 8}, WIDTH[3] = {16, 32, 64};
+    std::vector<Tensor> tensors;
+    std::vector<Prepare> prepare;
+    Stage stages[3];
+    Head head;
+    int parameters = 0, prepared = 0;
+    long long values = 0;
+    void tensor(int count, double scale, double shift) { tensors.push_back({count, scale, shift}), parameters += count; }
+    void conv(int out, int in, int kernel, int padded, bool back) {
+        const int taps = kernel * kernel;
+        Prepare p{parameters, out, in, padded, taps, prepared, -1};
+        prepared += padded * taps * (out + 8);
+        if (back) p.backward = prepared, prepared += out * taps * (in + 8);
+        prepare.push_back(p);
+        tensor(out * in * taps, std::sqrt(6.0 / (in * taps)), 0), tensor(out, .1, 0), tensor(out, .2, 1), tensor(out, .2, 0), tensor(out, .2, 0);
+    }
+    ResnetPlan(int batch, int classes) {
+        long long input = 0, input_gradient = 0;
+        for (int s = 0; s < 3; s++) {
+            const int C = WIDTH[s];
+            const long long size = (long long)batch * C * SIDE[s] * SIDE[s];
+            stages[s] = {batch, parameters, prepared, 0, values, 0, input, input_gradient, 0};
+            input = values + 9 * size, input_gradient = values + 11 * size;
+            values += 12 * size, stages[s].roots = values, values += 7 * batch * C;
+            if (s == 0) conv(C, 3, 3, 8, false);
+            else conv(C, C / 2, 3, C / 2, true), conv(C, C, 3, C, true), conv(C, C / 2, 1, C / 2, true);
+            for (int k = s ? 1 : 0; k < 3; k++) conv(C, C, 3, C, true), conv(C, C, 3, C, true);
+        }
+        head = {batch, classes, parameters, 0, input, input_gradient, values, values + batch, values + 2 * batch, 0};
+        values += 2 * batch + (long long)batch * classes;
+        tensor(classes * 64, std::sqrt(6.0 / 64), 0), tensor(classes, .1, 0);
+        for (Stage& s : stages) s.all_parameters = parameters;
+        head.all_parameters = parameters;
+    }
+};
+constexpr int ResnetPlan::SIDE[3], ResnetPlan::WIDTH[3];
+
+static double resnet_twin(const ResnetPlan& plan, const D& p, const D& x, const std::vector<int>& labels, int classes, D& grad, int& correct) {
+    const int n = labels.size();
+    struct Node { ConvShape s; int at; D in, z; };
+    std::vector<Node> nodes;
+    int at = 0;
+    auto forward = [&](const D& in, ConvShape s) {
+        Node node{s, at, in, {}};
+        const int weights = s.out.c * s.in.c * s.kernel * s.kernel;
+        node.z = conv(s, n, in, &p[at], &p[at + weights]);
+        at += weights + 4 * s.out.c;
+        nodes.push_back(node);
+        return frn(s.out, n, node.z, &p[at - 3 * s.out.c]);
+    };
+    auto same = [](int ci, int co, int side) { return ConvShape{{ci, side, side}, {co, side, side}, 3, 1, 1, 1}; };
+    auto sum = [](D a, const D& b) { for (size_t i = 0; i < a.size(); i++) a[i] += b[i]; return a; };
+    D v = forward(x, same(3, 16, 32));
+    for (int s = 0; s < 3; s++) for (int k = 0; k < 3; k++) {
+        const int side = plan.SIDE[s], C = plan.WIDTH[s];
+        if (s && k == 0) {
+            const D a = forward(forward(v, {{C / 2, 2 * side, 2 * side}, {C, side, side}, 3, 2, 0, 0}), same(C, C, side));
+            v = sum(forward(v, {{C / 2, 2 * side, 2 * side}, {C, side, side}, 1, 2, 0, 0}), a);
+        } else {
+            v = sum(v, forward(forward(v, same(C, C, side)), same(C, C, side)));
+        }
+    }
+    D mean(n * 64, 0), d, e;
+    for (size_t i = 0; i < v.size(); i++) mean[i / 64] += v[i] / 64;
+    const ConvShape fc{{64, 1, 1}, {classes, 1, 1}, 1, 1, 0, 0};
+    const bool products_rounded = rounded;
+    rounded = false;  // the dense layer stays f32
+    const double loss = cross_entropy_twin(conv(fc, n, mean, &p[at], &p[at + classes * 64]), classes, labels, d, correct);
+    grad.assign(p.size(), 0);
+    conv_back(fc, n, mean, &p[at], d, e, &grad[at], &grad[at + classes * 64]);
+    rounded = products_rounded;
+    for (size_t i = 0; i < v.size(); i++) v[i] = e[i / 64] / 64;
+    auto backward = [&](const D& dy) {
+        const Node node = nodes.back();
+        nodes.pop_back();
+        const int weights = node.s.out.c * node.s.in.c * node.s.kernel * node.s.kernel, tail = node.at + weights + node.s.out.c;
+        const D dz = frn_back(node.s.out, n, node.z, &p[tail], dy, &grad[tail]);
+        D dx;
+        conv_back(node.s, n, node.in, &p[node.at], dz, dx, &grad[node.at], &grad[node.at + weights]);
+        return dx;
+    };
+    for (int s = 2; s >= 0; s--) for (int k = 2; k >= 0; k--) {
+        D other = v;
+        if (s && k == 0) other = backward(v);
+        v = sum(other, backward(backward(v)));
+    }
+    backward(v);
+    return loss;
+}
+
+template <bool TF32> static void resnet_step(ResnetPlan& plan, Lot& lot, const Images& set, int batch) {
+    const int R = lot.runs.size();
+    Run* runs = lot.runs.data();
+    emu::launch(TF32 ? prepare_tf32 : prepare_f32, dim3(1, plan.prepare.size(), R), 256, runs, plan.prepare.data());
+    emu::launch(TF32 ? stage1_forward_tf32 : stage1_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
+    emu::launch(TF32 ? stage2_forward_tf32 : stage2_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
+    emu::launch(TF32 ? stage3_forward_tf32 : stage3_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
+    emu::launch(resnet_head, dim3(batch, 1, R), 256, runs, set, plan.head);
+    emu::launch(TF32 ? stage3_backward_tf32 : stage3_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
+    emu::launch(TF32 ? stage2_backward_tf32 : stage2_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
+    emu::launch(TF32 ? stage1_backward_tf32 : stage1_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
+    const Segment all{0, 0, plan.parameters, plan.parameters, 1};
+    emu::launch(reduce, dim3(ceil_div(plan.parameters, 256), 1, R), 256, runs, &all);
+    emu::launch(tick, dim3(1, 1, R), 32, runs, plan.head.loss, plan.head.correct);
+}
+
+static void resnet_case(const std::string& golden) {
+    const int images = 4, classes = 10, seed = 21;
+    const std::vector<int> labels = {1, 4, 7, 0};
+    ResnetPlan plan(images, classes);
+    check(plan.parameters == 274042, "%s %g", "resnet parameters", plan.parameters);
+    const F parameters = golden_parameters(seed, plan.tensors);
+    F x;
+    for (int i = 0; i < images * 3072; i++) x.push_back((float)(1.5 * signed_unit(seed * 65536 + 60000, i)));
+    const std::vector<uint32_t> set_labels(labels.begin(), labels.end());
+    const Images set{nullptr, x.data(), set_labels.data(), nullptr, 3, 32, 32};
+    const D wide = widen(parameters.data(), parameters.size());
+    int correct;
+    // the golden batch by the twin alone: four images through the emulation would take long
+    D grad;
+    if (!golden.empty()) against_golden(golden + "/resnet20_frn.json", plan.tensors, resnet_twin(plan, wide, widen(x.data(), x.size()), labels, classes, grad, correct), grad, 1e-4);
+    for (bool tf32 : {false, true}) {
+        const int own = 2;
+        rounded = tf32;
+        const double loss = resnet_twin(plan, wide, widen(x.data(), own * 3072), {1, 4}, classes, grad, correct);
+        rounded = false;
+        F keep;
+        for (int R : {1, 3}) {
+            if (R == 3 && tf32) continue;
+            Lot lot(R, plan.parameters, plan.values, (size_t)images * plan.parameters, own, 1, plan.prepared);
+            for (int r = 0; r < R; r++) {
+                lot.point[r] = parameters, lot.runs[r].point = lot.point[r].data();
+                for (int i = 0; i < own; i++) lot.visits[r][i] = {(uint32_t)i, 0, 0, 0, 0};
+                if (r != R - 1) lot.steps[r][0].images = r;  // one run without images, one with a short batch
+            }
+            tf32 ? resnet_step<true>(plan, lot, set, images) : resnet_step<false>(plan, lot, set, images);
+            size_t at = 0;
+            D errors;
+            for (const Tensor& t : plan.tensors) {
+                double error = 0, norm = 0;
+                for (int i = 0; i < t.count; i++, at++) error += std::pow(lot.gradient[R - 1][at] - grad[at], 2), norm += grad[at] * grad[at];
+                errors.push_back(std::sqrt(error / norm));
+            }
+            const double worst = *std::max_element(errors.begin(), errors.end());
+            std::nth_element(errors.begin(), errors.begin() + errors.size() / 2, errors.end());
+            printf("resnet %s: median gradient error %.2e, worst tensor %.2e\n", tf32 ? "tf32" : "f32", errors[errors.size() / 2], worst);
+            check(errors[errors.size() / 2] < (tf32 ? 1e-3 : 1e-5) && worst < (tf32 ? 1e-2 : 1e-3), "%s %g", "resnet gradient", worst);
+            check(std::fabs(lot.outcomes[R - 1][0].loss / own - loss) < (tf32 ? 1e-4 : 1e-5) * loss, "%s %g", "resnet loss", lot.outcomes[R - 1][0].loss / own - loss);
+            if (keep.empty()) keep = lot.gradient[R - 1];
+            check(!memcmp(keep.data(), lot.gradient[R - 1].data(), 4 * keep.size()), "%s %g", "resnet bits differ", R);
+        }
+    }
+}
+
 int main(int count, char** arguments) {
     const std::string golden = count > 1 ? arguments[1] : "";
     for (bool tf32 : {false, true}) {
@@ -408,6 +565,7 @@ int main(int count, char** arguments) {
     small_cases();
     rule_cases();
     lenet_case(golden);
+    resnet_case(golden);
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

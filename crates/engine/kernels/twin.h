@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 typedef std::vector<double> D;
 typedef std::vector<float> F;
@@ -28,15 +29,32 @@ template <class E> void products(const ConvShape& s, int batch, E each) {
             each(((n * s.out.c + o) * s.out.h + y) * s.out.w + x, ((n * s.in.c + c) * s.in.h + row) * s.in.w + col, ((o * s.in.c + c) * s.kernel + ky) * s.kernel + kx);
         }
 }
-inline D conv(const ConvShape& s, int batch, const D& x, const double* w, const double* b) {
+// With `rounded` the factors of every product are rounded to TF32 first.
+static bool rounded = false;
+inline D factors(const double* v, size_t n) {
+    D out(v, v + n);
+    if (rounded) for (double& d : out) {
+        float f = (float)d;
+        uint32_t u;
+        memcpy(&u, &f, 4);
+        u = (u + 0x1000u) & 0xffffe000u;
+        memcpy(&f, &u, 4);
+        d = f;
+    }
+    return out;
+}
+inline size_t weight_count(const ConvShape& s) { return (size_t)s.out.c * s.in.c * s.kernel * s.kernel; }
+inline D conv(const ConvShape& s, int batch, const D& x_given, const double* w_given, const double* b) {
+    const D x = factors(x_given.data(), x_given.size()), w = factors(w_given, weight_count(s));
     D y((size_t)batch * s.out.size());
     for (size_t i = 0; i < y.size(); i++) y[i] = b ? b[i / s.out.plane() % s.out.c] : 0;
     products(s, batch, [&](int o, int i, int k) { y[o] += x[i] * w[k]; });
     return y;
 }
-inline void conv_back(const ConvShape& s, int batch, const D& x, const double* w, const D& dy, D& dx, double* dw, double* db) {
+inline void conv_back(const ConvShape& s, int batch, const D& x_given, const double* w_given, const D& dy, D& dx, double* dw, double* db) {
+    const D x = factors(x_given.data(), x_given.size()), w = factors(w_given, weight_count(s)), d = factors(dy.data(), dy.size());
     dx.assign(x.size(), 0);
-    products(s, batch, [&](int o, int i, int k) { dx[i] += dy[o] * w[k]; dw[k] += dy[o] * x[i]; });
+    products(s, batch, [&](int o, int i, int k) { dx[i] += d[o] * w[k]; dw[k] += d[o] * x[i]; });
     if (db) for (size_t i = 0; i < dy.size(); i++) db[i / s.out.plane() % s.out.c] += dy[i];
 }
 // p: gamma, beta, tau

@@ -1,0 +1,647 @@
+// ResNet-20 with filter response normalization: a stage of the net is one kernel forward and one backward, a block of threads
+// has one image, and its planes stay in shared memory from convolution to convolution. f32 by FMA and TF32 by mma come from
+// one source: they differ in which sums a thread holds (Tile) and in the inner loops.
+//
+// Planes in shared memory have a border of zeros: pixel x stands in column x + 1, a row has S + 4 columns. With TF32 what is
+// stored there is rounded already. The input of a convolution of stride 2 is stored as four planes per channel, one for even
+// and odd rows and columns each, so that its rows are read without gaps.
+#include "common.cuh"
+
+constexpr int THREADS_R = 512, WARPS_R = 16;
+
+// Offsets of one stage. Tensors of batch * C * S * S numbers follow each other from `values` on: 0 first convolution of the
+// stage (stem, or shortcut) before FRN; block k: 1 + 3k and 2 + 3k the convolutions before FRN, 3 + 3k the block's output;
+// 10 the stem's output; 11 the gradient at the stage's output, later at its input. `roots`: 1/sqrt(mean square), batch * C
+// numbers each: 0 first, 1 + 2k and 2 + 2k. `partial`: one slice of all parameters per image.
+struct Stage { int batch, parameters, prepared, all_parameters; long long values, roots, input, input_gradient, partial; };
+
+// Weights as the kernels want them: forward [in][tap][out + 8], backward [out][taps reversed][in + 8], rounded for TF32.
+struct Prepare { int weight, out, in, padded_in, taps, forward, backward; };
+template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, const Prepare* table) {
+    const Run& run = runs[blockIdx.z];
+    if (images_of(run) == 0) return;
+    const Prepare p = table[blockIdx.y];
+    const float* weight = run.point + p.weight;
+    const int stride = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x, wide = p.out + 8, back = p.in + 8;
+    for (int i = begin; i < p.padded_in * p.taps * wide; i += stride) {
+        const int o = i % wide, k = i / wide % p.taps, c = i / wide / p.taps;
+        run.prepared[p.forward + i] = o < p.out && c < p.in ? product_input<TF32>(weight[(o * p.in + c) * p.taps + k]) : 0;
+    }
+    if (p.backward >= 0)
+        for (int i = begin; i < p.out * p.taps * back; i += stride) {
+            const int c = i % back, k = i / back % p.taps, o = i / back / p.taps;
+            run.prepared[p.backward + i] = c < p.in ? product_input<TF32>(weight[(o * p.in + c) * p.taps + p.taps - 1 - k]) : 0;
+        }
+}
+extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
+extern "C" __global__ void prepare_tf32(const Run* runs, const Prepare* table) { prepare<true>(runs, table); }
+
+template <int S, bool TF32> struct Planes {
+    static constexpr int ROW = S + 4;
+    // Strides that spread the planes read together over all banks.
+    static constexpr int PLANE = (S + 2) * ROW + (TF32 ? 0 : 4);
+};
+
+// Which sums a thread holds: CHANNELS channels at PAIRS pairs of neighboring pixels, of CN channels and S x S pixels (times
+// PHASES, the even and odd rows and columns of a plane twice as wide). SPLIT warps share a sum over input channels.
+template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
+    static constexpr int S = S_, CN = CN_, PHASES = PHASES_;
+    static constexpr bool TF32 = TF32_;
+    static constexpr int Q = PHASES * (S / 8) * (S / 8) * CN / 64 < 2 ? 2 : PHASES * (S / 8) * (S / 8) * CN / 64;  // FMA: channels of a thread
+    static constexpr int MT = S * S / 16 * CN / 8 * PHASES / 32 < 2 ? 2 : S * S / 16 * CN / 8 * PHASES / 32, NT = 2;  // mma: tiles of a warp
+    static constexpr int CHANNELS = TF32 ? 2 * NT : Q, PAIRS = TF32 ? MT : 4, SUMS = CHANNELS * PAIRS * 2;
+    static constexpr int PIXEL_WARPS = TF32 ? S * S / 16 / MT : (S / 8) * (S / 8), CHANNEL_WARPS = TF32 ? CN / 8 / NT : CN / (4 * Q);
+    static constexpr int SPLIT = WARPS_R / (PHASES * PIXEL_WARPS * CHANNEL_WARPS);
+    int lane, pixel_warp, channel_warp, phase, split;
+    __device__ __forceinline__ Tile() {
+        lane = threadIdx.x % 32;
+        const int warp = threadIdx.x / 32;
+        pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS % CHANNEL_WARPS;
+        phase = warp / (PIXEL_WARPS * CHANNEL_WARPS) % PHASES, split = warp / (PIXEL_WARPS * CHANNEL_WARPS * PHASES);
+    }
+    __device__ __forceinline__ int channel(int i) const {
+        return TF32 ? (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2 : (channel_warp * 4 + lane / 8) * Q + i;
+    }
+    __device__ __forceinline__ int y(int pair) const {
+        return TF32 ? ((pixel_warp * MT + pair) * 16 + lane / 4 * 2) / S : pixel_warp / (S / 8) * 8 + lane % 8;
+    }
+    __device__ __forceinline__ int x(int pair) const {
+        return TF32 ? ((pixel_warp * MT + pair) * 16 + lane / 4 * 2) % S : pixel_warp % (S / 8) * 8 + pair * 2;
+    }
+    static constexpr __device__ __forceinline__ int sum(int i, int pair, int odd) { return TF32 ? (pair * NT + i / 2) * 4 + odd * 2 + i % 2 : i * 8 + pair * 2 + odd; }
+    // Sum over the lanes that hold the same channel.
+    static __device__ __forceinline__ float over_lanes(float v) {
+        constexpr int FIRST = TF32 ? 4 : 1;
+        v += __shfl_xor_sync(ALL_LANES, v, FIRST);
+        v += __shfl_xor_sync(ALL_LANES, v, FIRST * 2);
+        return v + __shfl_xor_sync(ALL_LANES, v, FIRST * 4);
+    }
+    __device__ __forceinline__ bool leads() const { return TF32 ? lane < 4 : lane % 8 == 0; }
+};
+
+__device__ __forceinline__ void load10(const float* from, float* v) {
+    const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
+    const float2 c = *reinterpret_cast<const float2*>(from + 8);
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w, v[8] = c.x, v[9] = c.y;
+}
+__device__ __forceinline__ void load2(const float* from, float* v) {
+    const float2 a = *reinterpret_cast<const float2*>(from);
+    v[0] = a.x, v[1] = a.y;
+}
+
+// SAME: 3x3 over bordered planes. HALF: 3x3 of stride 2 over four planes per channel. POINT: 1x1 of stride 2 over the same.
+// BACK: the transpose of HALF, one phase of the result per warp. BACK_POINT: the transpose of POINT, to phase 0.
+enum { SAME, HALF, POINT, BACK, BACK_POINT };
+
+// sums += convolution of `planes` (IN channels) by prepared weights [IN][taps][CN + 8], brought to `buffer` in pieces.
+template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
+    typedef Planes<T::S, T::TF32> P;
+    constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + 8, KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
+    static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
+#pragma unroll
+    for (int i = 0; i < T::SUMS; i++) sums[i] = 0;
+    const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
+    for (int piece = 0; piece < IN; piece += PIECE) {
+        __syncthreads();
+        const float4* from = reinterpret_cast<const float4*>(prepared + piece * TAPS * WIDE);
+#pragma unroll 4
+        for (int i = threadIdx.x; i < PIECE * TAPS * WIDE / 4; i += THREADS_R) reinterpret_cast<float4*>(buffer)[i] = from[i];
+        __syncthreads();
+        if (MODE == BACK_POINT && tile.phase) continue;
+        const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
+        if constexpr (!T::TF32) {
+            const float* weight = buffer + tile.channel(0);
+            const int y = tile.y(0), x = tile.x(0);
+            for (int c = begin; c < end; c++) {
+                const float* plane = planes + (piece + c) * P::PLANE;
+#pragma unroll
+                for (int ky = 0; ky < KS; ky++) {
+                    if (MODE == BACK && (ky & 1) != down) continue;  // ky here is 2 - ky of the forward pass
+                    float v[10], odd[10];
+                    if (MODE == SAME) load10(plane + (y + ky) * P::ROW + x, v);
+                    if (MODE == HALF) load10(plane + (ky & 1) * 2 * QUARTER + (y + ky / 2) * P::ROW + x, v), load10(plane + ((ky & 1) * 2 + 1) * QUARTER + (y + ky / 2) * P::ROW + x, odd);
+                    if (MODE == POINT) load10(plane + y * P::ROW + x, v);
+                    if (MODE == BACK) load10(plane + (y + (ky == 0 ? 0 : 1)) * P::ROW + x, v);
+                    if (MODE == BACK_POINT) load10(plane + (y + 1) * P::ROW + x, v);
+#pragma unroll
+                    for (int kx = 0; kx < KS; kx++) {
+                        if (MODE == BACK && (kx & 1) != right) continue;
+                        float w[T::Q];
+#pragma unroll
+                        for (int q = 0; q < T::Q; q += 2) load2(weight + (c * TAPS + ky * KS + kx) * WIDE + q, w + q);
+#pragma unroll
+                        for (int q = 0; q < T::Q; q++)
+#pragma unroll
+                            for (int i = 0; i < 8; i++) {
+                                const float in = MODE == SAME ? v[i + kx] : MODE == HALF ? (kx == 1 ? odd[i] : v[i + kx / 2]) : MODE == POINT ? v[i] : MODE == BACK ? v[i + (kx == 0 ? 0 : 1)] : v[i + 1];
+                                sums[q * 8 + i] = fmaf(w[q], in, sums[q * 8 + i]);
+                            }
+                    }
+                }
+            }
+        } else {
+            const int g = tile.lane / 4, t = tile.lane % 4;
+            const float* weight = buffer + tile.channel_warp * T::NT * 8 + g;
+            for (int c = begin; c < end; c += 8) {
+                const float* plane = planes + (piece + c + t) * P::PLANE;
+#pragma unroll
+                for (int ky = 0; ky < KS; ky++) {
+                    if (MODE == BACK && (ky & 1) != down) continue;
+                    unsigned b[KS][T::NT][2];
+#pragma unroll
+                    for (int kx = 0; kx < KS; kx++)
+#pragma unroll
+                        for (int n = 0; n < T::NT; n++)
+#pragma unroll
+                            for (int h = 0; h < 2; h++) b[kx][n][h] = __float_as_uint(weight[((c + t + 4 * h) * TAPS + ky * KS + kx) * WIDE + n * 8]);
+#pragma unroll
+                    for (int m = 0; m < T::MT; m++) {
+                        const int at = tile.y(m) * P::ROW + tile.x(m);
+                        float v[2][4], odd[2][2];
+#pragma unroll
+                        for (int h = 0; h < 2; h++) {
+                            const float* p = plane + 4 * h * P::PLANE + at;
+                            if (MODE == SAME) load2(p + ky * P::ROW, v[h]), load2(p + ky * P::ROW + 2, v[h] + 2);
+                            if (MODE == HALF) {
+                                const float* even = p + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW;
+                                load2(even, v[h]), v[h][2] = even[2], load2(even + QUARTER, odd[h]);
+                            }
+                            if (MODE == POINT) load2(p, v[h]);
+                            if (MODE == BACK) load2(p + (ky == 0 ? 0 : P::ROW), v[h]), v[h][2] = p[(ky == 0 ? 0 : P::ROW) + 2];
+                            if (MODE == BACK_POINT) v[h][0] = p[P::ROW + 1], v[h][1] = p[P::ROW + 2];
+                        }
+#pragma unroll
+                        for (int kx = 0; kx < KS; kx++) {
+                            if (MODE == BACK && (kx & 1) != right) continue;
+                            unsigned a[4];
+#pragma unroll
+                            for (int h = 0; h < 2; h++)
+#pragma unroll
+                                for (int e = 0; e < 2; e++)
+                                    a[h * 2 + e] = __float_as_uint(MODE == SAME ? v[h][kx + e] : MODE == HALF ? (kx == 1 ? odd[h][e] : v[h][kx / 2 + e]) : MODE == BACK ? v[h][(kx == 0 ? 0 : 1) + e] : v[h][e]);
+#pragma unroll
+                            for (int n = 0; n < T::NT; n++) mma_tf32(sums + (m * T::NT + n) * 4, a, b[kx][n]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if constexpr (T::SPLIT == 2) {
+        __syncthreads();
+        float* own = buffer + threadIdx.x % (THREADS_R / 2);
+        if (tile.split)
+#pragma unroll
+            for (int i = 0; i < T::SUMS; i++) own[i * (THREADS_R / 2)] = sums[i];
+        __syncthreads();
+        if (!tile.split)
+#pragma unroll
+            for (int i = 0; i < T::SUMS; i++) sums[i] += own[i * (THREADS_R / 2)];
+    }
+}
+
+// Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals [K][CN] behind it.
+template <class T, int K> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch) {
+    float* totals = scratch + K * T::PIXEL_WARPS * T::CN;
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int i = 0; i < T::CHANNELS; i++) {
+            const float sum = T::over_lanes(part[k][i]);
+            if (tile.leads() && tile.split == 0) scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = sum;
+        }
+    __syncthreads();
+    for (int i = threadIdx.x; i < K * T::CN; i += THREADS_R) {
+        const float* from = scratch + i / T::CN * T::PIXEL_WARPS * T::CN + i % T::CN;
+        float sum = 0;
+#pragma unroll
+        for (int w = 0; w < T::PIXEL_WARPS; w++) sum += from[w * T::CN];
+        totals[i] = sum;
+    }
+    __syncthreads();
+    return totals;
+}
+
+// Bias, FRN and threshold of what `convolve` left: writes the convolution to `z`, 1/root to `roots`, and calls
+// each(channel, y, x, two values). `parameters`: bias, gamma, beta, tau.
+template <class T, class E> __device__ __forceinline__ void finish(const T& tile, float* sums, const float* parameters, float* z, float* roots, float* scratch, E each) {
+    constexpr int S = T::S, C = T::CN;
+    float square[1][T::CHANNELS];
+#pragma unroll
+    for (int i = 0; i < T::CHANNELS; i++) {
+        const float bias = parameters[tile.channel(i)];
+        square[0][i] = 0;
+#pragma unroll
+        for (int p = 0; p < T::PAIRS; p++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float& v = sums[T::sum(i, p, e)];
+                v += bias;
+                square[0][i] = fmaf(v, v, square[0][i]);
+            }
+    }
+    const float* totals = over_pixels<T, 1>(tile, square, scratch);
+    if (tile.split) return;
+#pragma unroll
+    for (int i = 0; i < T::CHANNELS; i++) {
+        const int c = tile.channel(i);
+        const float root = 1.0f / sqrtf(totals[c] / (S * S) + FRN_EPSILON), scale = parameters[C + c] * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
+        if (tile.leads() && tile.pixel_warp == 0) roots[c] = root;
+#pragma unroll
+        for (int p = 0; p < T::PAIRS; p++) {
+            const int y = tile.y(p), x = tile.x(p);
+            const float a = sums[T::sum(i, p, 0)], b = sums[T::sum(i, p, 1)];
+            *reinterpret_cast<float2*>(z + (c * S + y) * S + x) = make_float2(a, b);
+            each(c, y, x, make_float2(larger(fmaf(scale, a, beta), tau), larger(fmaf(scale, b, beta), tau)));
+        }
+    }
+}
+
+// Through threshold and FRN: `sums` is the gradient at the output; leaves that of the convolution in `to` (bordered planes)
+// and those of bias, gamma, beta, tau in `gradient`. The others' sums are waited for, so `to` may be what they were made of.
+template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, const float* roots, float* to, float* gradient, float* scratch) {
+    constexpr int S = T::S, C = T::CN;
+    typedef Planes<S, T::TF32> P;
+    float part[4][T::CHANNELS];  // gamma, beta, tau, normalized values
+#pragma unroll
+    for (int i = 0; i < T::CHANNELS; i++) {
+        const int c = tile.channel(i);
+        const float root = roots[c], gamma = parameters[C + c], scale = gamma * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
+#pragma unroll
+        for (int k = 0; k < 4; k++) part[k][i] = 0;
+        if (tile.split == 0)
+#pragma unroll
+            for (int p = 0; p < T::PAIRS; p++) {
+                const float2 value = *reinterpret_cast<const float2*>(z + (c * S + tile.y(p)) * S + tile.x(p));
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const float v = e ? value.y : value.x, out = fmaf(scale, v, beta), normalized = v * root;
+                    const float share = out > tau ? 1.0f : out < tau ? 0.0f : 0.5f, d = sums[T::sum(i, p, e)], passed = share * d;
+                    part[0][i] = fmaf(passed, normalized, part[0][i]);
+                    part[1][i] += passed;
+                    part[2][i] = fmaf(1.0f - share, d, part[2][i]);
+                    part[3][i] += normalized;
+                    sums[T::sum(i, p, e)] = passed;
+                }
+            }
+    }
+    const float* totals = over_pixels<T, 4>(tile, part, scratch);
+    if (threadIdx.x < C) {
+        const int c = threadIdx.x;
+        const float dgamma = totals[c], dbeta = totals[C + c];
+        gradient[C + c] = dgamma, gradient[2 * C + c] = dbeta, gradient[3 * C + c] = totals[2 * C + c];
+        gradient[c] = parameters[C + c] * roots[c] * (dbeta - dgamma / (S * S) * totals[3 * C + c]);
+    }
+    if (tile.split) return;
+#pragma unroll
+    for (int i = 0; i < T::CHANNELS; i++) {
+        const int c = tile.channel(i);
+        const float root = roots[c], scale = parameters[C + c] * root, mean = totals[c] / (S * S);
+#pragma unroll
+        for (int p = 0; p < T::PAIRS; p++) {
+            const int y = tile.y(p), x = tile.x(p);
+            const float2 value = *reinterpret_cast<const float2*>(z + (c * S + y) * S + x);
+            float* target = to + c * P::PLANE + (y + 1) * P::ROW + x + 1;
+            target[0] = product_input<T::TF32>(scale * (sums[T::sum(i, p, 0)] - value.x * root * mean));
+            target[1] = product_input<T::TF32>(scale * (sums[T::sum(i, p, 1)] - value.y * root * mean));
+        }
+    }
+}
+
+// Gradient of the weights [OUT][IN_REAL][taps]: `dz` bordered planes, `in` bordered planes (SAME) or four per channel. A warp has
+// 8 x 8 channels by FMA, 16 x 8 by mma; where these are fewer than the warps, rows of pixels are shared out and the parts
+// added in `in`, whose planes are gone afterwards.
+template <int S, int OUT, int IN, int IN_REAL, int MODE, bool TF32> __device__ __forceinline__ void weigh(const float* dz, float* in, float* gradient) {
+    typedef Planes<S, TF32> P;
+    constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, HIGH = TF32 ? 16 : 8, UNITS = OUT / HIGH * (IN / 8), QUARTER = IN * P::PLANE;
+    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, ALL = OUT * IN * TAPS;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    for (int unit = warp / PARTS; unit < UNITS; unit += WARPS_R / PARTS) {
+        const int o0 = unit / (IN / 8) * HIGH, c0 = unit % (IN / 8) * 8, y0 = warp % PARTS * ROWS;
+        float sums[TF32 ? TAPS * 4 : TAPS * 2];
+#pragma unroll
+        for (int i = 0; i < (TF32 ? TAPS * 4 : TAPS * 2); i++) sums[i] = 0;
+        for (int y = y0; y < y0 + ROWS; y++)
+#pragma unroll 1
+            for (int x = 0; x < S; x += 8) {
+                if constexpr (!TF32) {
+                    const float* d = dz + (o0 + lane / 8 * 2) * P::PLANE + (y + 1) * P::ROW + x;
+                    const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
+                    float d0[10], d1[10];
+                    load10(d, d0), load10(d + P::PLANE, d1);
+#pragma unroll
+                    for (int ky = 0; ky < KS; ky++) {
+                        float v[10], odd[10];
+                        if (MODE == SAME) load10(from + ky * P::ROW, v);
+                        if (MODE == HALF) load10(from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW, v), load10(from + ((ky & 1) * 2 + 1) * QUARTER + ky / 2 * P::ROW, odd);
+                        if (MODE == POINT) load10(from, v);
+#pragma unroll
+                        for (int kx = 0; kx < KS; kx++)
+#pragma unroll
+                            for (int i = 0; i < 8; i++) {
+                                const float value = MODE == HALF ? (kx == 1 ? odd[i] : v[i + kx / 2]) : v[i + kx];
+                                sums[ky * KS + kx] = fmaf(d0[i + 1], value, sums[ky * KS + kx]);
+                                sums[TAPS + ky * KS + kx] = fmaf(d1[i + 1], value, sums[TAPS + ky * KS + kx]);
+                            }
+                    }
+                } else {
+                    const float* d = dz + (o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
+                    const float* from = in + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
+                    const unsigned a[4] = {__float_as_uint(d[0]), __float_as_uint(d[8 * P::PLANE]), __float_as_uint(d[1]), __float_as_uint(d[8 * P::PLANE + 1])};
+#pragma unroll
+                    for (int ky = 0; ky < KS; ky++) {
+                        float v[4], odd[2];
+                        if (MODE == SAME) load2(from + ky * P::ROW, v), load2(from + ky * P::ROW + 2, v + 2);
+                        if (MODE == HALF) {
+                            const float* even = from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW;
+                            load2(even, v), v[2] = even[2], load2(even + QUARTER, odd);
+                        }
+                        if (MODE == POINT) load2(from, v);
+#pragma unroll
+                        for (int kx = 0; kx < KS; kx++) {
+                            const unsigned b[2] = {__float_as_uint(MODE == HALF ? (kx == 1 ? odd[0] : v[kx / 2]) : v[kx]), __float_as_uint(MODE == HALF ? (kx == 1 ? odd[1] : v[kx / 2 + 1]) : v[kx + 1])};
+                            mma_tf32(sums + (ky * KS + kx) * 4, a, b);
+                        }
+                    }
+                }
+            }
+        if (PARTS > 1) __syncthreads();
+        // every unit is some warp's first one when the rows are shared out, so that barrier is met by all
+#pragma unroll
+        for (int k = 0; k < TAPS; k++)
+#pragma unroll
+            for (int i = 0; i < (TF32 ? 4 : 2); i++) {
+                const int o = o0 + (TF32 ? g + i / 2 * 8 : lane / 8 * 2 + i), c = c0 + (TF32 ? 2 * t + i % 2 : lane % 8);
+                const float value = sums[TF32 ? k * 4 + i : i * TAPS + k];
+                if (PARTS > 1) in[(warp % PARTS) * ALL + (o * IN + c) * TAPS + k] = value;
+                else if (c < IN_REAL) gradient[(o * IN_REAL + c) * TAPS + k] = value;
+            }
+    }
+    __syncthreads();
+    if constexpr (PARTS > 1) {
+        for (int i = threadIdx.x; i < ALL; i += THREADS_R) {
+            const int c = i / TAPS % IN;
+            if (c >= IN_REAL) continue;
+            float sum = 0;
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) sum += in[part * ALL + i];
+            gradient[(i / TAPS / IN * IN_REAL + c) * TAPS + i % TAPS] = sum;
+        }
+        __syncthreads();
+    }
+}
+
+// Bordered planes of value(c, y, x), all of them written, the border too.
+template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill_planes(float* to, V value) {
+    typedef Planes<S, TF32> P;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < C * (S + 2) * P::ROW; i += THREADS_R) {
+        const int x = i % P::ROW - 1, y = i / P::ROW % (S + 2) - 1, c = i / (P::ROW * (S + 2));
+        const bool inside = x >= 0 && x < S && y >= 0 && y < S;
+        to[c * P::PLANE + (y + 1) * P::ROW + x + 1] = inside ? product_input<TF32>(value(c, y, x)) : 0;
+    }
+}
+// Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind.
+template <int S, int C, bool TF32> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
+    typedef Planes<S, TF32> P;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < C * (2 * S + 2) * P::ROW * 2; i += THREADS_R) {
+        const int x = i % (2 * P::ROW), y = i / (2 * P::ROW) % (2 * S + 2), c = i / (2 * P::ROW * (2 * S + 2));
+        const float value = x < 2 * S && y < 2 * S ? product_input<TF32>(from[(c * 2 * S + y) * 2 * S + x]) : 0;
+        to[((y % 2 * 2 + x % 2) * C + c) * P::PLANE + y / 2 * P::ROW + x / 2] = value;
+    }
+}
+
+// One stage: S x S pixels, C channels; the first of the net begins with the stem, the others with a block of stride 2.
+template <int S, int C, bool TF32> struct StageOf {
+    static constexpr bool STEM = S == 32;
+    static constexpr int IN = STEM ? 8 : C / 2, IN_REAL = STEM ? 3 : C / 2, PIECE = C == 64 ? 32 : C, BLOCKS = 3;
+    typedef Planes<S, TF32> P;
+    typedef Tile<S, C, 1, TF32> T;
+    typedef Tile<S, C / 2, 4, TF32> Wide;  // the input's gradient, by phases
+    static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
+    static constexpr int BUFFER = PIECE * 9 * (C + 8), SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
+    // parameters: first convolutions with bias, gamma, beta, tau
+    static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
+    static constexpr int STEM_SIZE = 9 * 3 * C + TAIL, DOWN1 = 9 * C * IN + TAIL, DOWN = DOWN1 + SAME_CONV + TAIL, SHORTCUT = C * IN + TAIL;
+    static constexpr int BLOCK = 2 * (SAME_CONV + TAIL);
+    // prepared weights: stem forward; or first convolution, second, shortcut, forward and backward each; then the blocks
+    static constexpr int READY = C * 9 * (C + 8), STEM_READY = 8 * 9 * (C + 8);
+    static constexpr int READY1 = IN * 9 * (C + 8), READY1_BACK = C * 9 * (IN + 8), READY_POINT = IN * (C + 8), READY_POINT_BACK = C * (IN + 8);
+
+    const Run& run;
+    const Stage& at;
+    int image;
+    float *first, *second, *buffer, *scratch;
+    __device__ __forceinline__ StageOf(const Run& run, const Stage& at, float* shared) : run(run), at(at), image(blockIdx.x) {
+        first = shared, second = shared + FIRST_SET, buffer = second + SET, scratch = buffer + BUFFER;
+    }
+    __device__ __forceinline__ float* tensor(int i) const { return run.values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
+    __device__ __forceinline__ float* roots(int i) const { return run.values + at.roots + ((long long)i * at.batch + image) * C; }
+    __device__ __forceinline__ float* gradient(int parameter) const { return run.partial + at.partial + (long long)image * at.all_parameters + at.parameters + parameter; }
+    __device__ __forceinline__ const float* parameters(int i) const { return run.point + at.parameters + i; }
+    __device__ __forceinline__ const float* prepared(int i) const { return run.prepared + at.prepared + i; }
+    // Of block k >= 1 (k >= 0 in the first stage).
+    static constexpr __device__ __forceinline__ int block_parameters(int k) { return STEM ? STEM_SIZE + k * BLOCK : DOWN + SHORTCUT + (k - 1) * BLOCK; }
+    static constexpr __device__ __forceinline__ int block_prepared(int k) {
+        return STEM ? STEM_READY + k * 4 * READY : READY1 + READY1_BACK + 2 * READY + READY_POINT + READY_POINT_BACK + (k - 1) * 4 * READY;
+    }
+    __device__ __forceinline__ void store(float* planes, int c, int y, int x, float2 v) const {
+        float* to = planes + c * P::PLANE + (y + 1) * P::ROW + x + 1;
+        to[0] = product_input<TF32>(v.x), to[1] = product_input<TF32>(v.y);
+    }
+    static __device__ __forceinline__ float2& pair(float* tensor, int c, int y, int x) { return *reinterpret_cast<float2*>(tensor + (c * S + y) * S + x); }
+
+    // Input in `first`; the block's output goes to memory and to `next`.
+    __device__ __forceinline__ void second_half(const T& tile, float* sums, int conv, int ready, int k, const float* other, float* next) const {
+        convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready), buffer);
+        float* out = tensor(3 + 3 * k);
+        finish(tile, sums, parameters(conv + SAME_CONV), tensor(2 + 3 * k), roots(2 + 2 * k), scratch, [&](int c, int y, int x, float2 v) {
+            const float2 old = *reinterpret_cast<const float2*>(other + (c * S + y) * S + x), sum = make_float2(old.x + v.x, old.y + v.y);
+            pair(out, c, y, x) = sum;
+            if (next) store(next, c, y, x, sum);
+        });
+    }
+
+    __device__ __forceinline__ void forward(const Images* set) const {
+        T tile;
+        float sums[T::SUMS];
+        float* planes = first;
+        for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
+        if constexpr (STEM) {
+            const Visit visit = run.visits[run.steps[run.step].first_visit + image];
+            fill_planes<S, 8, TF32>(planes, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
+            convolve<T, SAME, 8, 8>(tile, sums, planes, prepared(0), buffer);
+            finish(tile, sums, parameters(9 * 3 * C), tensor(0), roots(0), scratch, [&](int c, int y, int x, float2 v) { pair(tensor(10), c, y, x) = v; });
+            __syncthreads();
+            const float* x0 = tensor(10);
+            fill_planes<S, C, TF32>(planes, [&](int c, int y, int x) { return x0[(c * S + y) * S + x]; });
+        } else {
+            const float* x = run.values + at.input + (long long)image * (IN * 4 * S * S);
+            fill_quarters<S, IN, TF32>(first, x);
+            convolve<T, HALF, IN, IN>(tile, sums, first, prepared(0), buffer);
+            finish(tile, sums, parameters(9 * C * IN), tensor(1), roots(1), scratch, [&](int c, int y, int x, float2 v) { store(second, c, y, x, v); });
+            // the shortcut's output waits in memory, at the place of the block's output
+            convolve<T, POINT, IN, IN>(tile, sums, first, prepared(READY1 + READY1_BACK + 2 * READY), buffer);
+            finish(tile, sums, parameters(DOWN + C * IN), tensor(0), roots(0), scratch, [&](int c, int y, int x, float2 v) { pair(tensor(3), c, y, x) = v; });
+            __syncthreads();
+            for (int i = threadIdx.x; i < SET; i += THREADS_R) planes[i] = 0;
+            __syncthreads();
+            second_half(tile, sums, DOWN1, READY1 + READY1_BACK, 0, tensor(3), planes);
+        }
+        for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
+            const int ready = block_prepared(k), conv = block_parameters(k);
+            convolve<T, SAME, C, PIECE>(tile, sums, planes, prepared(ready), buffer);
+            finish(tile, sums, parameters(conv + SAME_CONV), tensor(1 + 3 * k), roots(1 + 2 * k), scratch, [&](int c, int y, int x, float2 v) { store(second, c, y, x, v); });
+            second_half(tile, sums, conv + SAME_CONV + TAIL, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), k + 1 < BLOCKS ? planes : nullptr);
+        }
+    }
+
+    // The gradient at the output (tensor 11) into `sums`, through FRN of tensor z, into `second`.
+    __device__ __forceinline__ void enter(const T& tile, float* sums, int tail, int z, int root) const {
+        if (tile.split == 0)
+#pragma unroll
+            for (int i = 0; i < T::CHANNELS; i++)
+#pragma unroll
+                for (int p = 0; p < T::PAIRS; p++) {
+                    const float2 d = pair(tensor(11), tile.channel(i), tile.y(p), tile.x(p));
+                    sums[T::sum(i, p, 0)] = d.x, sums[T::sum(i, p, 1)] = d.y;
+                }
+        unfinish(tile, sums, parameters(tail), tensor(z), roots(root), second, gradient(tail), scratch);
+    }
+    __device__ __forceinline__ void fill_activated(float* planes, int z, int root, int tail) const {
+        const float *from = tensor(z), *r = roots(root), *p = parameters(tail);
+        fill_planes<S, C, TF32>(planes, [&](int c, int y, int x) { return larger(fmaf(p[C + c] * r[c], from[(c * S + y) * S + x], p[2 * C + c]), p[3 * C + c]); });
+    }
+    // Second convolution of a block, back to the gradient before the first FRN, in `second`.
+    __device__ __forceinline__ void second_half_back(const T& tile, float* sums, int conv1_tail, int conv2, int ready, int k) const {
+        enter(tile, sums, conv2 + SAME_CONV, 2 + 3 * k, 2 + 2 * k);
+        fill_activated(first, 1 + 3 * k, 1 + 2 * k, conv1_tail);
+        __syncthreads();
+        weigh<S, C, C, C, SAME, TF32>(second, first, gradient(conv2));
+        convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
+        unfinish(tile, sums, parameters(conv1_tail), tensor(1 + 3 * k), roots(1 + 2 * k), second, gradient(conv1_tail), scratch);
+    }
+
+    __device__ __forceinline__ void backward(const Images* set) const {
+        T tile;
+        float sums[T::SUMS];
+        for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
+        __syncthreads();
+        for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
+            const int ready = block_prepared(k), conv = block_parameters(k);
+            second_half_back(tile, sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k);
+            const float* x = k ? tensor(3 * k) : tensor(10);
+            fill_planes<S, C, TF32>(first, [&](int c, int y, int column) { return x[(c * S + y) * S + column]; });
+            __syncthreads();
+            weigh<S, C, C, C, SAME, TF32>(second, first, gradient(conv));
+            convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
+            if (tile.split == 0)
+#pragma unroll
+                for (int i = 0; i < T::CHANNELS; i++)
+#pragma unroll
+                    for (int p = 0; p < T::PAIRS; p++) {
+                        float2& d = pair(tensor(11), tile.channel(i), tile.y(p), tile.x(p));
+                        d = make_float2(d.x + sums[T::sum(i, p, 0)], d.y + sums[T::sum(i, p, 1)]);
+                    }
+            __syncthreads();
+        }
+        if constexpr (STEM) {
+            enter(tile, sums, 9 * 3 * C, 0, 0);
+            const Visit visit = run.visits[run.steps[run.step].first_visit + image];
+            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
+            __syncthreads();
+            weigh<S, C, 8, 3, SAME, TF32>(second, first, gradient(0));
+        } else {
+            second_half_back(tile, sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0);
+            fill_quarters<S, IN, TF32>(first, run.values + at.input + (long long)image * (IN * 4 * S * S));
+            __syncthreads();
+            weigh<S, C, IN, IN, HALF, TF32>(second, first, gradient(0));
+            Wide wide;
+            float wide_sums[Wide::SUMS];
+            float* to = run.values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
+            convolve<Wide, BACK, C, C == 64 ? 32 : C>(wide, wide_sums, second, prepared(READY1), buffer);
+            spread<false>(wide, wide_sums, to);
+            __syncthreads();
+            enter(tile, sums, DOWN + C * IN, 0, 0);
+            fill_quarters<S, IN, TF32>(first, run.values + at.input + (long long)image * (IN * 4 * S * S));
+            __syncthreads();
+            weigh<S, C, IN, IN, POINT, TF32>(second, first, gradient(DOWN));
+            convolve<Wide, BACK_POINT, C, C>(wide, wide_sums, second, prepared(READY1 + READY1_BACK + 2 * READY + READY_POINT), buffer);
+            if (wide.phase == 0) spread<true>(wide, wide_sums, to);
+        }
+    }
+    static __device__ __forceinline__ int tile_phase(const Wide& wide) { return wide.phase / 2 * 2 * S + wide.phase % 2; }
+    template <bool ADD> static __device__ __forceinline__ void spread(const Wide& wide, const float* sums, float* to) {
+#pragma unroll
+        for (int i = 0; i < Wide::CHANNELS; i++)
+#pragma unroll
+            for (int p = 0; p < Wide::PAIRS; p++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float& d = to[(wide.channel(i) * 2 * S + 2 * wide.y(p)) * 2 * S + 2 * (wide.x(p) + e)];
+                    d = ADD ? d + sums[Wide::sum(i, p, e)] : sums[Wide::sum(i, p, e)];
+                }
+    }
+};
+
+// Grid (image, 1, run).
+template <int S, int C, bool TF32, bool BACKWARD> __device__ __forceinline__ void stage(const Run* runs, const Images* set, const Stage& at) {
+    const Run& run = runs[blockIdx.z];
+    if ((int)blockIdx.x >= images_of(run)) return;
+    DYNAMIC_SHARED(float, shared);
+    const StageOf<S, C, TF32> here(run, at, shared);
+    if (BACKWARD) here.backward(set);
+    else here.forward(set);
+}
+#define STAGES(name, tf32)                                                                                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_forward_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, false>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_forward_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, false>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_forward_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, false>(r, &set, at); }   \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_backward_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_backward_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_backward_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, true>(r, &set, at); }
+STAGES(f32, false)
+STAGES(tf32, true)
+
+// Mean over pixels, dense layer, loss and back to the gradient at the last stage's output: grid (image, 1, run), 256 threads.
+struct Head { int batch, classes, weight, all_parameters; long long x, dx, loss, correct, logits, partial; };
+extern "C" __global__ void __launch_bounds__(256) resnet_head(const Run* runs, Images set, Head head) {
+    constexpr int C = 64, PLANE = 64;
+    const Run& run = runs[blockIdx.z];
+    const int images = images_of(run), image = blockIdx.x, thread = threadIdx.x, classes = head.classes;
+    if (image >= images) return;
+    DYNAMIC_SHARED(float, mean);  // [C], logits [classes], delta [classes]
+    float *logits = mean + C, *delta = logits + classes;
+    const float* x = run.values + head.x + (long long)image * (C * PLANE) + thread * 16;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < 16; i++) sum += x[i];
+    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    if (thread % 4 == 0) mean[thread / 4] = sum / PLANE;
+    __syncthreads();
+    const float *weight = run.point + head.weight, *bias = weight + classes * C;
+    for (int o = thread; o < classes; o += 256) {
+        float value = 0;
+        for (int c = 0; c < C; c++) value = fmaf(weight[o * C + c], mean[c], value);
+        logits[o] = value + bias[o];
+        run.values[head.logits + (long long)image * classes + o] = logits[o];
+    }
+    __syncthreads();
+    if (thread < 32) {
+        const int label = set.labels[run.visits[run.steps[run.step].first_visit + image].image];
+        float lost, correct;
+        cross_entropy(logits, classes, label, images, delta, &lost, &correct);
+        if (thread == 0) run.values[head.loss + image] = lost, run.values[head.correct + image] = correct;
+    }
+    __syncthreads();
+    float* gradient = run.partial + head.partial + (long long)image * head.all_parameters + head.weight;
+    for (int i = thread; i < classes * C; i += 256) gradient[i] = delta[i / C] * mean[i % C];
+    for (int o = thread; o < classes; o += 256) gradient[classes * C + o] = delta[o];
+    float d = 0;
+    for (int o = 0; o < classes; o++) d = fmaf(delta[o], weight[o * C + thread / 4], d);
+    float* dx = run.values + head.dx + (long long)image * (C * PLANE) + thread * 16;
+#pragma unroll
+    for (int i = 0; i < 16; i++) dx[i] = d / PLANE;
+}
