@@ -16,6 +16,9 @@ __device__ __forceinline__ void mma_tf32(float* d, const unsigned* a, const unsi
 }
 #endif
 
+#ifndef WITHOUT_ROUNDING
+#define WITHOUT_ROUNDING false
+#endif
 #define ALL_LANES 0xffffffffu
 #define FRN_EPSILON 1e-6f
 
@@ -48,7 +51,7 @@ __device__ __forceinline__ int images_of(const Run& run) { return run.stopped ? 
 
 // Nearest TF32 number, halves away from zero: the hardware ignores the 13 low bits.
 __device__ __forceinline__ float tf32_nearest(float v) { return __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u); }
-template <bool TF32> __device__ __forceinline__ float product_input(float v) { return TF32 ? tf32_nearest(v) : v; }
+template <bool TF32> __device__ __forceinline__ float product_input(float v) { return TF32 && !WITHOUT_ROUNDING ? tf32_nearest(v) : v; }
 
 // The larger one, NaN if one is.
 __device__ __forceinline__ float larger(float a, float b) { return a != a || a > b ? a : b; }

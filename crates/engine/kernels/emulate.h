@@ -104,8 +104,11 @@ template <class T> T shuffle(T value, int from) {
     pause(WARP);
     return got;
 }
-inline float tf32(float v) { uint32_t u; memcpy(&u, &v, 4); u &= 0xffffe000u; memcpy(&v, &u, 4); return v; }
+// With `exact` nothing is rounded, so that what the mma paths sum can be seen to f32.
+static bool exact = false;
+inline float tf32(float v) { if (exact) return v; uint32_t u; memcpy(&u, &v, 4); u &= 0xffffe000u; memcpy(&v, &u, 4); return v; }
 }  // namespace emu
+#define WITHOUT_ROUNDING emu::exact
 
 inline void __syncthreads() { emu::pause(emu::BLOCK); }
 inline void __syncwarp() { emu::pause(emu::WARP); }

@@ -517,14 +517,15 @@ static void resnet_case(const std::string& golden) {
     // the golden batch by the twin alone: four images through the emulation would take long
     D grad;
     if (!golden.empty()) against_golden(golden + "/resnet20_frn.json", plan.tensors, resnet_twin(plan, wide, widen(x.data(), x.size()), labels, classes, grad, correct), grad, 1e-4);
-    for (bool tf32 : {false, true}) {
+    // f32; the paths of TF32 with nothing rounded, to see their sums; TF32 itself, whose rounding moves values over kinks
+    for (int mode : {0, 1, 2}) {
         const int own = 2;
-        rounded = tf32;
+        const bool tf32 = mode > 0;
+        emu::exact = mode == 1, rounded = mode == 2;
         const double loss = resnet_twin(plan, wide, widen(x.data(), own * 3072), {1, 4}, classes, grad, correct);
-        rounded = false;
         F keep;
         for (int R : {1, 3}) {
-            if (R == 3 && tf32) continue;
+            if (R == 3 && mode == 2) continue;
             Lot lot(R, plan.parameters, plan.values, (size_t)images * plan.parameters, own, 1, plan.prepared);
             for (int r = 0; r < R; r++) {
                 lot.point[r] = parameters, lot.runs[r].point = lot.point[r].data();
@@ -541,12 +542,14 @@ static void resnet_case(const std::string& golden) {
             }
             const double worst = *std::max_element(errors.begin(), errors.end());
             std::nth_element(errors.begin(), errors.begin() + errors.size() / 2, errors.end());
-            printf("resnet %s: median gradient error %.2e, worst tensor %.2e\n", tf32 ? "tf32" : "f32", errors[errors.size() / 2], worst);
-            check(errors[errors.size() / 2] < (tf32 ? 1e-3 : 1e-5) && worst < (tf32 ? 1e-2 : 1e-3), "%s %g", "resnet gradient", worst);
-            check(std::fabs(lot.outcomes[R - 1][0].loss / own - loss) < (tf32 ? 1e-4 : 1e-5) * loss, "%s %g", "resnet loss", lot.outcomes[R - 1][0].loss / own - loss);
+            const char* names[] = {"f32", "tf32 unrounded", "tf32"};
+            printf("resnet %s: median gradient error %.2e, worst tensor %.2e\n", names[mode], errors[errors.size() / 2], worst);
+            check(errors[errors.size() / 2] < (mode == 2 ? 5e-2 : 1e-5) && worst < (mode == 2 ? 0.2 : 1e-3), "%s %g", "resnet gradient", worst);
+            check(std::fabs(lot.outcomes[R - 1][0].loss / own - loss) < (mode == 2 ? 5e-3 : 1e-5) * loss, "%s %g", "resnet loss", lot.outcomes[R - 1][0].loss / own - loss);
             if (keep.empty()) keep = lot.gradient[R - 1];
             check(!memcmp(keep.data(), lot.gradient[R - 1].data(), 4 * keep.size()), "%s %g", "resnet bits differ", R);
         }
+        emu::exact = rounded = false;
     }
 }
 

@@ -1,0 +1,787 @@
+#!/usr/bin/env python3
+"""Tests and times the kernels on a GPU: cubins through the driver, PyTorch for memory, references and comparison.
+
+    python measure.py CUBINS OUT [check] [time] [torch] [sanitize]
+
+CUBINS is the folder that build.py filled. Every result is printed and written to OUT/measure.json.
+"""
+import ctypes, json, math, os, pathlib, re, statistics, sys, time
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+HERE = pathlib.Path(__file__).resolve().parent
+CUBINS, OUT = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+PARTS = sys.argv[3:] or ["check", "time"]
+RESULTS = {}
+torch.cuda.init()
+torch.zeros(1, device="cuda")
+cuda = ctypes.CDLL("libcuda.so.1")
+ARCH = "sm_%d%d" % torch.cuda.get_device_capability()
+I, U, L, P, FL = ctypes.c_int, ctypes.c_uint, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_float
+
+
+def checked(code, what):
+    if code:
+        raise RuntimeError(f"{what}: driver error {code}")
+
+
+def struct(name, fields):
+    return type(name, (ctypes.Structure,), {"_fields_": [(f, t) for t, names in fields for f in names.split()]})
+
+
+Images = struct("Images", [(P, "pixels ready labels tables"), (I, "channels height width")])
+Lenet = struct("Lenet", [(I, "classes layer1 layer2"), (U, "threshold"), (FL, "factor"), (L, "features hidden1 hidden2 delta1 delta2 delta3 loss correct partial")])
+Stage = struct("Stage", [(I, "batch parameters prepared all_parameters"), (L, "values roots input input_gradient partial")])
+Head = struct("Head", [(I, "batch classes weight all_parameters"), (L, "x dx loss correct logits partial")])
+Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate"), (L, "x y partial")])
+Frn = struct("Frn", [(I, "channels plane gamma accumulate"), (L, "x y dx partial")])
+Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel stride"), (L, "x y dx")])
+Flat = struct("Flat", [(I, "size"), (U, "threshold"), (FL, "factor"), (I, "layer"), (L, "x y")])
+Loss = struct("Loss", [(I, "classes"), (L, "logits gradient loss correct")])
+RUN = np.dtype([(n, np.uint64) for n in "theta point gradient momentum curvature envelope values partial prepared visits steps outcomes seed".split()]
+               + [(n, np.uint32) for n in "step stopped rule parameters".split()])
+STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("noise_step", np.uint64), ("dropout_seed", np.uint64), ("constants", np.float32, 16)])
+OUTCOME = np.dtype([("loss", np.float64)] + [(n, np.uint32) for n in "correct unusable floored gap_not_positive clipped overflowed".split()])
+VISIT = np.dtype([("image", np.uint32), ("down", np.int8), ("right", np.int8), ("flip", np.uint8), ("reserved", np.uint8)])
+SEGMENT = np.dtype([("partial", np.int64), ("gradient", np.int32), ("count", np.int32), ("stride", np.int32), ("group", np.int32)])
+assert RUN.itemsize == 120 and STEP.itemsize == 88 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24
+
+
+class Kernels:
+    """The functions of a cubin."""
+
+    def __init__(self, name):
+        self.module, self.functions = P(), {}
+        image = (CUBINS / f"{name}.{ARCH}.cubin").read_bytes()
+        checked(cuda.cuModuleLoadData(ctypes.byref(self.module), image), f"load {name}")
+
+    def get(self, name, shared=0):
+        if name not in self.functions:
+            f = P()
+            checked(cuda.cuModuleGetFunction(ctypes.byref(f), self.module, name.encode()), name)
+            self.functions[name] = f
+        f = self.functions[name]
+        if shared > 48 << 10:
+            checked(cuda.cuFuncSetAttribute(f, 8, shared), f"{name}: {shared} bytes of shared memory")
+        return f
+
+    def attributes(self, name):
+        value, out = I(), {}
+        for key, number in [("registers", 4), ("local", 3)]:
+            cuda.cuFuncGetAttribute(ctypes.byref(value), number, self.get(name))
+            out[key] = value.value
+        return out
+
+    def launch(self, name, grid, threads, shared, *arguments):
+        f = self.get(name, shared)
+        values = [a if isinstance(a, ctypes.Structure) else (P(a.data_ptr()) if isinstance(a, torch.Tensor) else a) for a in arguments]
+        array = (P * len(values))(*[ctypes.cast(ctypes.pointer(v), P) for v in values])
+        stream = P(torch.cuda.current_stream().cuda_stream)
+        checked(cuda.cuLaunchKernel(f, *grid, threads, 1, 1, shared, stream, array, None), name)
+
+
+def device(array):
+    return torch.from_numpy(np.frombuffer(array.tobytes(), dtype=np.uint8).copy()).cuda()
+
+
+def host(tensor, dtype):
+    return np.frombuffer(tensor.cpu().numpy().tobytes(), dtype=dtype)
+
+
+class Lot:
+    """R runs with all their memory; `fill` poisons what the kernels must write."""
+
+    def __init__(self, R, parameters, values, partial, prepared, visits, steps):
+        self.R, self.count = R, parameters
+        new = lambda n, v: torch.full((R, max(n, 1)), v, device="cuda")
+        pad = (parameters + 63) // 64 * 64
+        nan = float("nan")
+        self.theta, self.gradient, self.momentum = new(pad, 0.0), new(pad, nan), new(pad, 0.0)
+        self.curvature, self.envelope = new(pad, 0.05), new(pad, math.inf)
+        self.values, self.partial, self.prepared = new(values, nan), new(partial, nan), new(prepared, nan)
+        self.visits, self.steps = device(visits), device(steps)
+        self.step_count = steps.shape[1]
+        self.outcomes = device(np.zeros((R, self.step_count), OUTCOME))
+        self.runs = np.zeros(R, RUN)
+        for r in range(R):
+            for name in "theta gradient momentum curvature envelope values partial prepared".split():
+                self.runs[r][name] = getattr(self, name)[r].data_ptr()
+            self.runs[r]["point"] = self.runs[r]["theta"]
+            self.runs[r]["visits"] = self.visits.data_ptr() + r * visits.shape[1] * 8
+            self.runs[r]["steps"] = self.steps.data_ptr() + r * self.step_count * 88
+            self.runs[r]["outcomes"] = self.outcomes.data_ptr() + r * self.step_count * 32
+            self.runs[r]["parameters"] = parameters
+        self.table = device(self.runs)
+
+    def reset(self):
+        self.table.copy_(device(self.runs))
+        self.outcomes.zero_()
+
+    def results(self):
+        return host(self.outcomes, OUTCOME).reshape(self.R, self.step_count)
+
+
+def ceil(a, b):
+    return -(-a // b)
+
+
+def timed(body, repeat, rounds=7):
+    """Median microseconds of one call of `body`, `repeat` of them in a graph."""
+    body()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(repeat):
+            body()
+    graph.replay()
+    torch.cuda.synchronize()
+    spans = []
+    for _ in range(rounds):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        spans.append(start.elapsed_time(end) * 1000 / repeat)
+    return statistics.median(spans)
+
+
+def error(got, want):
+    got, want = got.double().flatten(), want.double().flatten()
+    return float((got - want).norm() / want.norm().clamp_min(1e-30))
+
+
+def report(name, **values):
+    RESULTS.setdefault(name, {}).update(values)
+    print(name, *[f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items()], flush=True)
+
+
+def tf32_round(x):
+    return ((x.contiguous().view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+
+
+# ---- the nets ---------------------------------------------------------------------------------------------------------------
+
+def mix(x):
+    x = (x + np.uint64(0x9E3779B97F4A7C15))
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def signed_unit(stream, n):
+    with np.errstate(over="ignore"):
+        bits = mix((np.uint64(stream) << np.uint64(32)) + np.arange(n, dtype=np.uint64))
+    return 2.0 * ((bits >> np.uint64(11)).astype(np.float64) / 2.0**53) - 1.0
+
+
+def golden_parameters(seed, shapes, frn):
+    out = []
+    for t, (shape, kind) in enumerate(shapes):
+        s = signed_unit(seed * 65536 + t, int(np.prod(shape)))
+        out.append(s * math.sqrt(6 / np.prod(shape[1:])) if kind == "weight" else 0.1 * s if kind == "bias" else 1 + 0.2 * s if kind == "gamma" else 0.2 * s)
+    return np.concatenate(out).astype(np.float32)
+
+
+LENET_SHAPES = [((6, 1, 5, 5), "weight"), ((6,), "bias"), ((16, 6, 5, 5), "weight"), ((16,), "bias"), ((120, 256), "weight"), ((120,), "bias"),
+                ((84, 120), "weight"), ((84,), "bias"), ((10, 84), "weight"), ((10,), "bias")]
+
+
+def resnet_shapes():
+    def conv(o, i, k):
+        return [((o, i, k, k), "weight"), ((o,), "bias"), ((o,), "gamma"), ((o,), "beta"), ((o,), "beta")]
+    out = conv(16, 3, 3)
+    for s, c in enumerate([16, 32, 64]):
+        for k in range(3):
+            if s and k == 0:
+                out += conv(c, c // 2, 3) + conv(c, c, 3) + conv(c, c // 2, 1)
+            else:
+                out += conv(c, c, 3) + conv(c, c, 3)
+    return out + [((10, 64), "weight"), ((10,), "bias")]
+
+
+def split(flat, shapes):
+    out, at = [], 0
+    for shape, _ in shapes:
+        n = int(np.prod(shape))
+        out.append(flat[at:at + n].view(shape))
+        at += n
+    return out
+
+
+def lenet(p, x):
+    x = F.max_pool2d(F.relu(F.conv2d(x, p[0], p[1])), 2)
+    x = F.max_pool2d(F.relu(F.conv2d(x, p[2], p[3])), 2).flatten(1)
+    x = F.relu(F.linear(x, p[4], p[5]))
+    return F.linear(F.relu(F.linear(x, p[6], p[7])), p[8], p[9])
+
+
+def frn(x, gamma, beta, tau):
+    shape = (1, -1, 1, 1)
+    x = x * torch.rsqrt(x.square().mean((2, 3), keepdim=True) + 1e-6)
+    return torch.maximum(gamma.view(shape) * x + beta.view(shape), tau.view(shape))
+
+
+def resnet(p, x):
+    p = list(p)
+
+    def layer(x, stride):
+        w, b, gamma, beta, tau = p[:5]
+        del p[:5]
+        if stride == 2 and w.shape[2] == 3:
+            x = F.pad(x, (0, 1, 0, 1))
+        return frn(F.conv2d(x, w, b, stride, padding=1 if w.shape[2] == 3 and stride == 1 else 0), gamma, beta, tau)
+    x = layer(x, 1)
+    for s in range(3):
+        for k in range(3):
+            stride = 2 if s and k == 0 else 1
+            y = layer(layer(x, stride), 1)
+            x = (layer(x, 2) if stride == 2 else x) + y
+    return F.linear(x.mean((2, 3)), p[0], p[1])
+
+
+def adamw_steps(R, steps, batch, visits_per_run, lr=1e-3):
+    """Constants of AdamW as the host forms them."""
+    table = np.zeros((R, steps), STEP)
+    t = np.arange(1, steps + 1)
+    k = table["constants"]
+    k[..., 0], k[..., 1], k[..., 2], k[..., 3] = np.float32(1 - 0.9), 1, np.float32(1 - 0.999), 1
+    k[..., 4], k[..., 5], k[..., 6], k[..., 7] = lr * 2e-4, 1 / np.sqrt(1 - 0.999**t), 1e-8, lr / (1 - 0.9**t)
+    table["images"], table["noise_step"] = batch, t
+    table["first_visit"] = (np.arange(steps) * batch) % (visits_per_run - batch + 1)
+    return table
+
+
+class Net:
+    """A net with R runs: its memory, its launches, and one training step."""
+    STEPS, VISITS = 4096, 8192
+
+    def __init__(self, R, batch, shape, parameters, values, partial, prepared, pictures=2048, ready=None, labels=None, same=False):
+        c, h, w = shape
+        rng = np.random.default_rng(5)
+        visits = np.zeros((R, self.VISITS), VISIT)
+        for r in range(R):
+            # run r has its own order, the same wherever it stands
+            own = np.random.default_rng(100 + (0 if same else r))
+            visits[r]["image"] = own.integers(0, pictures if ready is None else len(ready), self.VISITS)
+            if ready is None and c == 3:
+                visits[r]["down"], visits[r]["right"] = own.integers(-4, 5, (2, self.VISITS))
+                visits[r]["flip"] = own.integers(0, 2, self.VISITS)
+            if ready is not None:
+                visits[r]["image"] = np.arange(self.VISITS) % len(ready)
+        self.pixels = torch.from_numpy(rng.integers(0, 256, (pictures, c * h * w), dtype=np.uint8)).cuda()
+        self.labels = torch.from_numpy((rng.integers(0, 10, pictures) if labels is None else np.array(labels)).astype(np.int32)).cuda()
+        self.tables = torch.from_numpy(np.tile(((np.arange(256) / 255 - 0.45) / 0.25).astype(np.float32), (c, 1))).cuda()
+        self.ready = None if ready is None else torch.from_numpy(ready).cuda()
+        self.set = Images(self.pixels.data_ptr(), self.ready.data_ptr() if ready is not None else 0, self.labels.data_ptr(), self.tables.data_ptr(), c, h, w)
+        self.visits = visits
+        steps = adamw_steps(R, self.STEPS, batch, self.VISITS)
+        if ready is not None:
+            steps["first_visit"] = 0
+        self.lot = Lot(R, parameters, values, partial, prepared, visits, steps)
+        self.lot.runs["rule"] = 4
+        self.lot.curvature.zero_()
+        self.lot.reset()
+        self.R, self.batch, self.count = R, batch, parameters
+        self.rules = Kernels("rules")
+
+    def batch_of(self, r, step=0):
+        """Images and labels of a step in f32, as PyTorch sees them."""
+        first = (step * self.batch) % (self.VISITS - self.batch + 1) if self.ready is None else 0
+        c, h, w = self.set.channels, self.set.height, self.set.width
+        rows = self.visits[r][first:first + self.batch]
+        index = torch.from_numpy(rows["image"].astype(np.int64)).cuda()
+        if self.ready is not None:
+            return self.ready[index].view(-1, c, h, w), self.labels[index].long()
+        x = self.pixels[index].view(-1, c, h, w).long()
+        out = torch.empty(x.shape, device="cuda")
+        black = self.tables[0, 0]
+        for i, v in enumerate(rows):
+            p = self.tables[0][x[i]]
+            if v["flip"]:
+                p = p.flip(2)
+            d, e = int(v["down"]), int(v["right"])
+            big = torch.full((c, h + 8, w + 8), float(black), device="cuda")
+            big[:, 4:4 + h, 4:4 + w] = p
+            out[i] = big[:, 4 + d:4 + d + h, 4 + e:4 + e + w]
+        return out, self.labels[index].long()
+
+    def finish(self):
+        n = ceil(self.count, 256)
+        return [("update", lambda: self.rules.launch("update", (n, 1, self.R), 256, 0, self.lot.table)),
+                ("tick", lambda: self.rules.launch("tick", (1, 1, self.R), 32, 0, self.lot.table, L(self.loss_at), L(self.correct_at)))]
+
+    def step(self):
+        for _, body in self.launches():
+            body()
+
+    def gradient(self):
+        for _, body in self.launches()[:-2]:
+            body()
+
+
+class LenetNet(Net):
+    def __init__(self, R, G, batch=128, **more):
+        widths, at, offsets = [256, 120, 84, 120, 84, 10, 1, 1], 0, []
+        for w in widths:
+            offsets.append(at)
+            at += batch * w
+        self.args = Lenet(10, 0, 0, 0, 1.0, *offsets, 0)
+        self.loss_at, self.correct_at, self.G = offsets[6], offsets[7], G
+        super().__init__(R, batch, (1, 28, 28), 44426, at, batch * 2572, 0, **more)
+        self.kernels = Kernels("lenet")
+
+    def launches(self):
+        shared = self.G * 32704 + 20000
+        return [(f"lenet{self.G}", lambda: self.kernels.launch(f"lenet{self.G}", (ceil(self.batch, self.G), 1, self.R), 320, shared, self.lot.table, self.set, self.args)),
+                ("lenet_gradients", lambda: self.kernels.launch("lenet_gradients", (65, 1, self.R), 1024, 4 * (4096 + 16), self.lot.table, self.args))] + self.finish()
+
+
+class ResnetNet(Net):
+    def __init__(self, R, precision, batch=128, **more):
+        self.precision = precision
+        tf32 = precision == "tf32"
+        prepare, stages, self.shared, at, ready, values, source, source_gradient = [], [], [], 0, 0, 0, 0, 0
+
+        def conv(o, i, k, padded, back):
+            nonlocal at, ready
+            taps = k * k
+            row = [at, o, i, padded, taps, ready, -1]
+            ready += padded * taps * (o + 8)
+            if back:
+                row[6] = ready
+                ready += o * taps * (i + 8)
+            prepare.append(row)
+            at += o * i * taps + 4 * o
+        for s, (S, C) in enumerate([(32, 16), (16, 32), (8, 64)]):
+            size = batch * C * S * S
+            stage = Stage(batch, at, ready, 0, values, values + 12 * size, source, source_gradient, 0)
+            source, source_gradient = values + 9 * size, values + 11 * size
+            values += 12 * size + 7 * batch * C
+            if s == 0:
+                conv(C, 3, 3, 8, False)
+            else:
+                conv(C, C // 2, 3, C // 2, True), conv(C, C, 3, C, True), conv(C, C // 2, 1, C // 2, True)
+            for _ in range(1 if s else 0, 3):
+                conv(C, C, 3, C, True), conv(C, C, 3, C, True)
+            stages.append(stage)
+            plane = (S + 2) * (S + 4) + (0 if tf32 else 4)
+            mt = max(2, S * S // 16 * C // 8 // 32)
+            pixel_warps = S * S // 16 // mt if tf32 else (S // 8)**2
+            piece = 32 if C == 64 else C
+            self.shared.append(4 * ((C * plane if s == 0 else 2 * C * plane) + C * plane + piece * 9 * (C + 8) + 4 * (pixel_warps + 1) * C))
+        self.head = Head(batch, 10, at, 0, source, source_gradient, values, values + batch, values + 2 * batch, 0)
+        self.loss_at, self.correct_at = values, values + batch
+        values += 2 * batch + batch * 10
+        at += 650
+        for stage in stages:
+            stage.all_parameters = at
+        self.head.all_parameters = at
+        assert at == 274042
+        self.stages = stages
+        self.prepare_table = device(np.array(prepare, dtype=np.int32))
+        self.prepares = len(prepare)
+        super().__init__(R, batch, (3, 32, 32), at, values, batch * at, ready, **more)
+        self.segment = device(np.array([(0, 0, at, at, 1)], SEGMENT))
+        self.kernels, self.layers = Kernels("resnet"), Kernels("layers")
+
+    def launches(self):
+        R, B, p, k = self.R, self.batch, self.precision, self.kernels
+        def stage(i, way):
+            return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (16, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
+                + [stage(i, "forward") for i in range(3)]
+                + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
+                + [stage(i, "backward") for i in (2, 1, 0)]
+                + [("reduce", lambda: self.layers.launch("reduce", (ceil(self.count, 256), 1, R), 256, 0, self.lot.table, self.segment))]
+                + self.finish())
+
+
+# ---- tests ---------------------------------------------------------------------------------------------------------------------
+
+def check_layers():
+    k = Kernels("layers")
+    g = torch.Generator(device="cuda").manual_seed(int(time.time()) % 10000)
+    worst = {}
+    random = np.random.default_rng(int(time.time()))
+    for case in range(24):
+        R, images, batch = int(random.choice([1, 3])), int(random.integers(1, 9)), 9
+        ci, co, kernel, stride = int(random.integers(1, 70)), int(random.integers(1, 70)), int(random.choice([1, 3, 5])), int(random.choice([1, 2]))
+        h, w = int(random.integers(kernel, 17)), int(random.integers(kernel, 17))
+        top, left = int(random.integers(0, (kernel + 1) // 2)), int(random.integers(0, (kernel + 1) // 2))
+        oh, ow = (h + 2 * top - kernel) // stride + 1, (w + 2 * left - kernel) // stride + 1
+        group, precision = int(random.integers(1, 5)), ["f32", "tf32"][case % 2]
+        n_in, n_out, weights, width = batch * ci * h * w, batch * co * oh * ow, co * ci * kernel**2, ci * kernel**2 + 1
+        visits, steps = np.zeros((R, batch), VISIT), np.zeros((R, 1), STEP)
+        steps["images"] = images
+        lot = Lot(R, weights + co, 2 * n_in + 2 * n_out, ceil(images, group) * co * width, 0, visits, steps)
+        lot.theta[:, :weights + co] = torch.randn((R, weights + co), generator=g, device="cuda")
+        lot.values[:, :n_in] = torch.randn((R, n_in), generator=g, device="cuda")
+        lot.values[:, n_in + n_out:n_in + 2 * n_out] = torch.randn((R, n_out), generator=g, device="cuda")
+        conv = Conv(ci, h, w, co, oh, ow, kernel, stride, top, left, 0, weights, group, 0, 0, n_in, 0)
+        shared = 4 * 16 * (72 + 136)
+        rows = 64 if co > 16 else 16
+        k.launch(f"conv_forward{rows}_{precision}", (ceil(batch * oh * ow, 128), ceil(co, rows), R), 128, shared, lot.table, conv)
+        conv.y = n_in + n_out
+        k.launch(f"conv_weights_{precision}", (ceil(width, 128) * ceil(co, 16), ceil(images, group), R), 128, shared, lot.table, conv)
+        back = Conv.from_buffer_copy(conv)
+        back.x = n_in + 2 * n_out
+        rows = 64 if ci > 16 else 16
+        k.launch(f"conv_input{rows}_{precision}", (ceil(batch * h * w, 128), ceil(ci, rows), R), 128, shared, lot.table, back)
+        segment = device(np.array([(0, 0, co * width, co * width, group)], SEGMENT))
+        k.launch("reduce", (ceil(co * width, 256), 1, R), 256, 0, lot.table, segment)
+        torch.cuda.synchronize()
+        for r in range(R):
+            to = (lambda t: tf32_round(t).double()) if precision == "tf32" else (lambda t: t.double())
+            x = to(lot.values[r, :images * ci * h * w]).view(images, ci, h, w).requires_grad_()
+            weight = to(lot.theta[r, :weights]).view(co, ci, kernel, kernel).requires_grad_()
+            bias = lot.theta[r, weights:weights + co].double().requires_grad_()
+            dy = lot.values[r, n_in + n_out:n_in + n_out + images * co * oh * ow].view(images, co, oh, ow)
+            y = F.conv2d(F.pad(x, (left, left, top, top)), weight, bias, stride)
+            y = y[:, :, :oh, :ow]
+            torch.autograd.backward(y, to(dy))
+            db = to(dy).sum((0, 2, 3)) if precision == "tf32" else bias.grad
+            for name, got, want in [("forward", lot.values[r, n_in:n_in + images * co * oh * ow], y), ("input", lot.values[r, n_in + 2 * n_out:n_in + 2 * n_out + x.numel()], x.grad),
+                                    ("weights", lot.gradient[r, :weights], weight.grad), ("bias", lot.gradient[r, weights:weights + co], db)]:
+                e = error(got, want.detach())
+                worst[f"conv {name} {precision}"] = max(worst.get(f"conv {name} {precision}", 0), e if e == e else math.inf)
+            if not torch.isnan(lot.values[r, n_in + images * co * oh * ow:n_in + n_out]).all():
+                worst["conv wrote beyond the images"] = math.inf
+    for case in range(8):
+        R, images, c, h = 2, int(random.integers(1, 5)), int(random.integers(1, 20)), int(random.integers(2, 33))
+        n = images * c * h * h
+        steps = np.zeros((R, 1), STEP)
+        steps["images"] = images
+        lot = Lot(R, 3 * c, 4 * n, images * 3 * c, 0, np.zeros((R, images), VISIT), steps)
+        lot.theta[:, :3 * c] = torch.randn((R, 3 * c), generator=g, device="cuda")
+        lot.values[:, :n], lot.values[:, 2 * n:3 * n] = torch.randn((R, n), generator=g, device="cuda"), torch.randn((R, n), generator=g, device="cuda")
+        k.launch("frn_forward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, 0, n, 3 * n, 0))
+        k.launch("frn_backward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, 0, 2 * n, 3 * n, 0))
+        k.launch("reduce", (1, 1, R), 256, 0, lot.table, device(np.array([(0, 0, 3 * c, 3 * c, 1)], SEGMENT)))
+        torch.cuda.synchronize()
+        for r in range(R):
+            x = lot.values[r, :n].double().view(images, c, h, h).requires_grad_()
+            p = lot.theta[r, :3 * c].double().requires_grad_()
+            y = frn(x, p[:c], p[c:2 * c], p[2 * c:])
+            torch.autograd.backward(y, lot.values[r, 2 * n:3 * n].double().view(y.shape))
+            for name, got, want in [("forward", lot.values[r, n:2 * n], y), ("input", lot.values[r, 3 * n:4 * n], x.grad), ("parameters", lot.gradient[r, :3 * c], p.grad)]:
+                e = error(got, want.detach())
+                worst[f"frn {name}"] = max(worst.get(f"frn {name}", 0), e if e == e else math.inf)
+    report("layers", **worst)
+
+
+def check_rules():
+    """The digests of the host's rules, on the numbers of proof.cpp."""
+    known = re.findall(r'\{"([^"]+)", (\w+)ull, (\w+)ull, (\w+)ull, (\w+)ull, \{([^}]*)\}\}', (HERE / "rules.txt").read_text())
+    N, T = 1000, 5
+    kinds = [0, 0, 1, 2, 3, 3, 3, 4, 5, 5]
+    R = len(kinds)
+    steps = np.zeros((R, T), STEP)
+    steps["images"] = 1
+    inf = np.float32(np.inf)
+    for t in range(1, T + 1):
+        steps["noise_step"][:, t - 1] = t
+        k = steps["constants"][:, t - 1]
+        far = lambda b: (1 - b if b >= 0.5 else b, float(b >= 0.5))
+        def cbo(r, lr, b1, b2, d):
+            k[r, :4] = *far(b1), *far(b2)
+            k[r, 4:10] = lr / (1 - b1**t), lr * d, 0, -inf, inf, d
+        cbo(0, 0.1 * t, 0.9, 0.99999, 2e-3); k[0, 9] = 2e-3 - 8e-6
+        lr = 0.1 * t * (0.05 + 2e-3)
+        cbo(1, lr, 0.3, 0.99999, 2e-3); k[1, 9], k[1, 7], k[1, 8] = 2e-3 - 8e-6, 0.055, lr * 3.0
+        cbo(2, 0.01 * t, 0.9, 0.99999, 2e-3); k[2, 6], k[2, 10], k[2, 11] = 1e-8, 1.001, 1 - 0.9
+        cbo(3, 0.002 * t, 0.9, 0.99999, 2e-3); k[3, 6], k[3, 10], k[3, 11] = 1e-8, 0.999, 1.02 - 1.0
+        for r in (4, 5, 6):
+            k[r, :5] = 0 if r == 6 else 0.9, 2e-4, 0.1 * t, r == 5, r != 6
+        k[7, :8] = *far(0.9), *far(0.999), 0.01 * t * 2e-4, 1 / math.sqrt(1 - 0.999**t), 1e-8, 0.01 * t / (1 - 0.9**t)
+        for r in (8, 9):
+            k[r, :2] = far(0.9)
+            k[r, 2:10] = 1 - 0.99999, 1 / (1 - 0.9**t), 2e-3, 54000, 54000, inf, 0.2 * t * (0.5 + 2e-3), r == 9
+    lot = Lot(R, N, 2, 1, 0, np.zeros((R, 1), VISIT), steps)
+    point = torch.full((R, N), float("nan"), device="cuda")
+    theta0 = torch.from_numpy(signed_unit(1, N).astype(np.float32)).cuda()
+    lot.theta[:, :N] = theta0
+    for r, kind in enumerate(kinds):
+        lot.curvature[r] = 0.05 if r < 3 else 0.1 if r == 3 else 0.0 if r == 7 else 0.5
+        lot.envelope[r] = math.inf if r == 2 else float(np.float32(0.1 + 2e-3))
+        lot.runs[r]["rule"], lot.runs[r]["seed"] = kind, 77
+        if kind == 5:
+            lot.runs[r]["point"] = point[r].data_ptr()
+    lot.reset()
+    lot.values.zero_()
+    k = Kernels("rules")
+    for t in range(1, T + 1):
+        k.launch("perturb", (4, 1, R), 256, 0, lot.table)
+        noise = torch.from_numpy(signed_unit(100 + t, N).astype(np.float32)).cuda()
+        for r in range(R):
+            at = point[r] if kinds[r] == 5 else lot.theta[r, :N]
+            lot.gradient[r, :N] = noise * 0.1 + at * 0.25
+        k.launch("update", (4, 1, R), 256, 0, lot.table)
+        k.launch("tick", (1, 1, R), 32, 0, lot.table, L(0), L(1))
+    torch.cuda.synchronize()
+    outcomes = lot.results()
+    good = 0
+    for r, (name, *digests) in enumerate(known):
+        def digest(t):
+            s = np.uint64(0)
+            with np.errstate(over="ignore"):
+                for b in t[:N].cpu().numpy().view(np.uint32):
+                    s = mix(s ^ np.uint64(b))
+            return int(s)
+        mine = [digest(t[r]) for t in (lot.theta, lot.momentum, lot.curvature, lot.envelope)]
+        counts = [int(outcomes[r][c].sum()) for c in ("floored", "gap_not_positive", "clipped", "overflowed")]
+        same = all(int(d, 16) in (0, m) for d, m in zip(digests[:4], mine)) and counts == [int(c) for c in digests[4].split(",")]
+        good += same
+        if not same:
+            print("RULE DIFFERS", name, counts)
+    report("rules", equal_to_the_bit=good, of=len(known))
+
+
+def reference(net, model, shapes, r=0):
+    x, labels = net.batch_of(r)
+    flat = net.lot.theta[r, :net.count].double().requires_grad_()
+    loss = F.cross_entropy(model(split(flat, shapes), x.double()), labels)
+    loss.backward()
+    return float(loss.detach()), flat.grad
+
+
+def check_net(name, make, model, shapes, golden_seed, loss_want, tolerance):
+    # the golden batch
+    parameters = torch.from_numpy(golden_parameters(golden_seed, shapes, True)).cuda()
+    c, h = (1, 28) if name.startswith("lenet") else (3, 32)
+    x = (1.5 * signed_unit(golden_seed * 65536 + 60000, 4 * c * h * h)).astype(np.float32).reshape(4, -1)
+    net = make(1, batch=4, ready=x, labels=[1, 4, 7, 0])
+    net.lot.theta[:, :net.count] = parameters
+    want, grad = reference(net, model, shapes)
+    net.step()
+    torch.cuda.synchronize()
+    got = net.lot.results()[0][0]
+    errors = [error(a, b) for a, b in zip(split(net.lot.gradient[0, :net.count], shapes), split(grad, shapes))]
+    report(f"{name} golden", loss_error=abs(got["loss"] / 4 - loss_want) / loss_want, median=statistics.median(errors), worst=max(errors))
+    # random pictures, 128 of them; then the same run alone and among 29 others, three steps
+    net = make(1)
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    start = torch.cat([(torch.rand(int(np.prod(s)), generator=generator, device="cuda") * 2 - 1) * (1 / math.sqrt(np.prod(s[1:])) if kind == "weight" else 0.05) + (kind == "gamma") for s, kind in shapes])
+    net.lot.theta[:, :net.count] = start
+    want, grad = reference(net, model, shapes)
+    net.step()
+    torch.cuda.synchronize()
+    errors = [error(a, b) for a, b in zip(split(net.lot.gradient[0, :net.count], shapes), split(grad, shapes))]
+    got = net.lot.results()[0][0]
+    report(f"{name} batch 128", loss_error=abs(got["loss"] / 128 - want) / want, median=statistics.median(errors), worst=max(errors))
+    net.step(), net.step()
+    torch.cuda.synchronize()
+    many = make(30)
+    for place in range(30):
+        many.lot.theta[place, :net.count] = start * (1 if place in (0, 17) else 1 + 0.01 * place)
+    # run 17 gets run 0's order
+    v = host(many.lot.visits, VISIT).reshape(30, -1).copy()
+    v[17] = v[0]
+    many.lot.visits.copy_(device(v))
+    for _ in range(3):
+        many.step()
+    torch.cuda.synchronize()
+    equal = all(torch.equal(getattr(net.lot, t)[0].view(torch.int32), getattr(many.lot, t)[place].view(torch.int32)) for t in ("theta", "momentum", "curvature", "gradient") for place in (0, 17))
+    finite = bool(torch.isfinite(many.lot.theta[:, :net.count]).all())
+    report(f"{name} alone and among 29 others", equal_to_the_bit=equal, finite=finite, differ_otherwise=not torch.equal(many.lot.theta[0], many.lot.theta[1]))
+
+
+def nets():
+    return {"lenet": (LenetNet, lenet, LENET_SHAPES, 11, 10.380043475399784), "resnet20": (ResnetNet, resnet, resnet_shapes(), 21, 6.7702816484469945)}
+
+
+def check():
+    check_rules()
+    check_layers()
+    _, model, shapes, seed, loss = nets()["lenet"]
+    bits = []
+    for G in (1, 2, 4):
+        check_net(f"lenet{G}", lambda R, **m: LenetNet(R, G, **m), model, shapes, seed, loss, 1e-5)
+        net = LenetNet(1, G)
+        net.lot.theta[:, :net.count] = torch.from_numpy(golden_parameters(11, shapes, False)).cuda() * 0.3
+        net.step()
+        torch.cuda.synchronize()
+        bits.append(net.lot.theta.clone())
+    report("lenet, images per block", equal_to_the_bit=bool(torch.equal(bits[0], bits[1]) and torch.equal(bits[0], bits[2])))
+    _, model, shapes, seed, loss = nets()["resnet20"]
+    for precision in ("f32", "tf32"):
+        check_net(f"resnet20 {precision}", lambda R, **m: ResnetNet(R, precision, **m), model, shapes, seed, loss, 1e-4)
+
+
+# ---- times -----------------------------------------------------------------------------------------------------------------------
+
+FLOPS = {"lenet": 0.19e9, "resnet20": 31.0e9}
+STAGE_MACS = {1: 0.442368e6 + 6 * 2.359296e6, 2: 1.179648e6 + 5 * 2.359296e6 + 0.131072e6, 3: 1.179648e6 + 5 * 2.359296e6 + 0.131072e6}
+
+
+def start_values(net, shapes):
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    start = torch.cat([(torch.rand(int(np.prod(s)), generator=generator, device="cuda") * 2 - 1) * (1 / math.sqrt(np.prod(s[1:])) if kind == "weight" else 0.05) + (kind == "gamma") for s, kind in shapes])
+    net.lot.theta[:, :net.count] = start
+
+
+def time_net(name, net, shapes, repeat, kernels=True):
+    start_values(net, shapes)
+    net.lot.reset()
+    step = timed(net.step, repeat)
+    report(f"{name}, {net.R} runs", step_ms=step / 1000)
+    if kernels:
+        net.lot.reset()
+        # all launches once, so that every kernel finds what it needs; the step counter stays
+        for _, body in net.launches()[:-1]:
+            body()
+        for label, body in net.launches()[:-1]:
+            us = timed(body, max(1, repeat // 2))
+            found = re.match(r"stage(\d)_(forward|backward)", label)
+            more = {}
+            if found:
+                flop = 2 * STAGE_MACS[int(found[1])] * (1 if found[2] == "forward" else 2) * net.batch * net.R
+                if found[1] == "1" and found[2] == "backward":
+                    flop -= 2 * 0.442368e6 * net.batch * net.R
+                more = {"tflops": flop / us / 1e6}
+            if label.startswith("lenet") and label != "lenet_gradients":
+                more = {"tflops": 2 * 0.715e6 * net.batch * net.R / us / 1e6}
+            if label == "reduce":
+                more = {"gb_per_s": 4 * net.count * (net.batch + 1) * net.R / us / 1e3}
+            if label == "update":
+                more = {"gb_per_s": 28 * net.count * net.R / us / 1e3}
+            report(f"{name}, {net.R} runs", **{f"{label}_us": us}, **{f"{label}_{k}": v for k, v in more.items()})
+
+
+def time_all():
+    a = torch.empty(1 << 29, device="cuda")
+    b = torch.randn(1 << 29, device="cuda")
+    us = timed(lambda: a.copy_(b), 3)
+    report("ceilings", copy_gb_per_s=2 * b.numel() * 4 / us / 1e3)
+    del a, b
+    for name in ("lenet", "resnet", "layers", "rules"):
+        k = Kernels(name)
+        names = {"lenet": ["lenet1", "lenet2", "lenet4", "lenet_gradients"], "rules": ["update", "perturb", "tick"],
+                 "resnet": [f"stage{s}_{w}_{p}" for s in (1, 2, 3) for w in ("forward", "backward") for p in ("f32", "tf32")] + ["resnet_head"],
+                 "layers": [f"conv_{w}_{p}" for w in ("forward16", "forward64", "input16", "input64", "weights") for p in ("f32", "tf32")]}[name]
+        report(f"registers {name}", **{n: "%(registers)d/%(local)d" % k.attributes(n) for n in names})
+    for R in (1, 30):
+        for G in (1, 2, 4):
+            time_net(f"lenet G={G}", LenetNet(R, G), LENET_SHAPES, 50 if R == 1 else 20)
+    for precision in ("f32", "tf32"):
+        for R in (1, 30):
+            net = ResnetNet(R, precision)
+            time_net(f"resnet20 {precision}", net, resnet_shapes(), 10 if R == 1 else 2)
+            del net
+            torch.cuda.empty_cache()
+
+
+def torch_step(model, shapes, shape, tf32, channels_last, compiled):
+    torch.backends.cudnn.conv.fp32_precision = "tf32" if tf32 else "ieee"
+    torch.backends.cuda.matmul.fp32_precision = "tf32" if tf32 else "ieee"
+    torch.backends.cudnn.benchmark = True
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    p = [((torch.rand(s, generator=generator, device="cuda") * 2 - 1) * (1 / math.sqrt(np.prod(s[1:])) if kind == "weight" else 0.05) + (kind == "gamma")) for s, kind in shapes]
+    if channels_last:
+        p = [t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 else t for t in p]
+    for t in p:
+        t.requires_grad_()
+    x = torch.randn((128, *shape), device="cuda")
+    if channels_last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(0, 10, (128,), device="cuda")
+    optimizer = torch.optim.AdamW(p, lr=1e-3, weight_decay=2e-4, fused=True, capturable=True)
+    def loss(x, labels):
+        return F.cross_entropy(model(p, x), labels)
+    if compiled:
+        loss = torch.compile(loss)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss(x, labels).backward()
+        optimizer.step()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(4):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    optimizer.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        step()
+    return graph
+
+
+def replay_us(graph, repeat):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(repeat):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1000 / repeat
+
+
+def own_graph(net, shapes, steps):
+    start_values(net, shapes)
+    net.step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(steps):
+            net.step()
+    net.lot.reset()
+    return graph
+
+
+def beside_torch():
+    """Ours and PyTorch's best mode of the same precision, in turn, in the same process."""
+    jobs = [("lenet f32", lenet, LENET_SHAPES, (1, 28, 28), False, lambda R: LenetNet(R, 1 if R == 1 else BEST_G)),
+            ("resnet20 f32", resnet, resnet_shapes(), (3, 32, 32), False, lambda R: ResnetNet(R, "f32")),
+            ("resnet20 tf32", resnet, resnet_shapes(), (3, 32, 32), True, lambda R: ResnetNet(R, "tf32"))]
+    for name, model, shapes, shape, tf32, make in jobs:
+        graphs = {}
+        for last in (False, True):
+            try:
+                torch._dynamo.reset()
+                graphs["torch compiled, " + ("channels last" if last else "contiguous")] = (torch_step(model, shapes, shape, tf32, last, True), 1)
+            except Exception as e:
+                print("compiled PyTorch failed:", repr(e)[:300])
+                graphs["torch graph, " + ("channels last" if last else "contiguous")] = (torch_step(model, shapes, shape, tf32, last, False), 1)
+        kept = [make(1), make(30)]
+        graphs["ours, 1 run"] = (own_graph(kept[0], shapes, 16), 16)
+        graphs["ours, 30 runs"] = (own_graph(kept[1], shapes, 4), 4)
+        spans = {k: [] for k in graphs}
+        for round in range(7):
+            for k, (graph, steps) in graphs.items():
+                for net in kept:
+                    net.lot.reset()
+                torch.cuda.synchronize()
+                spans[k].append(replay_us(graph, 8 if "30" in k else 20 if "resnet" in name else 100) / steps)
+        for k, v in spans.items():
+            report(f"beside torch: {name}", **{f"{k}, ms": statistics.median(v) / 1000, f"{k}, spread": (max(v) - min(v)) / statistics.median(v)})
+        del graphs, kept
+        torch.cuda.empty_cache()
+
+
+BEST_G = int(os.environ.get("BEST_G", "2"))
+
+
+def sanitize():
+    """A short training of each net, for compute-sanitizer."""
+    for make in (lambda: LenetNet(2, 1, batch=8), lambda: LenetNet(2, 2, batch=8), lambda: ResnetNet(2, "f32", batch=2), lambda: ResnetNet(2, "tf32", batch=2)):
+        net = make()
+        start_values(net, LENET_SHAPES if isinstance(net, LenetNet) else resnet_shapes())
+        net.step(), net.step()
+        torch.cuda.synchronize()
+        print(type(net).__name__, net.lot.results()[0][:2]["loss"])
+
+
+if __name__ == "__main__":
+    OUT.mkdir(parents=True, exist_ok=True)
+    print(torch.cuda.get_device_name(), torch.__version__, ARCH)
+    for part in PARTS:
+        try:
+            {"check": check, "time": time_all, "torch": beside_torch, "sanitize": sanitize}[part]()
+        except Exception as e:
+            import traceback
+            traceback.print_exc()
+        (OUT / "measure.json").write_text(json.dumps(RESULTS, indent=1, default=str))
