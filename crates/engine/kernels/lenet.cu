@@ -11,12 +11,14 @@ constexpr int W1 = 0, B1 = 150, W2 = 156, B2 = 2556, F1 = 2572, C1 = 33292, F2 =
 // Offsets in `values`, one row per image: features 256, hidden 120 and 84, their deltas, deltas of the logits, loss, correct.
 struct Lenet { int classes, layer1, layer2; unsigned threshold; float factor; long long features, hidden1, hidden2, delta1, delta2, delta3, loss, correct, partial; };
 
-constexpr int P1 = 148;  // stride of a plane of the first pool: eight planes fall into different banks
+constexpr int P1 = 146;  // stride of a plane of the first pool: the planes fall into different banks
+constexpr int SPREAD = 144;
 struct Image {
-    float in[784], pool1[6 * P1], features[256], hidden1[120], hidden2[84], logits[32], delta3[32], delta2[84], delta1[120], masked2[256];
-    float spread[16 * 256];  // gradient of the second convolution's output, 8x8 in the middle of 16x16 zeros
-    float masked1[864];
-    short at1[864], at2[256];  // where each maximum came from
+    float in[784], pool1[6 * P1], features[256], hidden1[120], hidden2[84], logits[32], delta3[32], delta2[84], delta1[120];
+    // gradient of the second convolution's output: 8x8 with four zeros around; those on the right are the next row's left
+    // ones, those below the next plane's upper ones
+    float spread[16 * SPREAD + 56];
+    float2 pooled2[256], pooled1[864];  // gradient at a maximum, and where the maximum was, as an integer
 };
 struct Weights { float conv1[25 * 8], conv2[6 * 25 * 16], back2[16 * 25 * 6]; };
 
@@ -29,6 +31,14 @@ template <int STRIDE> __device__ __forceinline__ void load_patch(const float* fr
             const float2 v = *reinterpret_cast<const float2*>(from + y * STRIDE + x);
             patch[y][x] = v.x, patch[y][x + 1] = v.y;
         }
+}
+
+template <int Q> __device__ __forceinline__ void load_weights(const float* from, float* w) {
+#pragma unroll
+    for (int j = 0; j < Q; j += 2) {
+        const float2 v = *reinterpret_cast<const float2*>(from + j);
+        w[j] = v.x, w[j + 1] = v.y;
+    }
 }
 
 // First maximum of the 2x2 places, cut at 0.
@@ -119,7 +129,8 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         const int g = i / 784;
         image[g].in[i % 784] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], i % 784);
     }
-    for (int i = thread; i < G * 4096; i += THREADS) image[i / 4096].spread[i % 4096] = 0;
+    constexpr int ZEROS = 16 * SPREAD + 56;
+    for (int i = thread; i < G * ZEROS; i += THREADS) image[i / ZEROS].spread[i % ZEROS] = 0;
     __syncthreads();
 
     // convolution 1, ReLU, pool: three channels at one place of the pool
@@ -145,7 +156,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
             for (int p = 0; p < 4; p++) sum[j][p] += bias;
             int which;
             im.pool1[c * P1 + place] = pool(sum[j], which);
-            im.at1[c * 144 + place] = (short)((y + which / 2) * 28 + x + which % 2);
+            im.pooled1[c * 144 + place].y = __uint_as_float((y + which / 2) * 28 + x + which % 2);
         }
     }
     __syncthreads();
@@ -162,8 +173,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 #pragma unroll
             for (int k = 0; k < 25; k++) {
                 float w[Q];
-#pragma unroll
-                for (int j = 0; j < Q; j++) w[j] = weights.conv2[(c * 25 + k) * 16 + o + j];
+                load_weights<Q>(weights.conv2 + (c * 25 + k) * 16 + o, w);
 #pragma unroll
                 for (int p = 0; p < 4; p++)
 #pragma unroll
@@ -177,7 +187,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
             for (int p = 0; p < 4; p++) sum[j][p] += bias;
             int which;
             im.features[(o + j) * 16 + place] = pool(sum[j], which);
-            im.at2[(o + j) * 16 + place] = (short)((y + which / 2) * 16 + x + which % 2);
+            im.pooled2[(o + j) * 16 + place].y = __uint_as_float((y + which / 2) * 12 + x + which % 2);
         }
     }
     __syncthreads();
@@ -212,8 +222,8 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     dense_back<G, 256>(point + F1, 120, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
         Image& im = image[g];
         const bool passed = im.features[i] > 0;
-        im.masked2[i] = passed ? sum : 0;
-        if (passed) im.spread[i / 16 * 256 + im.at2[i] + 4 * 16 + 4] = sum;
+        im.pooled2[i].x = passed ? sum : 0;
+        if (passed) im.spread[i / 16 * SPREAD + __float_as_uint(im.pooled2[i].y) + 4 * 12 + 4] = sum;
     });
 #pragma unroll
     for (int g = 0; g < G; g++) {
@@ -229,11 +239,12 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     // gradient of the first pool: two channels at 2x2 places; then of the second convolution's weights, from the maxima alone
     for (int item = thread; item < G * 108; item += THREADS) {
         Image& im = image[item / 108];
-        const int c = item % 108 / 36 * 2, place = item % 36, y = place / 6 * 2, x = place % 6 * 2;
+        // neighbors share a row, so that their patches lie in different banks
+        const int x = item % 6 * 2, c = item / 6 % 3 * 2, y = item % 108 / 18 * 2;
         float sum[2][4] = {};
         for (int o = 0; o < 16; o++) {
             float patch[6][6];
-            load_patch<16>(im.spread + o * 256 + y * 16 + x, patch);
+            load_patch<12>(im.spread + o * SPREAD + y * 12 + x, patch);
 #pragma unroll
             for (int k = 0; k < 25; k++) {
                 const float2 w = *reinterpret_cast<const float2*>(weights.back2 + (o * 25 + k) * 6 + c);
@@ -249,7 +260,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 #pragma unroll
             for (int p = 0; p < 4; p++) {
                 const int at = (y + p / 2) * 12 + x + p % 2;
-                im.masked1[(c + j) * 144 + at] = im.pool1[(c + j) * P1 + at] > 0 ? sum[j][p] : 0;
+                im.pooled1[(c + j) * 144 + at].x = im.pool1[(c + j) * P1 + at] > 0 ? sum[j][p] : 0;
             }
     }
     for (int item = thread; item < G * 496; item += THREADS) {
@@ -260,18 +271,17 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         if (i >= 480) {
             float sum = 0;
 #pragma unroll
-            for (int p = 0; p < 16; p++) sum += im.masked2[(i - 480) * 16 + p];
+            for (int p = 0; p < 16; p++) sum += im.pooled2[(i - 480) * 16 + p].x;
             out[B2 + i - 480] = sum;
         } else {
             const int o = i / 30, c = i % 30 / 5, ky = i % 5;
             float sum[5] = {};
 #pragma unroll 4
             for (int p = 0; p < 16; p++) {
-                const float d = im.masked2[o * 16 + p];
-                const int at = im.at2[o * 16 + p];
-                const float* in = im.pool1 + c * P1 + (at / 16 + ky) * 12 + at % 16;
+                const float2 d = im.pooled2[o * 16 + p];
+                const float* in = im.pool1 + c * P1 + ky * 12 + __float_as_uint(d.y);
 #pragma unroll
-                for (int kx = 0; kx < 5; kx++) sum[kx] = fmaf(d, in[kx], sum[kx]);
+                for (int kx = 0; kx < 5; kx++) sum[kx] = fmaf(d.x, in[kx], sum[kx]);
             }
 #pragma unroll
             for (int kx = 0; kx < 5; kx++) out[W2 + (o * 6 + c) * 25 + ky * 5 + kx] = sum[kx];
@@ -283,15 +293,15 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     for (int item = thread; item < G * 312; item += THREADS) {
         Image& im = image[item / 312];
         const int half = item % 312 / 156, i = item % 156, c = i < 150 ? i / 25 : i - 150, shift = i < 150 ? i % 25 / 5 * 28 + i % 5 : 0;
-        const float* d = im.masked1 + c * 144 + half * 72;
-        const short* at = im.at1 + c * 144 + half * 72;
+        const float2* d = im.pooled1 + c * 144 + half * 72;
+        const float* in = im.in + shift;
         float sum = 0;
         if (i < 150) {
 #pragma unroll 8
-            for (int p = 0; p < 72; p++) sum = fmaf(d[p], im.in[at[p] + shift], sum);
+            for (int p = 0; p < 72; p++) sum = fmaf(d[p].x, in[__float_as_uint(d[p].y)], sum);
         } else {
 #pragma unroll 8
-            for (int p = 0; p < 72; p++) sum += d[p];
+            for (int p = 0; p < 72; p++) sum += d[p].x;
         }
         im.spread[half * 156 + i] = sum;
     }
@@ -301,66 +311,73 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].spread[i] + image[g].spread[156 + i];
     }
 }
-extern "C" __global__ void __launch_bounds__(THREADS, 2) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
-extern "C" __global__ void __launch_bounds__(THREADS, 2) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
+extern "C" __global__ void __launch_bounds__(THREADS, 3) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
+extern "C" __global__ void __launch_bounds__(THREADS, 3) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
 extern "C" __global__ void __launch_bounds__(THREADS, 1) lenet4(const Run* runs, Images set, Lenet net) { lenet<4>(runs, set, net); }
 
-// All gradients: sums over images in four interleaved parts, each in order. 1024 threads: 256 columns times 4 parts.
-// Blocks: 11 of the convolutions, then four outputs each of the dense layers, bias last in the row. Grid (11 + 30 + 21 + ceil(classes / 4), 1, run).
-extern "C" __global__ void __launch_bounds__(1024) lenet_gradients(const Run* runs, Lenet net) {
+// All gradients: sums over images in four interleaved parts, each in order. 512 threads: 128 columns times 4 parts.
+// Blocks: 21 of the convolutions, then eight outputs times 128 inputs each of the dense layers. Grid (21 + 30 + 11 + ceil(classes / 8), 1, run).
+extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients(const Run* runs, Lenet net) {
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run);
     if (images == 0) return;
-    DYNAMIC_SHARED(float, scratch);  // [part][4][257]
-    const int column = threadIdx.x % 256, part = threadIdx.x / 256;
-    int block = blockIdx.x;
-    float sum[4] = {0, 0, 0, 0}, bias = 0;
-    int inputs = 0, outputs = 0, weight = 0;
-    if (block < 11) {
-        const int i = block * 256 + column;
-        const float* from = run.partial + net.partial + i;
-        if (i < CONV_PARAMETERS)
+    DYNAMIC_SHARED(float, scratch);  // [part][8][128], then biases [part][8]
+    const int part = threadIdx.x / 128;
+    int block = blockIdx.x, column = threadIdx.x % 128, inputs = 0, outputs = 0, weight = 0, row = 0;
+    float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, bias = 0;
+    if (block < 21) {
+        column += block * 128;
+        const float* from = run.partial + net.partial + column;
+        if (column < CONV_PARAMETERS)
             for (int n0 = part * 8; n0 < images; n0 += 32)
 #pragma unroll
                 for (int n = 0; n < 8; n++)
                     if (n0 + n < images) sum[0] += from[(long long)(n0 + n) * CONV_PARAMETERS];
     } else {
-        block -= 11;
-        const int layer = block < 30 ? 1 : block < 51 ? 2 : 3;
-        block -= layer == 1 ? 0 : layer == 2 ? 30 : 51;
+        block -= 21;
+        const int layer = block < 30 ? 1 : block < 41 ? 2 : 3;
+        block -= layer == 1 ? 0 : layer == 2 ? 30 : 41;
         inputs = layer == 1 ? 256 : layer == 2 ? 120 : 84, outputs = layer == 1 ? 120 : layer == 2 ? 84 : net.classes;
         weight = layer == 1 ? F1 : layer == 2 ? F2 : F3;
+        if (layer == 1) column += block % 2 * 128, block /= 2;
+        row = block * 8;
         const float* x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2);
-        const float* d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3);
+        const float* d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3) + row;
         for (int n0 = part * 8; n0 < images; n0 += 32)
 #pragma unroll
             for (int n = n0; n < n0 + 8; n++)
                 if (n < images) {
-                    const float v = column < inputs ? x[(long long)n * inputs + column] : 0;
+                    const float v = column < inputs ? x[n * inputs + column] : 0;
+                    if (outputs % 4 == 0) {
+                        // an output beyond the last is not stored
+                        const float4 a = *reinterpret_cast<const float4*>(d + n * outputs), b = *reinterpret_cast<const float4*>(d + n * outputs + 4);
+                        sum[0] = fmaf(a.x, v, sum[0]), sum[1] = fmaf(a.y, v, sum[1]), sum[2] = fmaf(a.z, v, sum[2]), sum[3] = fmaf(a.w, v, sum[3]);
+                        sum[4] = fmaf(b.x, v, sum[4]), sum[5] = fmaf(b.y, v, sum[5]), sum[6] = fmaf(b.z, v, sum[6]), sum[7] = fmaf(b.w, v, sum[7]);
+                    } else {
 #pragma unroll
-                    for (int j = 0; j < 4; j++) sum[j] = fmaf(d[n * outputs + min(block * 4 + j, outputs - 1)], v, sum[j]);
-                    if (column < 4) bias += d[n * outputs + min(block * 4 + column, outputs - 1)];
+                        for (int j = 0; j < 8; j++) sum[j] = fmaf(d[n * outputs + min(j, outputs - 1 - row)], v, sum[j]);
+                    }
+                    if (column < 8) bias += d[n * outputs + min(column, outputs - 1 - row)];
                 }
     }
+    const int at = threadIdx.x % 128;
 #pragma unroll
-    for (int j = 0; j < 4; j++) scratch[(part * 4 + j) * 256 + column] = sum[j];
-    if (column < 4) scratch[4096 + part * 4 + column] = bias;
+    for (int j = 0; j < 8; j++) scratch[(part * 8 + j) * 128 + at] = sum[j];
+    if (at < 8) scratch[4096 + part * 8 + at] = bias;
     __syncthreads();
-    if (part) {
-        if (part == 1 && column < 4 && inputs && block * 4 + column < outputs) {
-            const float* b = scratch + 4096 + column;
-            store_gradient(run, weight + outputs * inputs + block * 4 + column, ((b[0] + b[4]) + b[8]) + b[12]);
-        }
-        return;
-    }
+    // a part stores two of the eight outputs
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const float* s = scratch + j * 256 + column;
+    for (int j = part * 2; j < part * 2 + 2; j++) {
+        const float* s = scratch + j * 128 + at;
         const float total = ((s[0] + s[1024]) + s[2048]) + s[3072];
         if (inputs == 0) {
-            if (j == 0 && block * 256 + column < CONV_PARAMETERS) store_gradient(run, block * 256 + column, total);
-        } else if (column < inputs && block * 4 + j < outputs) {
-            store_gradient(run, weight + (block * 4 + j) * inputs + column, total);
+            if (j == 0 && column < CONV_PARAMETERS) store_gradient(run, column, total);
+        } else if (column < inputs && row + j < outputs) {
+            store_gradient(run, weight + (row + j) * inputs + column, total);
         }
+    }
+    if (part == 0 && column < 8 && inputs && row + column < outputs) {
+        const float* b = scratch + 4096 + column;
+        store_gradient(run, weight + outputs * inputs + row + column, ((b[0] + b[8]) + b[16]) + b[24]);
     }
 }

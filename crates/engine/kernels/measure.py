@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests and times the kernels on a GPU: cubins through the driver, PyTorch for memory, references and comparison.
 
-    python measure.py CUBINS OUT [check] [time] [torch] [sanitize]
+    python measure.py CUBINS OUT [check] [time] [torch] [sanitize] [profile]
 
 CUBINS is the folder that build.py filled. Every result is printed and written to OUT/measure.json.
 """
@@ -32,8 +32,8 @@ def struct(name, fields):
 
 Images = struct("Images", [(P, "pixels ready labels tables"), (I, "channels height width")])
 Lenet = struct("Lenet", [(I, "classes layer1 layer2"), (U, "threshold"), (FL, "factor"), (L, "features hidden1 hidden2 delta1 delta2 delta3 loss correct partial")])
-Stage = struct("Stage", [(I, "batch parameters prepared all_parameters"), (L, "values roots input input_gradient partial")])
-Head = struct("Head", [(I, "batch classes weight all_parameters"), (L, "x dx loss correct logits partial")])
+Stage = struct("Stage", [(I, "batch parameters prepared slice gradients reserved"), (L, "values roots input input_gradient partial")])
+Head = struct("Head", [(I, "batch classes weight slice gradients reserved"), (L, "x dx loss correct logits partial")])
 Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate"), (L, "x y partial")])
 Frn = struct("Frn", [(I, "channels plane gamma accumulate"), (L, "x y dx partial")])
 Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel stride"), (L, "x y dx")])
@@ -333,21 +333,22 @@ class LenetNet(Net):
         self.kernels = Kernels("lenet")
 
     def launches(self):
-        shared = self.G * 32704 + 20000
+        shared = self.G * (4 * (784 + 6 * 146 + 256 + 120 + 84 + 32 + 32 + 84 + 120 + 16 * 144 + 56) + 8 * (256 + 864)) + 20000
         return [(f"lenet{self.G}", lambda: self.kernels.launch(f"lenet{self.G}", (ceil(self.batch, self.G), 1, self.R), 320, shared, self.lot.table, self.set, self.args)),
-                ("lenet_gradients", lambda: self.kernels.launch("lenet_gradients", (65, 1, self.R), 1024, 4 * (4096 + 16), self.lot.table, self.args))] + self.finish()
+                ("lenet_gradients", lambda: self.kernels.launch("lenet_gradients", (64, 1, self.R), 512, 4 * (4096 + 32), self.lot.table, self.args))] + self.finish()
 
 
 class ResnetNet(Net):
     def __init__(self, R, precision, batch=128, **more):
         self.precision = precision
         tf32 = precision == "tf32"
-        prepare, stages, self.shared, at, ready, values, source, source_gradient = [], [], [], 0, 0, 0, 0, 0
+        prepare, stages, self.shared, at, ready, values, source, source_gradient, piece_sum = [], [], [], 0, 0, 0, 0, 0, 0
 
         def conv(o, i, k, padded, back):
-            nonlocal at, ready
+            nonlocal at, ready, piece_sum
             taps = k * k
-            row = [at, o, i, padded, taps, ready, -1]
+            row = [at, o, i, padded, taps, ready, -1, piece_sum]
+            piece_sum += o * padded * taps + 4 * o
             ready += padded * taps * (o + 8)
             if back:
                 row[6] = ready
@@ -356,9 +357,9 @@ class ResnetNet(Net):
             at += o * i * taps + 4 * o
         for s, (S, C) in enumerate([(32, 16), (16, 32), (8, 64)]):
             size = batch * C * S * S
-            stage = Stage(batch, at, ready, 0, values, values + 12 * size, source, source_gradient, 0)
+            stage = Stage(batch, at, ready, 0, piece_sum, 0, values, values + 13 * size, source, source_gradient, 0)
             source, source_gradient = values + 9 * size, values + 11 * size
-            values += 12 * size + 7 * batch * C
+            values += 13 * size + 7 * batch * C
             if s == 0:
                 conv(C, 3, 3, 8, False)
             else:
@@ -369,32 +370,33 @@ class ResnetNet(Net):
             plane = (S + 2) * (S + 4) + (0 if tf32 else 4)
             mt = max(2, S * S // 16 * C // 8 // 32)
             pixel_warps = S * S // 16 // mt if tf32 else (S // 8)**2
-            piece = 32 if C == 64 else C
+            piece = 16 if C == 16 else 32
             self.shared.append(4 * ((C * plane if s == 0 else 2 * C * plane) + C * plane + piece * 9 * (C + 8) + 4 * (pixel_warps + 1) * C))
-        self.head = Head(batch, 10, at, 0, source, source_gradient, values, values + batch, values + 2 * batch, 0)
+        self.head = Head(batch, 10, at, 0, piece_sum, 0, source, source_gradient, values, values + batch, values + 2 * batch, 0)
         self.loss_at, self.correct_at = values, values + batch
         values += 2 * batch + batch * 10
+        prepare.append([at, 650, 0, 0, 0, 0, -1, piece_sum])
         at += 650
+        self.slice = (piece_sum + 650 + 3) // 4 * 4
         for stage in stages:
-            stage.all_parameters = at
-        self.head.all_parameters = at
+            stage.slice = self.slice
+        self.head.slice = self.slice
         assert at == 274042
         self.stages = stages
         self.prepare_table = device(np.array(prepare, dtype=np.int32))
         self.prepares = len(prepare)
-        super().__init__(R, batch, (3, 32, 32), at, values, batch * at, ready, **more)
-        self.segment = device(np.array([(0, 0, at, at, 1)], SEGMENT))
-        self.kernels, self.layers = Kernels("resnet"), Kernels("layers")
+        super().__init__(R, batch, (3, 32, 32), at, values, batch * self.slice, ready, **more)
+        self.kernels = Kernels("resnet")
 
     def launches(self):
         R, B, p, k = self.R, self.batch, self.precision, self.kernels
         def stage(i, way):
             return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (16, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (40, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [stage(i, "forward") for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
                 + [stage(i, "backward") for i in (2, 1, 0)]
-                + [("reduce", lambda: self.layers.launch("reduce", (ceil(self.count, 256), 1, R), 256, 0, self.lot.table, self.segment))]
+                + [("reduce", lambda: k.launch(f"resnet_reduce_{p}", (145, self.prepares, R), 256, 0, self.lot.table, self.prepare_table, L(0), I(self.slice)))]
                 + self.finish())
 
 
@@ -775,12 +777,21 @@ def sanitize():
         print(type(net).__name__, net.lot.results()[0][:2]["loss"])
 
 
+def profile():
+    """One step of each, for ncu."""
+    for make in (lambda: LenetNet(16, 2), lambda: ResnetNet(2, "f32"), lambda: ResnetNet(2, "tf32")):
+        net = make()
+        start_values(net, LENET_SHAPES if isinstance(net, LenetNet) else resnet_shapes())
+        net.step()
+        torch.cuda.synchronize()
+
+
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "torch": beside_torch, "sanitize": sanitize}[part]()
+            {"check": check, "time": time_all, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()

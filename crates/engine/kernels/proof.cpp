@@ -378,7 +378,7 @@ static void lenet_case(const std::string& golden) {
             if (r != R - 1) lot.steps[r][0].images = 3 - r;
         }
         emu::launch(G == 1 ? lenet1 : G == 2 ? lenet2 : lenet4, dim3(ceil_div(images, G), 1, R), THREADS, lot.runs.data(), set, net);
-        emu::launch(lenet_gradients, dim3(11 + 30 + 21 + ceil_div(classes, 4), 1, R), 1024, lot.runs.data(), net);
+        emu::launch(lenet_gradients, dim3(21 + 30 + 11 + ceil_div(classes, 8), 1, R), 512, lot.runs.data(), net);
         emu::launch(tick, dim3(1, 1, R), 32, lot.runs.data(), net.loss, net.correct);
         size_t at = 0;
         for (const Tensor& t : tensors) close("lenet gradient", &lot.gradient[R - 1][at], D(grad.begin() + at, grad.begin() + at + t.count), 2e-6), at += t.count;
@@ -401,12 +401,13 @@ struct ResnetPlan {
     std::vector<Prepare> prepare;
     Stage stages[3];
     Head head;
-    int parameters = 0, prepared = 0;
+    int parameters = 0, prepared = 0, slice = 0;
     long long values = 0;
     void tensor(int count, double scale, double shift) { tensors.push_back({count, scale, shift}), parameters += count; }
     void conv(int out, int in, int kernel, int padded, bool back) {
         const int taps = kernel * kernel;
-        Prepare p{parameters, out, in, padded, taps, prepared, -1};
+        Prepare p{parameters, out, in, padded, taps, prepared, -1, slice};
+        slice += out * padded * taps + 4 * out;
         prepared += padded * taps * (out + 8);
         if (back) p.backward = prepared, prepared += out * taps * (in + 8);
         prepare.push_back(p);
@@ -417,18 +418,20 @@ struct ResnetPlan {
         for (int s = 0; s < 3; s++) {
             const int C = WIDTH[s];
             const long long size = (long long)batch * C * SIDE[s] * SIDE[s];
-            stages[s] = {batch, parameters, prepared, 0, values, 0, input, input_gradient, 0};
+            stages[s] = {batch, parameters, prepared, 0, slice, 0, values, 0, input, input_gradient, 0};
             input = values + 9 * size, input_gradient = values + 11 * size;
-            values += 12 * size, stages[s].roots = values, values += 7 * batch * C;
+            values += 13 * size, stages[s].roots = values, values += 7 * batch * C;
             if (s == 0) conv(C, 3, 3, 8, false);
             else conv(C, C / 2, 3, C / 2, true), conv(C, C, 3, C, true), conv(C, C / 2, 1, C / 2, true);
             for (int k = s ? 1 : 0; k < 3; k++) conv(C, C, 3, C, true), conv(C, C, 3, C, true);
         }
-        head = {batch, classes, parameters, 0, input, input_gradient, values, values + batch, values + 2 * batch, 0};
+        head = {batch, classes, parameters, 0, slice, 0, input, input_gradient, values, values + batch, values + 2 * batch, 0};
         values += 2 * batch + (long long)batch * classes;
         tensor(classes * 64, std::sqrt(6.0 / 64), 0), tensor(classes, .1, 0);
-        for (Stage& s : stages) s.all_parameters = parameters;
-        head.all_parameters = parameters;
+        prepare.push_back({head.weight, classes * 65, 0, 0, 0, 0, -1, slice});
+        slice = (slice + classes * 65 + 3) / 4 * 4;
+        for (Stage& s : stages) s.slice = slice;
+        head.slice = slice;
     }
 };
 constexpr int ResnetPlan::SIDE[3], ResnetPlan::WIDTH[3];
@@ -489,7 +492,7 @@ static double resnet_twin(const ResnetPlan& plan, const D& p, const D& x, const 
 template <bool TF32> static void resnet_step(ResnetPlan& plan, Lot& lot, const Images& set, int batch) {
     const int R = lot.runs.size();
     Run* runs = lot.runs.data();
-    emu::launch(TF32 ? prepare_tf32 : prepare_f32, dim3(1, plan.prepare.size(), R), 256, runs, plan.prepare.data());
+    emu::launch(TF32 ? prepare_tf32 : prepare_f32, dim3(1, plan.prepare.size() - 1, R), 256, runs, plan.prepare.data());
     emu::launch(TF32 ? stage1_forward_tf32 : stage1_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
     emu::launch(TF32 ? stage2_forward_tf32 : stage2_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
     emu::launch(TF32 ? stage3_forward_tf32 : stage3_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
@@ -497,8 +500,7 @@ template <bool TF32> static void resnet_step(ResnetPlan& plan, Lot& lot, const I
     emu::launch(TF32 ? stage3_backward_tf32 : stage3_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
     emu::launch(TF32 ? stage2_backward_tf32 : stage2_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
     emu::launch(TF32 ? stage1_backward_tf32 : stage1_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
-    const Segment all{0, 0, plan.parameters, plan.parameters, 1};
-    emu::launch(reduce, dim3(ceil_div(plan.parameters, 256), 1, R), 256, runs, &all);
+    emu::launch(TF32 ? resnet_reduce_tf32 : resnet_reduce_f32, dim3(ceil_div(64 * 64 * 9 + 256, 256), plan.prepare.size(), R), 256, runs, plan.prepare.data(), 0ll, plan.slice);
     emu::launch(tick, dim3(1, 1, R), 32, runs, plan.head.loss, plan.head.correct);
 }
 
@@ -526,7 +528,7 @@ static void resnet_case(const std::string& golden) {
         F keep;
         for (int R : {1, 3}) {
             if (R == 3 && mode == 2) continue;
-            Lot lot(R, plan.parameters, plan.values, (size_t)images * plan.parameters, own, 1, plan.prepared);
+            Lot lot(R, plan.parameters, plan.values, (size_t)images * plan.slice, own, 1, plan.prepared);
             for (int r = 0; r < R; r++) {
                 lot.point[r] = parameters, lot.runs[r].point = lot.point[r].data();
                 for (int i = 0; i < own; i++) lot.visits[r][i] = {(uint32_t)i, 0, 0, 0, 0};

@@ -11,12 +11,14 @@ constexpr int THREADS_R = 512, WARPS_R = 16;
 
 // Offsets of one stage. Tensors of batch * C * S * S numbers follow each other from `values` on: 0 first convolution of the
 // stage (stem, or shortcut) before FRN; block k: 1 + 3k and 2 + 3k the convolutions before FRN, 3 + 3k the block's output;
-// 10 the stem's output; 11 the gradient at the stage's output, later at its input. `roots`: 1/sqrt(mean square), batch * C
-// numbers each: 0 first, 1 + 2k and 2 + 2k. `partial`: one slice of all parameters per image.
-struct Stage { int batch, parameters, prepared, all_parameters; long long values, roots, input, input_gradient, partial; };
+// 10 the stem's output; 11 the gradient at the stage's output, 12 that further down. 9 and 11, which other kernels see, are
+// [channel, row, column]; the others are in the order of the threads that hold them (Tile). `roots`: 1/sqrt(mean square),
+// batch * C numbers each: 0 first, 1 + 2k and 2 + 2k. `partial`: one slice of `slice` numbers per image, this stage's from
+// `gradients` on, a convolution's weights in the order of the threads that sum them (resnet_reduce puts them in place).
+struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long long values, roots, input, input_gradient, partial; };
 
 // Weights as the kernels want them: forward [in][tap][out + 8], backward [out][taps reversed][in + 8], rounded for TF32.
-struct Prepare { int weight, out, in, padded_in, taps, forward, backward; };
+struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial; };
 template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, const Prepare* table) {
     const Run& run = runs[blockIdx.z];
     if (images_of(run) == 0) return;
@@ -35,6 +37,22 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
 }
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
 extern "C" __global__ void prepare_tf32(const Run* runs, const Prepare* table) { prepare<true>(runs, table); }
+
+// Copies to shared memory that go on behind the threads' backs; `arrived` waits for those of this thread.
+__device__ __forceinline__ void request(float* to, const float* from, int count) {
+    for (int i = threadIdx.x * 4; i < count; i += THREADS_R * 4) {
+#ifdef EMULATED
+        memcpy(to + i, from + i, 16);
+#else
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to + i)), "l"(from + i));
+#endif
+    }
+}
+__device__ __forceinline__ void arrived() {
+#ifndef EMULATED
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 template <int S, bool TF32> struct Planes {
     static constexpr int ROW = S + 4;
@@ -77,6 +95,36 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
         return v + __shfl_xor_sync(ALL_LANES, v, FIRST * 4);
     }
     __device__ __forceinline__ bool leads() const { return TF32 ? lane < 4 : lane % 8 == 0; }
+
+    // The thread's numbers of a tensor, in the order of the threads: neighbors read neighbors.
+    static constexpr int OWNERS = THREADS_R / SPLIT;
+    __device__ __forceinline__ void load(const float* tensor, float* v) const {
+        if (split) return;
+#pragma unroll
+        for (int q = 0; q < SUMS / 4; q++) {
+            const float4 a = *reinterpret_cast<const float4*>(tensor + (q * OWNERS + threadIdx.x) * 4);
+            v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
+        }
+    }
+    __device__ __forceinline__ void save(float* tensor, const float* v) const {
+        if (split) return;
+#pragma unroll
+        for (int q = 0; q < SUMS / 4; q++) *reinterpret_cast<float4*>(tensor + (q * OWNERS + threadIdx.x) * 4) = make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]);
+    }
+    // The same of a tensor [channel, row, column].
+    template <class E> __device__ __forceinline__ void plain(E each) const {
+        if (split) return;
+#pragma unroll
+        for (int i = 0; i < CHANNELS; i++)
+#pragma unroll
+            for (int p = 0; p < PAIRS; p++) each((channel(i) * S + y(p)) * S + x(p), sum(i, p, 0), sum(i, p, 1));
+    }
+    __device__ __forceinline__ void load_plain(const float* tensor, float* v) const {
+        plain([&](int at, int a, int b) { const float2 d = *reinterpret_cast<const float2*>(tensor + at); v[a] = d.x, v[b] = d.y; });
+    }
+    __device__ __forceinline__ void save_plain(float* tensor, const float* v) const {
+        plain([&](int at, int a, int b) { *reinterpret_cast<float2*>(tensor + at) = make_float2(v[a], v[b]); });
+    }
 };
 
 __device__ __forceinline__ void load10(const float* from, float* v) {
@@ -93,7 +141,8 @@ __device__ __forceinline__ void load2(const float* from, float* v) {
 // BACK: the transpose of HALF, one phase of the result per warp. BACK_POINT: the transpose of POINT, to phase 0.
 enum { SAME, HALF, POINT, BACK, BACK_POINT };
 
-// sums += convolution of `planes` (IN channels) by prepared weights [IN][taps][CN + 8], brought to `buffer` in pieces.
+// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][CN + 8], brought to `buffer` in pieces of PIECE
+// channels, two of them in turn. The first piece was requested before; whoever does that knows that `buffer` is free.
 template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
     typedef Planes<T::S, T::TF32> P;
     constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + 8, KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
@@ -101,12 +150,13 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
 #pragma unroll
     for (int i = 0; i < T::SUMS; i++) sums[i] = 0;
     const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
+    constexpr int SIZE = PIECE * TAPS * WIDE;
+    float* const buffers = buffer;
     for (int piece = 0; piece < IN; piece += PIECE) {
+        arrived();
         __syncthreads();
-        const float4* from = reinterpret_cast<const float4*>(prepared + piece * TAPS * WIDE);
-#pragma unroll 4
-        for (int i = threadIdx.x; i < PIECE * TAPS * WIDE / 4; i += THREADS_R) reinterpret_cast<float4*>(buffer)[i] = from[i];
-        __syncthreads();
+        buffer = buffers + piece / PIECE % 2 * SIZE;
+        if (piece + PIECE < IN) request(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
         if (MODE == BACK_POINT && tile.phase) continue;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
         if constexpr (!T::TF32) {
@@ -127,8 +177,12 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
                     for (int kx = 0; kx < KS; kx++) {
                         if (MODE == BACK && (kx & 1) != right) continue;
                         float w[T::Q];
-#pragma unroll
-                        for (int q = 0; q < T::Q; q += 2) load2(weight + (c * TAPS + ky * KS + kx) * WIDE + q, w + q);
+                        if constexpr (T::Q == 4) {
+                            const float4 u = *reinterpret_cast<const float4*>(weight + (c * TAPS + ky * KS + kx) * WIDE);
+                            w[0] = u.x, w[1] = u.y, w[2] = u.z, w[3] = u.w;
+                        } else {
+                            load2(weight + (c * TAPS + ky * KS + kx) * WIDE, w);
+                        }
 #pragma unroll
                         for (int q = 0; q < T::Q; q++)
 #pragma unroll
@@ -189,7 +243,7 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
     }
     if constexpr (T::SPLIT == 2) {
         __syncthreads();
-        float* own = buffer + threadIdx.x % (THREADS_R / 2);
+        float* own = buffers + threadIdx.x % (THREADS_R / 2);
         if (tile.split)
 #pragma unroll
             for (int i = 0; i < T::SUMS; i++) own[i * (THREADS_R / 2)] = sums[i];
@@ -222,9 +276,31 @@ template <class T, int K> __device__ __forceinline__ const float* over_pixels(co
     return totals;
 }
 
-// Bias, FRN and threshold of what `convolve` left: writes the convolution to `z`, 1/root to `roots`, and calls
-// each(channel, y, x, two values). `parameters`: bias, gamma, beta, tau.
-template <class T, class E> __device__ __forceinline__ void finish(const T& tile, float* sums, const float* parameters, float* z, float* roots, float* scratch, E each) {
+// What the threads hold, into the middle of bordered planes.
+template <class T> __device__ __forceinline__ void to_planes(const T& tile, const float* v, float* planes) {
+    typedef Planes<T::S, T::TF32> P;
+    if (tile.split) return;
+#pragma unroll
+    for (int i = 0; i < T::CHANNELS; i++)
+#pragma unroll
+        for (int p = 0; p < T::PAIRS; p++) {
+            float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + 1;
+            to[0] = product_input<T::TF32>(v[T::sum(i, p, 0)]), to[1] = product_input<T::TF32>(v[T::sum(i, p, 1)]);
+        }
+}
+template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(float* planes) {
+    typedef Planes<S, TF32> P;
+    constexpr int CELLS = 2 * P::ROW + 4 * S;
+    for (int i = threadIdx.x; i < C * CELLS; i += THREADS_R) {
+        const int j = i % CELLS, k = j - 2 * P::ROW;
+        const int row = k < 0 ? j / P::ROW * (S + 1) : 1 + k / 4, column = k < 0 ? j % P::ROW : k % 4 ? S + k % 4 : 0;
+        planes[i / CELLS * P::PLANE + row * P::ROW + column] = 0;
+    }
+}
+
+// Bias, FRN and threshold of what `convolve` left: writes the convolution to `z`, 1/root to `roots`, and leaves the result in
+// `sums`. `parameters`: bias, gamma, beta, tau. `next`, if not null: the first `count` weights of the next convolution.
+template <class T> __device__ __forceinline__ void finish(const T& tile, float* sums, const float* parameters, float* z, float* roots, float* scratch, float* buffer, const float* next, int count) {
     constexpr int S = T::S, C = T::CN;
     float square[1][T::CHANNELS];
 #pragma unroll
@@ -240,7 +316,9 @@ template <class T, class E> __device__ __forceinline__ void finish(const T& tile
                 square[0][i] = fmaf(v, v, square[0][i]);
             }
     }
+    tile.save(z, sums);
     const float* totals = over_pixels<T, 1>(tile, square, scratch);
+    if (next) request(buffer, next, count);
     if (tile.split) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
@@ -248,21 +326,19 @@ template <class T, class E> __device__ __forceinline__ void finish(const T& tile
         const float root = 1.0f / sqrtf(totals[c] / (S * S) + FRN_EPSILON), scale = parameters[C + c] * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
         if (tile.leads() && tile.pixel_warp == 0) roots[c] = root;
 #pragma unroll
-        for (int p = 0; p < T::PAIRS; p++) {
-            const int y = tile.y(p), x = tile.x(p);
-            const float a = sums[T::sum(i, p, 0)], b = sums[T::sum(i, p, 1)];
-            *reinterpret_cast<float2*>(z + (c * S + y) * S + x) = make_float2(a, b);
-            each(c, y, x, make_float2(larger(fmaf(scale, a, beta), tau), larger(fmaf(scale, b, beta), tau)));
-        }
+        for (int p = 0; p < T::PAIRS; p++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) sums[T::sum(i, p, e)] = larger(fmaf(scale, sums[T::sum(i, p, e)], beta), tau);
     }
 }
 
 // Through threshold and FRN: `sums` is the gradient at the output; leaves that of the convolution in `to` (bordered planes)
 // and those of bias, gamma, beta, tau in `gradient`. The others' sums are waited for, so `to` may be what they were made of.
-template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, const float* roots, float* to, float* gradient, float* scratch) {
+template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, const float* roots, float* to, float* gradient, float* scratch, float* buffer, const float* next, int count) {
     constexpr int S = T::S, C = T::CN;
-    typedef Planes<S, T::TF32> P;
     float part[4][T::CHANNELS];  // gamma, beta, tau, normalized values
+    float value[T::SUMS];
+    tile.load(z, value);
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
@@ -271,11 +347,10 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
         for (int k = 0; k < 4; k++) part[k][i] = 0;
         if (tile.split == 0)
 #pragma unroll
-            for (int p = 0; p < T::PAIRS; p++) {
-                const float2 value = *reinterpret_cast<const float2*>(z + (c * S + tile.y(p)) * S + tile.x(p));
+            for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    const float v = e ? value.y : value.x, out = fmaf(scale, v, beta), normalized = v * root;
+                    const float v = value[T::sum(i, p, e)], out = fmaf(scale, v, beta), normalized = v * root;
                     const float share = out > tau ? 1.0f : out < tau ? 0.0f : 0.5f, d = sums[T::sum(i, p, e)], passed = share * d;
                     part[0][i] = fmaf(passed, normalized, part[0][i]);
                     part[1][i] += passed;
@@ -283,9 +358,9 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
                     part[3][i] += normalized;
                     sums[T::sum(i, p, e)] = passed;
                 }
-            }
     }
     const float* totals = over_pixels<T, 4>(tile, part, scratch);
+    if (next) request(buffer, next, count);
     if (threadIdx.x < C) {
         const int c = threadIdx.x;
         const float dgamma = totals[c], dbeta = totals[C + c];
@@ -296,31 +371,28 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
-        const float root = roots[c], scale = parameters[C + c] * root, mean = totals[c] / (S * S);
+        const float root = roots[c], scale = parameters[C + c] * root, mean = totals[c] / (S * S) * root;
 #pragma unroll
-        for (int p = 0; p < T::PAIRS; p++) {
-            const int y = tile.y(p), x = tile.x(p);
-            const float2 value = *reinterpret_cast<const float2*>(z + (c * S + y) * S + x);
-            float* target = to + c * P::PLANE + (y + 1) * P::ROW + x + 1;
-            target[0] = product_input<T::TF32>(scale * (sums[T::sum(i, p, 0)] - value.x * root * mean));
-            target[1] = product_input<T::TF32>(scale * (sums[T::sum(i, p, 1)] - value.y * root * mean));
-        }
+        for (int p = 0; p < T::PAIRS; p++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) sums[T::sum(i, p, e)] = scale * (sums[T::sum(i, p, e)] - value[T::sum(i, p, e)] * mean);
     }
+    to_planes(tile, sums, to);
 }
 
-// Gradient of the weights [OUT][IN_REAL][taps]: `dz` bordered planes, `in` bordered planes (SAME) or four per channel. A warp has
+// Gradient of the weights in the order [unit][sum][lane] of the threads: `dz` bordered planes, `in` bordered planes (SAME) or four per channel. A warp has
 // 8 x 8 channels by FMA, 16 x 8 by mma; where these are fewer than the warps, rows of pixels are shared out and the parts
 // added in `in`, whose planes are gone afterwards.
-template <int S, int OUT, int IN, int IN_REAL, int MODE, bool TF32> __device__ __forceinline__ void weigh(const float* dz, float* in, float* gradient) {
+template <int S, int OUT, int IN, int MODE, bool TF32> __device__ __forceinline__ void weigh(const float* dz, float* in, float* gradient) {
     typedef Planes<S, TF32> P;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, HIGH = TF32 ? 16 : 8, UNITS = OUT / HIGH * (IN / 8), QUARTER = IN * P::PLANE;
-    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, ALL = OUT * IN * TAPS;
+    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, ALL = OUT * IN * TAPS, SUMS = TF32 ? TAPS * 4 : TAPS * 2;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     for (int unit = warp / PARTS; unit < UNITS; unit += WARPS_R / PARTS) {
         const int o0 = unit / (IN / 8) * HIGH, c0 = unit % (IN / 8) * 8, y0 = warp % PARTS * ROWS;
-        float sums[TF32 ? TAPS * 4 : TAPS * 2];
+        float sums[SUMS];
 #pragma unroll
-        for (int i = 0; i < (TF32 ? TAPS * 4 : TAPS * 2); i++) sums[i] = 0;
+        for (int i = 0; i < SUMS; i++) sums[i] = 0;
         for (int y = y0; y < y0 + ROWS; y++)
 #pragma unroll 1
             for (int x = 0; x < S; x += 8) {
@@ -366,30 +438,47 @@ template <int S, int OUT, int IN, int IN_REAL, int MODE, bool TF32> __device__ _
                 }
             }
         if (PARTS > 1) __syncthreads();
-        // every unit is some warp's first one when the rows are shared out, so that barrier is met by all
+        // when the rows are shared out every warp has one unit, so that barrier is met by all
+        float* out = (PARTS > 1 ? in + warp % PARTS * ALL : gradient) + unit * SUMS * 32 + lane;
 #pragma unroll
-        for (int k = 0; k < TAPS; k++)
-#pragma unroll
-            for (int i = 0; i < (TF32 ? 4 : 2); i++) {
-                const int o = o0 + (TF32 ? g + i / 2 * 8 : lane / 8 * 2 + i), c = c0 + (TF32 ? 2 * t + i % 2 : lane % 8);
-                const float value = sums[TF32 ? k * 4 + i : i * TAPS + k];
-                if (PARTS > 1) in[(warp % PARTS) * ALL + (o * IN + c) * TAPS + k] = value;
-                else if (c < IN_REAL) gradient[(o * IN_REAL + c) * TAPS + k] = value;
-            }
+        for (int i = 0; i < SUMS; i++) out[i * 32] = sums[i];
     }
     __syncthreads();
     if constexpr (PARTS > 1) {
         for (int i = threadIdx.x; i < ALL; i += THREADS_R) {
-            const int c = i / TAPS % IN;
-            if (c >= IN_REAL) continue;
             float sum = 0;
 #pragma unroll
             for (int part = 0; part < PARTS; part++) sum += in[part * ALL + i];
-            gradient[(i / TAPS / IN * IN_REAL + c) * TAPS + i % TAPS] = sum;
+            gradient[i] = sum;
         }
         __syncthreads();
     }
 }
+// Where number `i` of those belongs among the weights [OUT][IN][taps], -1 for the channels that only fill up.
+__device__ __forceinline__ int weighed(int i, const Prepare& conv, bool tf32) {
+    const int sums = conv.taps * (tf32 ? 4 : 2), lane = i % 32, sum = i / 32 % sums, unit = i / 32 / sums, wide = conv.padded_in / 8;
+    const int k = tf32 ? sum / 4 : sum % conv.taps, part = tf32 ? sum % 4 : sum / conv.taps;
+    const int o = unit / wide * (tf32 ? 16 : 8) + (tf32 ? lane / 4 + part / 2 * 8 : lane / 8 * 2 + part);
+    const int c = unit % wide * 8 + (tf32 ? lane % 4 * 2 + part % 2 : lane % 8);
+    return c < conv.in ? (o * conv.in + c) * conv.taps + k : -1;
+}
+// The gradients of all images, added in their order: grid (entries / 256, convolutions and the dense layer, run). A row of
+// the table without taps is taken as it is.
+template <bool TF32> __device__ __forceinline__ void resnet_reduce(const Run* runs, const Prepare* table, long long partial, int slice) {
+    const Run& run = runs[blockIdx.z];
+    const Prepare conv = table[blockIdx.y];
+    const int images = images_of(run), i = blockIdx.x * blockDim.x + threadIdx.x, weights = conv.out * conv.padded_in * conv.taps;
+    if (images == 0 || i >= weights + (conv.taps ? 4 * conv.out : conv.out)) return;
+    const int to = i < weights ? weighed(i, conv, TF32) : conv.out * conv.in * conv.taps + i - weights;
+    if (to < 0) return;
+    const float* from = run.partial + partial + conv.partial + i;
+    float sum = 0;
+#pragma unroll 16
+    for (int image = 0; image < images; image++) sum += from[(long long)image * slice];
+    store_gradient(run, conv.weight + to, sum);
+}
+extern "C" __global__ void __launch_bounds__(256) resnet_reduce_f32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<false>(r, table, partial, slice); }
+extern "C" __global__ void __launch_bounds__(256) resnet_reduce_tf32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<true>(r, table, partial, slice); }
 
 // Bordered planes of value(c, y, x), all of them written, the border too.
 template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill_planes(float* to, V value) {
@@ -404,7 +493,7 @@ template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill
 // Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind.
 template <int S, int C, bool TF32> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
     typedef Planes<S, TF32> P;
-#pragma unroll 4
+#pragma unroll 8
     for (int i = threadIdx.x; i < C * (2 * S + 2) * P::ROW * 2; i += THREADS_R) {
         const int x = i % (2 * P::ROW), y = i / (2 * P::ROW) % (2 * S + 2), c = i / (2 * P::ROW * (2 * S + 2));
         const float value = x < 2 * S && y < 2 * S ? product_input<TF32>(from[(c * 2 * S + y) * 2 * S + x]) : 0;
@@ -415,12 +504,12 @@ template <int S, int C, bool TF32> __device__ __forceinline__ void fill_quarters
 // One stage: S x S pixels, C channels; the first of the net begins with the stem, the others with a block of stride 2.
 template <int S, int C, bool TF32> struct StageOf {
     static constexpr bool STEM = S == 32;
-    static constexpr int IN = STEM ? 8 : C / 2, IN_REAL = STEM ? 3 : C / 2, PIECE = C == 64 ? 32 : C, BLOCKS = 3;
+    static constexpr int IN = STEM ? 8 : C / 2, PIECE = 16, BLOCKS = 3;
     typedef Planes<S, TF32> P;
     typedef Tile<S, C, 1, TF32> T;
     typedef Tile<S, C / 2, 4, TF32> Wide;  // the input's gradient, by phases
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
-    static constexpr int BUFFER = PIECE * 9 * (C + 8), SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
+    static constexpr int PIECE_SIZE = PIECE * 9 * (C + 8), BUFFER = (C > PIECE ? 2 : 1) * PIECE_SIZE, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
     static constexpr int STEM_SIZE = 9 * 3 * C + TAIL, DOWN1 = 9 * C * IN + TAIL, DOWN = DOWN1 + SAME_CONV + TAIL, SHORTCUT = C * IN + TAIL;
@@ -438,7 +527,10 @@ template <int S, int C, bool TF32> struct StageOf {
     }
     __device__ __forceinline__ float* tensor(int i) const { return run.values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
     __device__ __forceinline__ float* roots(int i) const { return run.values + at.roots + ((long long)i * at.batch + image) * C; }
-    __device__ __forceinline__ float* gradient(int parameter) const { return run.partial + at.partial + (long long)image * at.all_parameters + at.parameters + parameter; }
+    // The stem's weights fill up to eight input channels there.
+    __device__ __forceinline__ float* gradient(int parameter) const {
+        return run.partial + at.partial + (long long)image * at.slice + at.gradients + parameter + (STEM && parameter ? 9 * (IN - 3) * C : 0);
+    }
     __device__ __forceinline__ const float* parameters(int i) const { return run.point + at.parameters + i; }
     __device__ __forceinline__ const float* prepared(int i) const { return run.prepared + at.prepared + i; }
     // Of block k >= 1 (k >= 0 in the first stage).
@@ -446,81 +538,85 @@ template <int S, int C, bool TF32> struct StageOf {
     static constexpr __device__ __forceinline__ int block_prepared(int k) {
         return STEM ? STEM_READY + k * 4 * READY : READY1 + READY1_BACK + 2 * READY + READY_POINT + READY_POINT_BACK + (k - 1) * 4 * READY;
     }
-    __device__ __forceinline__ void store(float* planes, int c, int y, int x, float2 v) const {
-        float* to = planes + c * P::PLANE + (y + 1) * P::ROW + x + 1;
-        to[0] = product_input<TF32>(v.x), to[1] = product_input<TF32>(v.y);
-    }
-    static __device__ __forceinline__ float2& pair(float* tensor, int c, int y, int x) { return *reinterpret_cast<float2*>(tensor + (c * S + y) * S + x); }
 
-    // Input in `first`; the block's output goes to memory and to `next`.
-    __device__ __forceinline__ void second_half(const T& tile, float* sums, int conv, int ready, int k, const float* other, float* next) const {
+    // The second convolution of block k, of `second`; `sums` end up as the block's output, in memory and, but for the last, in `first`.
+    __device__ __forceinline__ void second_half(const T& tile, float* sums, int conv, int ready, int k, const float* other, const float* next) const {
         convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready), buffer);
-        float* out = tensor(3 + 3 * k);
-        finish(tile, sums, parameters(conv + SAME_CONV), tensor(2 + 3 * k), roots(2 + 2 * k), scratch, [&](int c, int y, int x, float2 v) {
-            const float2 old = *reinterpret_cast<const float2*>(other + (c * S + y) * S + x), sum = make_float2(old.x + v.x, old.y + v.y);
-            pair(out, c, y, x) = sum;
-            if (next) store(next, c, y, x, sum);
-        });
+        float old[T::SUMS];
+        tile.load(other, old);
+        finish(tile, sums, parameters(conv + SAME_CONV), tensor(2 + 3 * k), roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
+        if (tile.split) return;
+#pragma unroll
+        for (int i = 0; i < T::SUMS; i++) sums[i] += old[i];
+        if (k + 1 < BLOCKS) tile.save(tensor(3 + 3 * k), sums), to_planes(tile, sums, first);
+        else tile.save_plain(tensor(3 + 3 * k), sums);
     }
 
     __device__ __forceinline__ void forward(const Images* set) const {
         T tile;
         float sums[T::SUMS];
-        float* planes = first;
+        request(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         if constexpr (STEM) {
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-            fill_planes<S, 8, TF32>(planes, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
-            convolve<T, SAME, 8, 8>(tile, sums, planes, prepared(0), buffer);
-            finish(tile, sums, parameters(9 * 3 * C), tensor(0), roots(0), scratch, [&](int c, int y, int x, float2 v) { pair(tensor(10), c, y, x) = v; });
-            __syncthreads();
-            const float* x0 = tensor(10);
-            fill_planes<S, C, TF32>(planes, [&](int c, int y, int x) { return x0[(c * S + y) * S + x]; });
+            for (int i = threadIdx.x; i < SET - 8 * P::PLANE; i += THREADS_R) first[8 * P::PLANE + i] = 0;
+            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
+            convolve<T, SAME, 8, 8>(tile, sums, first, prepared(0), buffer);
+            finish(tile, sums, parameters(9 * 3 * C), tensor(0), roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
+            tile.save(tensor(10), sums);
+            to_planes(tile, sums, first);
         } else {
-            const float* x = run.values + at.input + (long long)image * (IN * 4 * S * S);
-            fill_quarters<S, IN, TF32>(first, x);
-            convolve<T, HALF, IN, IN>(tile, sums, first, prepared(0), buffer);
-            finish(tile, sums, parameters(9 * C * IN), tensor(1), roots(1), scratch, [&](int c, int y, int x, float2 v) { store(second, c, y, x, v); });
+            fill_quarters<S, IN, TF32>(first, run.values + at.input + (long long)image * (IN * 4 * S * S));
+            convolve<T, HALF, IN, 16>(tile, sums, first, prepared(0), buffer);
+            const int shortcut = READY1 + READY1_BACK + 2 * READY;
+            finish(tile, sums, parameters(9 * C * IN), tensor(1), roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
+            to_planes(tile, sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
-            convolve<T, POINT, IN, IN>(tile, sums, first, prepared(READY1 + READY1_BACK + 2 * READY), buffer);
-            finish(tile, sums, parameters(DOWN + C * IN), tensor(0), roots(0), scratch, [&](int c, int y, int x, float2 v) { pair(tensor(3), c, y, x) = v; });
-            __syncthreads();
-            for (int i = threadIdx.x; i < SET; i += THREADS_R) planes[i] = 0;
-            __syncthreads();
-            second_half(tile, sums, DOWN1, READY1 + READY1_BACK, 0, tensor(3), planes);
+            convolve<T, POINT, IN, IN>(tile, sums, first, prepared(shortcut), buffer);
+            finish(tile, sums, parameters(DOWN + C * IN), tensor(0), roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
+            tile.save(tensor(3), sums);
+            clear_border<S, C, TF32>(first);
+            second_half(tile, sums, DOWN1, READY1 + READY1_BACK, 0, tensor(3), prepared(block_prepared(1)));
         }
         for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
             const int ready = block_prepared(k), conv = block_parameters(k);
-            convolve<T, SAME, C, PIECE>(tile, sums, planes, prepared(ready), buffer);
-            finish(tile, sums, parameters(conv + SAME_CONV), tensor(1 + 3 * k), roots(1 + 2 * k), scratch, [&](int c, int y, int x, float2 v) { store(second, c, y, x, v); });
-            second_half(tile, sums, conv + SAME_CONV + TAIL, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), k + 1 < BLOCKS ? planes : nullptr);
+            convolve<T, SAME, C, PIECE>(tile, sums, first, prepared(ready), buffer);
+            finish(tile, sums, parameters(conv + SAME_CONV), tensor(1 + 3 * k), roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
+            to_planes(tile, sums, second);
+            second_half(tile, sums, conv + SAME_CONV + TAIL, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
         }
     }
 
-    // The gradient at the output (tensor 11) into `sums`, through FRN of tensor z, into `second`.
-    __device__ __forceinline__ void enter(const T& tile, float* sums, int tail, int z, int root) const {
-        if (tile.split == 0)
+    // The gradient at the output of block k.
+    __device__ __forceinline__ void load_gradient(const T& tile, float* v, int k) const {
+        if (k == BLOCKS - 1) tile.load_plain(tensor(11), v);
+        else tile.load(tensor(12), v);
+    }
+    // Second convolution of block k, back to the gradient before the first FRN, in `second`. `next`: weights of what comes after.
+    __device__ __forceinline__ void second_half_back(const T& tile, float* sums, int conv1_tail, int conv2, int ready, int k, const float* next, int count) const {
+        load_gradient(tile, sums, k);
+        unfinish(tile, sums, parameters(conv2 + SAME_CONV), tensor(2 + 3 * k), roots(2 + 2 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_SIZE);
+        {
+            const float* p = parameters(conv1_tail);
+            float v[T::SUMS];
+            tile.load(tensor(1 + 3 * k), v);
 #pragma unroll
-            for (int i = 0; i < T::CHANNELS; i++)
+            for (int i = 0; i < T::CHANNELS; i++) {
+                const int c = tile.channel(i);
+                const float scale = p[C + c] * roots(1 + 2 * k)[c], beta = p[2 * C + c], tau = p[3 * C + c];
 #pragma unroll
-                for (int p = 0; p < T::PAIRS; p++) {
-                    const float2 d = pair(tensor(11), tile.channel(i), tile.y(p), tile.x(p));
-                    sums[T::sum(i, p, 0)] = d.x, sums[T::sum(i, p, 1)] = d.y;
+                for (int j = 0; j < T::PAIRS * 2; j++) {
+                    float& value = v[T::sum(i, j / 2, j % 2)];
+                    value = larger(fmaf(scale, value, beta), tau);
                 }
-        unfinish(tile, sums, parameters(tail), tensor(z), roots(root), second, gradient(tail), scratch);
-    }
-    __device__ __forceinline__ void fill_activated(float* planes, int z, int root, int tail) const {
-        const float *from = tensor(z), *r = roots(root), *p = parameters(tail);
-        fill_planes<S, C, TF32>(planes, [&](int c, int y, int x) { return larger(fmaf(p[C + c] * r[c], from[(c * S + y) * S + x], p[2 * C + c]), p[3 * C + c]); });
-    }
-    // Second convolution of a block, back to the gradient before the first FRN, in `second`.
-    __device__ __forceinline__ void second_half_back(const T& tile, float* sums, int conv1_tail, int conv2, int ready, int k) const {
-        enter(tile, sums, conv2 + SAME_CONV, 2 + 3 * k, 2 + 2 * k);
-        fill_activated(first, 1 + 3 * k, 1 + 2 * k, conv1_tail);
+            }
+            clear_border<S, C, TF32>(first);
+            to_planes(tile, v, first);
+        }
         __syncthreads();
-        weigh<S, C, C, C, SAME, TF32>(second, first, gradient(conv2));
+        weigh<S, C, C, SAME, TF32>(second, first, gradient(conv2));
         convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
-        unfinish(tile, sums, parameters(conv1_tail), tensor(1 + 3 * k), roots(1 + 2 * k), second, gradient(conv1_tail), scratch);
+        unfinish(tile, sums, parameters(conv1_tail), tensor(1 + 3 * k), roots(1 + 2 * k), second, gradient(conv1_tail), scratch, buffer, next, count);
     }
 
     __device__ __forceinline__ void backward(const Images* set) const {
@@ -530,44 +626,45 @@ template <int S, int C, bool TF32> struct StageOf {
         __syncthreads();
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
-            second_half_back(tile, sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k);
-            const float* x = k ? tensor(3 * k) : tensor(10);
-            fill_planes<S, C, TF32>(first, [&](int c, int y, int column) { return x[(c * S + y) * S + column]; });
+            second_half_back(tile, sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_SIZE);
+            tile.load(k ? tensor(3 * k) : tensor(10), sums);
+            clear_border<S, C, TF32>(first);
+            to_planes(tile, sums, first);
             __syncthreads();
-            weigh<S, C, C, C, SAME, TF32>(second, first, gradient(conv));
+            weigh<S, C, C, SAME, TF32>(second, first, gradient(conv));
             convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
-            if (tile.split == 0)
+            float d[T::SUMS];
+            load_gradient(tile, d, k);
 #pragma unroll
-                for (int i = 0; i < T::CHANNELS; i++)
-#pragma unroll
-                    for (int p = 0; p < T::PAIRS; p++) {
-                        float2& d = pair(tensor(11), tile.channel(i), tile.y(p), tile.x(p));
-                        d = make_float2(d.x + sums[T::sum(i, p, 0)], d.y + sums[T::sum(i, p, 1)]);
-                    }
+            for (int i = 0; i < T::SUMS; i++) d[i] += sums[i];
+            tile.save(tensor(12), d);
             __syncthreads();
         }
         if constexpr (STEM) {
-            enter(tile, sums, 9 * 3 * C, 0, 0);
+            tile.load(tensor(12), sums);
+            unfinish(tile, sums, parameters(9 * 3 * C), tensor(0), roots(0), second, gradient(9 * 3 * C), scratch, buffer, nullptr, 0);
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
             __syncthreads();
-            weigh<S, C, 8, 3, SAME, TF32>(second, first, gradient(0));
+            weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
-            second_half_back(tile, sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0);
-            fill_quarters<S, IN, TF32>(first, run.values + at.input + (long long)image * (IN * 4 * S * S));
+            const float* x = run.values + at.input + (long long)image * (IN * 4 * S * S);
+            second_half_back(tile, sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + 8));
+            fill_quarters<S, IN, TF32>(first, x);
             __syncthreads();
-            weigh<S, C, IN, IN, HALF, TF32>(second, first, gradient(0));
+            weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
             Wide wide;
             float wide_sums[Wide::SUMS];
             float* to = run.values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
-            convolve<Wide, BACK, C, C == 64 ? 32 : C>(wide, wide_sums, second, prepared(READY1), buffer);
+            convolve<Wide, BACK, C, PIECE>(wide, wide_sums, second, prepared(READY1), buffer);
             spread<false>(wide, wide_sums, to);
+            tile.load(tensor(12), sums);
+            const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
+            unfinish(tile, sums, parameters(DOWN + C * IN), tensor(0), roots(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
+            fill_quarters<S, IN, TF32>(first, x);
             __syncthreads();
-            enter(tile, sums, DOWN + C * IN, 0, 0);
-            fill_quarters<S, IN, TF32>(first, run.values + at.input + (long long)image * (IN * 4 * S * S));
-            __syncthreads();
-            weigh<S, C, IN, IN, POINT, TF32>(second, first, gradient(DOWN));
-            convolve<Wide, BACK_POINT, C, C>(wide, wide_sums, second, prepared(READY1 + READY1_BACK + 2 * READY + READY_POINT), buffer);
+            weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
+            convolve<Wide, BACK_POINT, C, C>(wide, wide_sums, second, prepared(shortcut), buffer);
             if (wide.phase == 0) spread<true>(wide, wide_sums, to);
         }
     }
@@ -605,7 +702,7 @@ STAGES(f32, false)
 STAGES(tf32, true)
 
 // Mean over pixels, dense layer, loss and back to the gradient at the last stage's output: grid (image, 1, run), 256 threads.
-struct Head { int batch, classes, weight, all_parameters; long long x, dx, loss, correct, logits, partial; };
+struct Head { int batch, classes, weight, slice, gradients, reserved; long long x, dx, loss, correct, logits, partial; };
 extern "C" __global__ void __launch_bounds__(256) resnet_head(const Run* runs, Images set, Head head) {
     constexpr int C = 64, PLANE = 64;
     const Run& run = runs[blockIdx.z];
@@ -613,20 +710,22 @@ extern "C" __global__ void __launch_bounds__(256) resnet_head(const Run* runs, I
     if (image >= images) return;
     DYNAMIC_SHARED(float, mean);  // [C], logits [classes], delta [classes]
     float *logits = mean + C, *delta = logits + classes;
-    const float* x = run.values + head.x + (long long)image * (C * PLANE) + thread * 16;
-    float sum = 0;
+    // a warp takes two channels at a time, a lane four of their pixels
+    const int lane = thread % 32, warp = thread / 32;
+    const float4* x = reinterpret_cast<const float4*>(run.values + head.x + (long long)image * (C * PLANE));
 #pragma unroll
-    for (int i = 0; i < 16; i++) sum += x[i];
-    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-    sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-    if (thread % 4 == 0) mean[thread / 4] = sum / PLANE;
+    for (int i = 0; i < 4; i++) {
+        const float4 v = x[(i * 8 + warp) * 32 + lane];
+        float sum = (v.x + v.y) + (v.z + v.w);
+        for (int m = 8; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
+        if (lane % 16 == 0) mean[(i * 8 + warp) * 2 + lane / 16] = sum / PLANE;
+    }
     __syncthreads();
     const float *weight = run.point + head.weight, *bias = weight + classes * C;
-    for (int o = thread; o < classes; o += 256) {
-        float value = 0;
-        for (int c = 0; c < C; c++) value = fmaf(weight[o * C + c], mean[c], value);
-        logits[o] = value + bias[o];
-        run.values[head.logits + (long long)image * classes + o] = logits[o];
+    for (int o = warp; o < classes; o += 8) {
+        float value = fmaf(weight[o * C + 32 + lane], mean[32 + lane], weight[o * C + lane] * mean[lane]);
+        for (int m = 16; m; m >>= 1) value += __shfl_xor_sync(ALL_LANES, value, m);
+        if (lane == 0) logits[o] = value + bias[o], run.values[head.logits + (long long)image * classes + o] = logits[o];
     }
     __syncthreads();
     if (thread < 32) {
@@ -636,12 +735,21 @@ extern "C" __global__ void __launch_bounds__(256) resnet_head(const Run* runs, I
         if (thread == 0) run.values[head.loss + image] = lost, run.values[head.correct + image] = correct;
     }
     __syncthreads();
-    float* gradient = run.partial + head.partial + (long long)image * head.all_parameters + head.weight;
+    float* gradient = run.partial + head.partial + (long long)image * head.slice + head.gradients;
     for (int i = thread; i < classes * C; i += 256) gradient[i] = delta[i / C] * mean[i % C];
     for (int o = thread; o < classes; o += 256) gradient[classes * C + o] = delta[o];
-    float d = 0;
-    for (int o = 0; o < classes; o++) d = fmaf(delta[o], weight[o * C + thread / 4], d);
-    float* dx = run.values + head.dx + (long long)image * (C * PLANE) + thread * 16;
+    __syncthreads();
+    if (thread < C) {
+        float d = 0;
+#pragma unroll 10
+        for (int o = 0; o < classes; o++) d = fmaf(delta[o], weight[o * C + thread], d);
+        mean[thread] = d / PLANE;
+    }
+    __syncthreads();
+    float4* dx = reinterpret_cast<float4*>(run.values + head.dx + (long long)image * (C * PLANE));
 #pragma unroll
-    for (int i = 0; i < 16; i++) dx[i] = d / PLANE;
+    for (int i = 0; i < 4; i++) {
+        const float d = mean[(i * 256 + thread) / 16];
+        dx[i * 256 + thread] = make_float4(d, d, d, d);
+    }
 }
