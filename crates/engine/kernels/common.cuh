@@ -16,6 +16,24 @@ __device__ __forceinline__ void mma_tf32(float* d, const unsigned* a, const unsi
 }
 #endif
 
+// Sixteen bytes of global memory at once. The compiler cannot see that a pointer out of a table is global.
+__device__ __forceinline__ float4 load_global(const float* from) {
+#ifdef EMULATED
+    return *reinterpret_cast<const float4*>(from);
+#else
+    float4 v;
+    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(__cvta_generic_to_global(from)));
+    return v;
+#endif
+}
+__device__ __forceinline__ void store_global(float* to, float4 v) {
+#ifdef EMULATED
+    *reinterpret_cast<float4*>(to) = v;
+#else
+    asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+#endif
+}
+
 #ifndef WITHOUT_ROUNDING
 #define WITHOUT_ROUNDING false
 #endif
@@ -77,14 +95,14 @@ __device__ __forceinline__ void store_gradient(const Run& run, int i, float valu
 }
 
 // Pixel `i` of a visited image, [channel, row, column]: mirrored, then moved, black outside, then normalized by the table.
-__device__ __forceinline__ float placed_pixel(const Images& set, const Visit& visit, int i) {
-    if (set.ready) return set.ready[(size_t)visit.image * (set.channels * set.height * set.width) + i];
-    const int area = set.height * set.width, x = i % set.width, y = i % area / set.width, c = i / area;
+__device__ __forceinline__ float placed_pixel(const Images& set, const Visit& visit, int channels, int height, int width, int i) {
+    const int area = height * width, x = i % width, y = i % area / width, c = i / area;
+    if (set.ready) return set.ready[(size_t)visit.image * (channels * area) + i];
     const int row = y + visit.down;
     int column = x + visit.right;
-    const bool inside = row >= 0 && row < set.height && column >= 0 && column < set.width;
-    if (visit.flip) column = set.width - 1 - column;
-    const int pixel = inside ? set.pixels[(size_t)visit.image * (set.channels * area) + c * area + row * set.width + column] : 0;
+    const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+    if (visit.flip) column = width - 1 - column;
+    const int pixel = inside ? set.pixels[(size_t)visit.image * (channels * area) + c * area + row * width + column] : 0;
     return set.tables[c * 256 + pixel];
 }
 

@@ -21,7 +21,7 @@ extern "C" __global__ void gather(const Run* runs, Images set, long long out) {
     const Run& run = runs[blockIdx.z];
     const int image = blockIdx.y, size = set.channels * set.height * set.width, i = blockIdx.x * blockDim.x + threadIdx.x;
     if (image >= images_of(run) || i >= size) return;
-    run.values[out + (long long)image * size + i] = placed_pixel(set, run.visits[run.steps[run.step].first_visit + image], i);
+    run.values[out + (long long)image * size + i] = placed_pixel(set, run.visits[run.steps[run.step].first_visit + image], set.channels, set.height, set.width, i);
 }
 
 // ---- convolutions as products of tiles ----------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ template <int G, int INPUTS, class In, class Out> __device__ __forceinline__ voi
             if (k < INPUTS) {
                 float4 w[4];
 #pragma unroll
-                for (int j = 0; j < 4; j++) w[j] = *reinterpret_cast<const float4*>(weight + min(o0 + j * WARPS, outputs - 1) * INPUTS + k);
+                for (int j = 0; j < 4; j++) w[j] = load_global(weight + min(o0 + j * WARPS, outputs - 1) * INPUTS + k);
 #pragma unroll
                 for (int g = 0; g < G; g++) {
                     const float4 x = *reinterpret_cast<const float4*>(in(g) + k);
@@ -91,21 +91,36 @@ template <int G, int INPUTS, class In, class Out> __device__ __forceinline__ voi
     }
 }
 
-// Columns of the transposed product: out(g, i, sum over outputs of delta[o] weight[o][i]).
-template <int G, int INPUTS, class Delta, class Out> __device__ __forceinline__ void dense_back(const float* weight, int outputs, Delta delta, Out out) {
-    for (int i = threadIdx.x; i < INPUTS; i += THREADS) {
-        float sum[G];
+// Columns of the transposed product: out(g, i, sum over outputs of delta[o] weight[o][i]). PARTS groups of threads take every
+// PARTS-th output, four columns a thread; their sums are added in order. Ends with a barrier.
+template <int G, int INPUTS, int PARTS, class Delta, class Out> __device__ __forceinline__ void dense_back(const float* weight, int outputs, float* scratch, Delta delta, Out out) {
+    constexpr int COLUMNS = INPUTS / 4;
+    static_assert(PARTS * COLUMNS <= THREADS && PARTS * G * INPUTS <= 2400, "threads and scratch");
+    const int part = threadIdx.x / COLUMNS, column = threadIdx.x % COLUMNS * 4;
+    if (part < PARTS) {
+        float4 sum[G];
 #pragma unroll
-        for (int g = 0; g < G; g++) sum[g] = 0;
-#pragma unroll 12
-        for (int o = 0; o < outputs; o++) {
-            const float w = weight[o * INPUTS + i];
+        for (int g = 0; g < G; g++) sum[g] = make_float4(0, 0, 0, 0);
+#pragma unroll 6
+        for (int o = part; o < outputs; o += PARTS) {
+            const float4 w = load_global(weight + o * INPUTS + column);
 #pragma unroll
-            for (int g = 0; g < G; g++) sum[g] = fmaf(delta(g)[o], w, sum[g]);
+            for (int g = 0; g < G; g++) {
+                const float d = delta(g)[o];
+                sum[g].x = fmaf(d, w.x, sum[g].x), sum[g].y = fmaf(d, w.y, sum[g].y), sum[g].z = fmaf(d, w.z, sum[g].z), sum[g].w = fmaf(d, w.w, sum[g].w);
+            }
         }
 #pragma unroll
-        for (int g = 0; g < G; g++) out(g, i, sum[g]);
+        for (int g = 0; g < G; g++) *reinterpret_cast<float4*>(scratch + (part * G + g) * INPUTS + column) = sum[g];
     }
+    __syncthreads();
+    for (int i = threadIdx.x; i < G * INPUTS; i += THREADS) {
+        float sum = 0;
+#pragma unroll
+        for (int p = 0; p < PARTS; p++) sum += scratch[p * G * INPUTS + i];
+        out(i / INPUTS, i % INPUTS, sum);
+    }
+    __syncthreads();
 }
 
 // Grid (groups of G images, 1, run).
@@ -122,12 +137,12 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     // weights and pixels; a place without an image repeats the last one and writes nothing
     for (int i = thread; i < 150; i += THREADS) weights.conv1[i % 25 * 8 + i / 75 * 4 + i / 25 % 3] = point[W1 + i];
     for (int i = thread; i < 2400; i += THREADS) {
-        const int o = i / 150, c = i / 25 % 6, k = i % 25;
-        weights.conv2[(c * 25 + k) * 16 + o] = weights.back2[(o * 25 + k) * 6 + c] = point[W2 + i];
+        weights.conv2[i] = point[W2 + i % 16 * 150 + i / 16];
+        weights.back2[i] = point[W2 + i / 150 * 150 + i % 6 * 25 + i / 6 % 25];
     }
     for (int i = thread; i < G * 784; i += THREADS) {
         const int g = i / 784;
-        image[g].in[i % 784] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], i % 784);
+        image[g].in[i % 784] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], 1, 28, 28, i % 784);
     }
     constexpr int ZEROS = 16 * SPREAD + 56;
     for (int i = thread; i < G * ZEROS; i += THREADS) image[i / ZEROS].spread[i % ZEROS] = 0;
@@ -162,7 +177,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     __syncthreads();
 
     // convolution 2, ReLU, pool: Q channels at one place
-    constexpr int Q = G >= 4 ? 4 : 2;
+    constexpr int Q = 2;
     for (int item = thread; item < G * (256 / Q); item += THREADS) {
         Image& im = image[item / (256 / Q)];
         const int o = item % (256 / Q) / 16 * Q, place = item % 16, y = place / 4 * 2, x = place % 4 * 2;
@@ -213,13 +228,12 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         if (n < images && thread % 32 == 0) run.values[net.loss + n] = lost, run.values[net.correct + n] = correct;
     }
     __syncthreads();
-    dense_back<G, 84>(point + F3, net.classes, [&](int g) { return image[g].delta3; },
-                      [&](int g, int i, float sum) { image[g].delta2[i] = image[g].hidden2[i] > 0 ? sum * net.factor : 0; });
-    __syncthreads();
-    dense_back<G, 120>(point + F2, 84, [&](int g) { return image[g].delta2; },
-                       [&](int g, int i, float sum) { image[g].delta1[i] = image[g].hidden1[i] > 0 ? sum * net.factor : 0; });
-    __syncthreads();
-    dense_back<G, 256>(point + F1, 120, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
+    // the second convolution's weights have done their work
+    dense_back<G, 84, 10>(point + F3, net.classes, weights.conv2, [&](int g) { return image[g].delta3; },
+                          [&](int g, int i, float sum) { image[g].delta2[i] = image[g].hidden2[i] > 0 ? sum * net.factor : 0; });
+    dense_back<G, 120, 10>(point + F2, 84, weights.conv2, [&](int g) { return image[g].delta2; },
+                           [&](int g, int i, float sum) { image[g].delta1[i] = image[g].hidden1[i] > 0 ? sum * net.factor : 0; });
+    dense_back<G, 256, 4>(point + F1, 120, weights.conv2, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
         Image& im = image[g];
         const bool passed = im.features[i] > 0;
         im.pooled2[i].x = passed ? sum : 0;
@@ -313,7 +327,6 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
 extern "C" __global__ void __launch_bounds__(THREADS, 3) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
-extern "C" __global__ void __launch_bounds__(THREADS, 1) lenet4(const Run* runs, Images set, Lenet net) { lenet<4>(runs, set, net); }
 
 // All gradients: sums over images in four interleaved parts, each in order. 512 threads: 128 columns times 4 parts.
 // Blocks: 21 of the convolutions, then eight outputs times 128 inputs each of the dense layers. Grid (21 + 30 + 11 + ceil(classes / 8), 1, run).
@@ -321,46 +334,62 @@ extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients(const Run* 
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run);
     if (images == 0) return;
-    DYNAMIC_SHARED(float, scratch);  // [part][8][128], then biases [part][8]
-    const int part = threadIdx.x / 128;
-    int block = blockIdx.x, column = threadIdx.x % 128, inputs = 0, outputs = 0, weight = 0, row = 0;
+    DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][8]; then sums [part][8][128], biases [part][8]
+    float* deltas = tile + 128 * 128;
+    const int part = threadIdx.x / 128, at = threadIdx.x % 128;
+    int block = blockIdx.x, first = 0, inputs = 0, outputs = 0, weight = 0, row = 0;
     float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, bias = 0;
     if (block < 21) {
-        column += block * 128;
-        const float* from = run.partial + net.partial + column;
-        if (column < CONV_PARAMETERS)
-            for (int n0 = part * 8; n0 < images; n0 += 32)
+        first = block * 128;
+        const float* from = run.partial + net.partial + min(first + at, CONV_PARAMETERS - 1);
+        for (int n0 = part * 8; n0 < images; n0 += 64) {
+            // loads that depend on nothing go out together
+            float v[16];
 #pragma unroll
-                for (int n = 0; n < 8; n++)
-                    if (n0 + n < images) sum[0] += from[(long long)(n0 + n) * CONV_PARAMETERS];
+            for (int i = 0; i < 16; i++) v[i] = __ldg(from + (long long)min(n0 + i / 8 * 32 + i % 8, images - 1) * CONV_PARAMETERS);
+#pragma unroll
+            for (int i = 0; i < 16; i++) sum[0] += n0 + i / 8 * 32 + i % 8 < images ? v[i] : 0;
+        }
     } else {
         block -= 21;
         const int layer = block < 30 ? 1 : block < 41 ? 2 : 3;
         block -= layer == 1 ? 0 : layer == 2 ? 30 : 41;
         inputs = layer == 1 ? 256 : layer == 2 ? 120 : 84, outputs = layer == 1 ? 120 : layer == 2 ? 84 : net.classes;
         weight = layer == 1 ? F1 : layer == 2 ? F2 : F3;
-        if (layer == 1) column += block % 2 * 128, block /= 2;
+        if (layer == 1) first = block % 2 * 128, block /= 2;
         row = block * 8;
-        const float* x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2);
+        const float* x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2) + first;
         const float* d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3) + row;
-        for (int n0 = part * 8; n0 < images; n0 += 32)
+        const int width = min(128, inputs - first) / 4;  // in fours
+        for (int begin = 0; begin < images; begin += 128) {
+            const int count = min(128, images - begin);
+            __syncthreads();
+#pragma unroll 8
+            for (int i = threadIdx.x; i < 128 * 32; i += 512) {
+                const int n = i / 32, column = i % 32;
+                float4 v = load_global(x + (begin + min(n, count - 1)) * inputs + min(column, width - 1) * 4);
+                if (n >= count || column >= width) v = make_float4(0, 0, 0, 0);
+                *reinterpret_cast<float4*>(tile + n * 128 + column * 4) = v;
+            }
 #pragma unroll
-            for (int n = n0; n < n0 + 8; n++)
-                if (n < images) {
-                    const float v = column < inputs ? x[n * inputs + column] : 0;
-                    if (outputs % 4 == 0) {
-                        // an output beyond the last is not stored
-                        const float4 a = *reinterpret_cast<const float4*>(d + n * outputs), b = *reinterpret_cast<const float4*>(d + n * outputs + 4);
-                        sum[0] = fmaf(a.x, v, sum[0]), sum[1] = fmaf(a.y, v, sum[1]), sum[2] = fmaf(a.z, v, sum[2]), sum[3] = fmaf(a.w, v, sum[3]);
-                        sum[4] = fmaf(b.x, v, sum[4]), sum[5] = fmaf(b.y, v, sum[5]), sum[6] = fmaf(b.z, v, sum[6]), sum[7] = fmaf(b.w, v, sum[7]);
-                    } else {
+            for (int i = threadIdx.x; i < 128 * 8; i += 512) {
+                const float v = __ldg(d + (begin + min(i / 8, count - 1)) * outputs + min(i % 8, outputs - 1 - row));
+                deltas[i] = i / 8 < count ? v : 0;
+            }
+            __syncthreads();
+            for (int n0 = part * 8; n0 < 128; n0 += 32)
 #pragma unroll
-                        for (int j = 0; j < 8; j++) sum[j] = fmaf(d[n * outputs + min(j, outputs - 1 - row)], v, sum[j]);
-                    }
-                    if (column < 8) bias += d[n * outputs + min(column, outputs - 1 - row)];
+                for (int n = n0; n < n0 + 8; n++) {
+                    const float v = tile[n * 128 + at];
+                    const float4 a = *reinterpret_cast<const float4*>(deltas + n * 8), b = *reinterpret_cast<const float4*>(deltas + n * 8 + 4);
+                    sum[0] = fmaf(a.x, v, sum[0]), sum[1] = fmaf(a.y, v, sum[1]), sum[2] = fmaf(a.z, v, sum[2]), sum[3] = fmaf(a.w, v, sum[3]);
+                    sum[4] = fmaf(b.x, v, sum[4]), sum[5] = fmaf(b.y, v, sum[5]), sum[6] = fmaf(b.z, v, sum[6]), sum[7] = fmaf(b.w, v, sum[7]);
+                    bias += deltas[n * 8 + at % 8];
                 }
+        }
+        __syncthreads();
     }
-    const int at = threadIdx.x % 128;
+    float* scratch = tile;
 #pragma unroll
     for (int j = 0; j < 8; j++) scratch[(part * 8 + j) * 128 + at] = sum[j];
     if (at < 8) scratch[4096 + part * 8 + at] = bias;
@@ -371,13 +400,13 @@ extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients(const Run* 
         const float* s = scratch + j * 128 + at;
         const float total = ((s[0] + s[1024]) + s[2048]) + s[3072];
         if (inputs == 0) {
-            if (j == 0 && column < CONV_PARAMETERS) store_gradient(run, column, total);
-        } else if (column < inputs && row + j < outputs) {
-            store_gradient(run, weight + (row + j) * inputs + column, total);
+            if (j == 0 && first + at < CONV_PARAMETERS) store_gradient(run, first + at, total);
+        } else if (first + at < inputs && row + j < outputs) {
+            store_gradient(run, weight + (row + j) * inputs + first + at, total);
         }
     }
-    if (part == 0 && column < 8 && inputs && row + column < outputs) {
-        const float* b = scratch + 4096 + column;
-        store_gradient(run, weight + outputs * inputs + row + column, ((b[0] + b[8]) + b[16]) + b[24]);
+    if (part == 0 && at < 8 && inputs && first == 0 && row + at < outputs) {
+        const float* b = scratch + 4096 + at;
+        store_gradient(run, weight + outputs * inputs + row + at, ((b[0] + b[8]) + b[16]) + b[24]);
     }
 }

@@ -71,11 +71,12 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     static constexpr int PIXEL_WARPS = TF32 ? S * S / 16 / MT : (S / 8) * (S / 8), CHANNEL_WARPS = TF32 ? CN / 8 / NT : CN / (4 * Q);
     static constexpr int SPLIT = WARPS_R / (PHASES * PIXEL_WARPS * CHANNEL_WARPS);
     int lane, pixel_warp, channel_warp, phase, split;
+    __device__ __forceinline__ bool idle() const { return SPLIT > 1 && split; }  // its sums were given to another warp
     __device__ __forceinline__ Tile() {
         lane = threadIdx.x % 32;
         const int warp = threadIdx.x / 32;
         pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS % CHANNEL_WARPS;
-        phase = warp / (PIXEL_WARPS * CHANNEL_WARPS) % PHASES, split = warp / (PIXEL_WARPS * CHANNEL_WARPS * PHASES);
+        phase = PHASES > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS) % PHASES : 0, split = SPLIT > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS * PHASES) : 0;
     }
     __device__ __forceinline__ int channel(int i) const {
         return TF32 ? (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2 : (channel_warp * 4 + lane / 8) * Q + i;
@@ -99,31 +100,45 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     // The thread's numbers of a tensor, in the order of the threads: neighbors read neighbors.
     static constexpr int OWNERS = THREADS_R / SPLIT;
     __device__ __forceinline__ void load(const float* tensor, float* v) const {
-        if (split) return;
+        if (idle()) return;
 #pragma unroll
         for (int q = 0; q < SUMS / 4; q++) {
-            const float4 a = *reinterpret_cast<const float4*>(tensor + (q * OWNERS + threadIdx.x) * 4);
+            const float4 a = load_global(tensor + (q * OWNERS + threadIdx.x) * 4);
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
     __device__ __forceinline__ void save(float* tensor, const float* v) const {
-        if (split) return;
+        if (idle()) return;
 #pragma unroll
-        for (int q = 0; q < SUMS / 4; q++) *reinterpret_cast<float4*>(tensor + (q * OWNERS + threadIdx.x) * 4) = make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]);
+        for (int q = 0; q < SUMS / 4; q++) store_global(tensor + (q * OWNERS + threadIdx.x) * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
     }
     // The same of a tensor [channel, row, column].
-    template <class E> __device__ __forceinline__ void plain(E each) const {
-        if (split) return;
+    __device__ __forceinline__ void load_plain(const float* tensor, float* v) const {
+        if (idle()) return;
 #pragma unroll
         for (int i = 0; i < CHANNELS; i++)
 #pragma unroll
-            for (int p = 0; p < PAIRS; p++) each((channel(i) * S + y(p)) * S + x(p), sum(i, p, 0), sum(i, p, 1));
-    }
-    __device__ __forceinline__ void load_plain(const float* tensor, float* v) const {
-        plain([&](int at, int a, int b) { const float2 d = *reinterpret_cast<const float2*>(tensor + at); v[a] = d.x, v[b] = d.y; });
+            for (int p = 0; p < PAIRS; p += TF32 ? 1 : 2) {
+                const float* from = tensor + (channel(i) * S + y(p)) * S + x(p);
+                if (TF32) {
+                    const float2 d = *reinterpret_cast<const float2*>(from);
+                    v[sum(i, p, 0)] = d.x, v[sum(i, p, 1)] = d.y;
+                } else {
+                    const float4 d = load_global(from);
+                    v[i * 8 + p * 2] = d.x, v[i * 8 + p * 2 + 1] = d.y, v[i * 8 + p * 2 + 2] = d.z, v[i * 8 + p * 2 + 3] = d.w;
+                }
+            }
     }
     __device__ __forceinline__ void save_plain(float* tensor, const float* v) const {
-        plain([&](int at, int a, int b) { *reinterpret_cast<float2*>(tensor + at) = make_float2(v[a], v[b]); });
+        if (idle()) return;
+#pragma unroll
+        for (int i = 0; i < CHANNELS; i++)
+#pragma unroll
+            for (int p = 0; p < PAIRS; p += TF32 ? 1 : 2) {
+                float* to = tensor + (channel(i) * S + y(p)) * S + x(p);
+                if (TF32) *reinterpret_cast<float2*>(to) = make_float2(v[sum(i, p, 0)], v[sum(i, p, 1)]);
+                else store_global(to, make_float4(v[i * 8 + p * 2], v[i * 8 + p * 2 + 1], v[i * 8 + p * 2 + 2], v[i * 8 + p * 2 + 3]));
+            }
     }
 };
 
@@ -262,7 +277,7 @@ template <class T, int K> __device__ __forceinline__ const float* over_pixels(co
 #pragma unroll
         for (int i = 0; i < T::CHANNELS; i++) {
             const float sum = T::over_lanes(part[k][i]);
-            if (tile.leads() && tile.split == 0) scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = sum;
+            if (tile.leads() && !tile.idle()) scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = sum;
         }
     __syncthreads();
     for (int i = threadIdx.x; i < K * T::CN; i += THREADS_R) {
@@ -279,7 +294,7 @@ template <class T, int K> __device__ __forceinline__ const float* over_pixels(co
 // What the threads hold, into the middle of bordered planes.
 template <class T> __device__ __forceinline__ void to_planes(const T& tile, const float* v, float* planes) {
     typedef Planes<T::S, T::TF32> P;
-    if (tile.split) return;
+    if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++)
 #pragma unroll
@@ -319,7 +334,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
     tile.save(z, sums);
     const float* totals = over_pixels<T, 1>(tile, square, scratch);
     if (next) request(buffer, next, count);
-    if (tile.split) return;
+    if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
@@ -333,9 +348,10 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
 }
 
 // Through threshold and FRN: `sums` is the gradient at the output; leaves that of the convolution in `to` (bordered planes)
-// and those of bias, gamma, beta, tau in `gradient`. The others' sums are waited for, so `to` may be what they were made of.
-template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, const float* roots, float* to, float* gradient, float* scratch, float* buffer, const float* next, int count) {
+// and those of bias, gamma, beta, tau in `gradient`. `parameters`: bias, gamma, beta, tau, 1/root. The others' sums are waited for, so `to` may be what they were made of.
+template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, float* to, float* gradient, float* scratch, float* buffer, const float* next, int count) {
     constexpr int S = T::S, C = T::CN;
+    const float* roots = parameters + 4 * C;
     float part[4][T::CHANNELS];  // gamma, beta, tau, normalized values
     float value[T::SUMS];
     tile.load(z, value);
@@ -345,7 +361,7 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
         const float root = roots[c], gamma = parameters[C + c], scale = gamma * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
 #pragma unroll
         for (int k = 0; k < 4; k++) part[k][i] = 0;
-        if (tile.split == 0)
+        if (!tile.idle())
 #pragma unroll
             for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
@@ -367,7 +383,7 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
         gradient[C + c] = dgamma, gradient[2 * C + c] = dbeta, gradient[3 * C + c] = totals[2 * C + c];
         gradient[c] = parameters[C + c] * roots[c] * (dbeta - dgamma / (S * S) * totals[3 * C + c]);
     }
-    if (tile.split) return;
+    if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
@@ -510,6 +526,7 @@ template <int S, int C, bool TF32> struct StageOf {
     typedef Tile<S, C / 2, 4, TF32> Wide;  // the input's gradient, by phases
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
     static constexpr int PIECE_SIZE = PIECE * 9 * (C + 8), BUFFER = (C > PIECE ? 2 : 1) * PIECE_SIZE, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
+    static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
     static constexpr int STEM_SIZE = 9 * 3 * C + TAIL, DOWN1 = 9 * C * IN + TAIL, DOWN = DOWN1 + SAME_CONV + TAIL, SHORTCUT = C * IN + TAIL;
@@ -521,18 +538,32 @@ template <int S, int C, bool TF32> struct StageOf {
     const Run& run;
     const Stage& at;
     int image;
-    float *first, *second, *buffer, *scratch;
+    // what the table says is read once: the compiler must think that any store may change it
+    float *values, *slice;
+    const float *point, *ready;
+    float *first, *second, *buffer, *scratch, *tails;
     __device__ __forceinline__ StageOf(const Run& run, const Stage& at, float* shared) : run(run), at(at), image(blockIdx.x) {
-        first = shared, second = shared + FIRST_SET, buffer = second + SET, scratch = buffer + BUFFER;
+        values = run.values, slice = run.partial + at.partial + (long long)image * at.slice + at.gradients, point = run.point + at.parameters, ready = run.prepared + at.prepared;
+        first = shared, second = shared + FIRST_SET, buffer = second + SET, scratch = buffer + BUFFER, tails = scratch + SCRATCH;
     }
-    __device__ __forceinline__ float* tensor(int i) const { return run.values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
-    __device__ __forceinline__ float* roots(int i) const { return run.values + at.roots + ((long long)i * at.batch + image) * C; }
+    __device__ __forceinline__ float* tensor(int i) const { return values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
+    __device__ __forceinline__ float* roots(int i) const { return values + at.roots + ((long long)i * at.batch + image) * C; }
     // The stem's weights fill up to eight input channels there.
-    __device__ __forceinline__ float* gradient(int parameter) const {
-        return run.partial + at.partial + (long long)image * at.slice + at.gradients + parameter + (STEM && parameter ? 9 * (IN - 3) * C : 0);
+    __device__ __forceinline__ float* gradient(int parameter) const { return slice + parameter + (STEM && parameter ? 9 * (IN - 3) * C : 0); }
+    __device__ __forceinline__ const float* prepared(int i) const { return ready + i; }
+    // Bias, gamma, beta, tau and 1/root of convolution i: 0 the first one, 1 + 2k and 2 + 2k those of block k.
+    __device__ __forceinline__ float* tail(int i) const { return tails + i * 5 * C; }
+    static __device__ __forceinline__ int tail_parameters(int i) {
+        if (STEM) return i == 0 ? 9 * 3 * C : block_parameters(0) + (i - 1) * (SAME_CONV + TAIL) + SAME_CONV;
+        return i == 0 ? DOWN + C * IN : i == 1 ? 9 * C * IN : i == 2 ? DOWN1 + SAME_CONV : block_parameters(1) + (i - 3) * (SAME_CONV + TAIL) + SAME_CONV;
     }
-    __device__ __forceinline__ const float* parameters(int i) const { return run.point + at.parameters + i; }
-    __device__ __forceinline__ const float* prepared(int i) const { return run.prepared + at.prepared + i; }
+    __device__ __forceinline__ void load_tails(bool with_roots) const {
+        for (int i = threadIdx.x; i < 7 * 5 * C; i += THREADS_R) {
+            const int conv = i / (5 * C), j = i % (5 * C);
+            if (j < 4 * C) tails[i] = point[tail_parameters(conv) + j];
+            else if (with_roots) tails[i] = roots(conv)[j - 4 * C];
+        }
+    }
     // Of block k >= 1 (k >= 0 in the first stage).
     static constexpr __device__ __forceinline__ int block_parameters(int k) { return STEM ? STEM_SIZE + k * BLOCK : DOWN + SHORTCUT + (k - 1) * BLOCK; }
     static constexpr __device__ __forceinline__ int block_prepared(int k) {
@@ -540,12 +571,12 @@ template <int S, int C, bool TF32> struct StageOf {
     }
 
     // The second convolution of block k, of `second`; `sums` end up as the block's output, in memory and, but for the last, in `first`.
-    __device__ __forceinline__ void second_half(const T& tile, float* sums, int conv, int ready, int k, const float* other, const float* next) const {
+    __device__ __forceinline__ void second_half(const T& tile, float* sums, int ready, int k, const float* other, const float* next) const {
         convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready), buffer);
         float old[T::SUMS];
         tile.load(other, old);
-        finish(tile, sums, parameters(conv + SAME_CONV), tensor(2 + 3 * k), roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
-        if (tile.split) return;
+        finish(tile, sums, tail(2 + 2 * k), tensor(2 + 3 * k), roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
+        if (tile.idle()) return;
 #pragma unroll
         for (int i = 0; i < T::SUMS; i++) sums[i] += old[i];
         if (k + 1 < BLOCKS) tile.save(tensor(3 + 3 * k), sums), to_planes(tile, sums, first);
@@ -556,34 +587,35 @@ template <int S, int C, bool TF32> struct StageOf {
         T tile;
         float sums[T::SUMS];
         request(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
+        load_tails(false);
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         if constexpr (STEM) {
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             for (int i = threadIdx.x; i < SET - 8 * P::PLANE; i += THREADS_R) first[8 * P::PLANE + i] = 0;
-            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
+            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             convolve<T, SAME, 8, 8>(tile, sums, first, prepared(0), buffer);
-            finish(tile, sums, parameters(9 * 3 * C), tensor(0), roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
+            finish(tile, sums, tail(0), tensor(0), roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
             tile.save(tensor(10), sums);
             to_planes(tile, sums, first);
         } else {
-            fill_quarters<S, IN, TF32>(first, run.values + at.input + (long long)image * (IN * 4 * S * S));
+            fill_quarters<S, IN, TF32>(first, values + at.input + (long long)image * (IN * 4 * S * S));
             convolve<T, HALF, IN, 16>(tile, sums, first, prepared(0), buffer);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
-            finish(tile, sums, parameters(9 * C * IN), tensor(1), roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
+            finish(tile, sums, tail(1), tensor(1), roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
             to_planes(tile, sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
             convolve<T, POINT, IN, IN>(tile, sums, first, prepared(shortcut), buffer);
-            finish(tile, sums, parameters(DOWN + C * IN), tensor(0), roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
+            finish(tile, sums, tail(0), tensor(0), roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
             tile.save(tensor(3), sums);
             clear_border<S, C, TF32>(first);
-            second_half(tile, sums, DOWN1, READY1 + READY1_BACK, 0, tensor(3), prepared(block_prepared(1)));
+            second_half(tile, sums, READY1 + READY1_BACK, 0, tensor(3), prepared(block_prepared(1)));
         }
         for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
-            const int ready = block_prepared(k), conv = block_parameters(k);
+            const int ready = block_prepared(k);
             convolve<T, SAME, C, PIECE>(tile, sums, first, prepared(ready), buffer);
-            finish(tile, sums, parameters(conv + SAME_CONV), tensor(1 + 3 * k), roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
+            finish(tile, sums, tail(1 + 2 * k), tensor(1 + 3 * k), roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
             to_planes(tile, sums, second);
-            second_half(tile, sums, conv + SAME_CONV + TAIL, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
+            second_half(tile, sums, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
         }
     }
 
@@ -595,15 +627,15 @@ template <int S, int C, bool TF32> struct StageOf {
     // Second convolution of block k, back to the gradient before the first FRN, in `second`. `next`: weights of what comes after.
     __device__ __forceinline__ void second_half_back(const T& tile, float* sums, int conv1_tail, int conv2, int ready, int k, const float* next, int count) const {
         load_gradient(tile, sums, k);
-        unfinish(tile, sums, parameters(conv2 + SAME_CONV), tensor(2 + 3 * k), roots(2 + 2 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_SIZE);
+        unfinish(tile, sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_SIZE);
         {
-            const float* p = parameters(conv1_tail);
+            const float* p = tail(1 + 2 * k);
             float v[T::SUMS];
             tile.load(tensor(1 + 3 * k), v);
 #pragma unroll
             for (int i = 0; i < T::CHANNELS; i++) {
                 const int c = tile.channel(i);
-                const float scale = p[C + c] * roots(1 + 2 * k)[c], beta = p[2 * C + c], tau = p[3 * C + c];
+                const float scale = p[C + c] * p[4 * C + c], beta = p[2 * C + c], tau = p[3 * C + c];
 #pragma unroll
                 for (int j = 0; j < T::PAIRS * 2; j++) {
                     float& value = v[T::sum(i, j / 2, j % 2)];
@@ -616,13 +648,14 @@ template <int S, int C, bool TF32> struct StageOf {
         __syncthreads();
         weigh<S, C, C, SAME, TF32>(second, first, gradient(conv2));
         convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
-        unfinish(tile, sums, parameters(conv1_tail), tensor(1 + 3 * k), roots(1 + 2 * k), second, gradient(conv1_tail), scratch, buffer, next, count);
+        unfinish(tile, sums, tail(1 + 2 * k), tensor(1 + 3 * k), second, gradient(conv1_tail), scratch, buffer, next, count);
     }
 
     __device__ __forceinline__ void backward(const Images* set) const {
         T tile;
         float sums[T::SUMS];
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
+        load_tails(true);
         __syncthreads();
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
@@ -642,25 +675,25 @@ template <int S, int C, bool TF32> struct StageOf {
         }
         if constexpr (STEM) {
             tile.load(tensor(12), sums);
-            unfinish(tile, sums, parameters(9 * 3 * C), tensor(0), roots(0), second, gradient(9 * 3 * C), scratch, buffer, nullptr, 0);
+            unfinish(tile, sums, tail(0), tensor(0), second, gradient(9 * 3 * C), scratch, buffer, nullptr, 0);
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, (c * S + y) * S + x) : 0.0f; });
+            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             __syncthreads();
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
-            const float* x = run.values + at.input + (long long)image * (IN * 4 * S * S);
+            const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
             second_half_back(tile, sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + 8));
             fill_quarters<S, IN, TF32>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
             Wide wide;
             float wide_sums[Wide::SUMS];
-            float* to = run.values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
+            float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
             convolve<Wide, BACK, C, PIECE>(wide, wide_sums, second, prepared(READY1), buffer);
             spread<false>(wide, wide_sums, to);
             tile.load(tensor(12), sums);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
-            unfinish(tile, sums, parameters(DOWN + C * IN), tensor(0), roots(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
+            unfinish(tile, sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
             fill_quarters<S, IN, TF32>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
