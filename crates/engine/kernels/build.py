@@ -66,9 +66,11 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--arch", default="sm_80,sm_90,sm_100", type=lambda v: v.split(","))
     parser.add_argument("--nvrtc")
+    parser.add_argument("--define", action="append", default=[], help="NAME=VALUE, for trying things out")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
     nvrtc = nvrtc_library(args.nvrtc)
+    OPTIONS.extend(f"-D{d}" for d in args.define)
     args.out.mkdir(parents=True, exist_ok=True)
     spilled = False
     for source in sorted(HERE.glob("*.cu")):

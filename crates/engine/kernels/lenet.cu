@@ -4,6 +4,9 @@
 // convolutions.
 #include "common.cuh"
 
+#ifndef LENET_BLOCKS
+#define LENET_BLOCKS 3  // blocks on a multiprocessor
+#endif
 constexpr int THREADS = 320, WARPS = THREADS / 32, CONV_PARAMETERS = 2572;
 // Offsets in the parameters.
 constexpr int W1 = 0, B1 = 150, W2 = 156, B2 = 2556, F1 = 2572, C1 = 33292, F2 = 33412, C2 = 43492, F3 = 43576;
@@ -325,8 +328,8 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].spread[i] + image[g].spread[156 + i];
     }
 }
-extern "C" __global__ void __launch_bounds__(THREADS, 3) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
-extern "C" __global__ void __launch_bounds__(THREADS, 3) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
+extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
+extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
 
 // All gradients: sums over images in four interleaved parts, each in order. 512 threads: 128 columns times 4 parts.
 // Blocks: 21 of the convolutions, then eight outputs times 128 inputs each of the dense layers. Grid (21 + 30 + 11 + ceil(classes / 8), 1, run).

@@ -663,9 +663,17 @@ def time_all():
                  "resnet": [f"stage{s}_{w}_{p}" for s in (1, 2, 3) for w in ("forward", "backward") for p in ("f32", "tf32")] + ["resnet_head"],
                  "layers": [f"conv_{w}_{p}" for w in ("forward16", "forward64", "input16", "input64", "weights") for p in ("f32", "tf32")]}[name]
         report(f"registers {name}", **{n: "%(registers)d/%(local)d" % k.attributes(n) for n in names})
+    time_lenet()
+    time_resnet()
+
+
+def time_lenet():
     for R in (1, 30):
         for G in (1, 2):
             time_net(f"lenet G={G}", LenetNet(R, G), LENET_SHAPES, 50 if R == 1 else 20)
+
+
+def time_resnet():
     for precision in ("f32", "tf32"):
         for R in (1, 30):
             net = ResnetNet(R, precision)
@@ -791,7 +799,7 @@ if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
+            {"check": check, "time": time_all, "lenet": time_lenet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()

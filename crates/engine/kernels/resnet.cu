@@ -2,7 +2,7 @@
 // has one image, and its planes stay in shared memory from convolution to convolution. f32 by FMA and TF32 by mma come from
 // one source: they differ in which sums a thread holds (Tile) and in the inner loops.
 //
-// Planes in shared memory have a border of zeros: pixel x stands in column x + 1, a row has S + 4 columns. With TF32 what is
+// Planes in shared memory have a border of zeros: pixel x stands in column x + LEFT, a row has S + 4 columns. With TF32 what is
 // stored there is rounded already. The input of a convolution of stride 2 is stored as four planes per channel, one for even
 // and odd rows and columns each, so that its rows are read without gaps.
 #include "common.cuh"
@@ -55,7 +55,7 @@ __device__ __forceinline__ void arrived() {
 }
 
 template <int S, bool TF32> struct Planes {
-    static constexpr int ROW = S + 4;
+    static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 2;
     // Strides that spread the planes read together over all banks.
     static constexpr int PLANE = (S + 2) * ROW + (TF32 ? 0 : 4);
 };
@@ -142,10 +142,12 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     }
 };
 
-__device__ __forceinline__ void load10(const float* from, float* v) {
-    const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
-    const float2 c = *reinterpret_cast<const float2*>(from + 8);
-    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w, v[8] = c.x, v[9] = c.y;
+// Ten columns from FIRST on, of twelve.
+template <int FIRST> __device__ __forceinline__ void load10(const float* from, float* v) {
+    const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4), c = *reinterpret_cast<const float4*>(from + 8);
+    const float all[12] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+#pragma unroll
+    for (int i = 0; i < 10; i++) v[i] = all[i + FIRST];
 }
 __device__ __forceinline__ void load2(const float* from, float* v) {
     const float2 a = *reinterpret_cast<const float2*>(from);
@@ -183,11 +185,11 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
                 for (int ky = 0; ky < KS; ky++) {
                     if (MODE == BACK && (ky & 1) != down) continue;  // ky here is 2 - ky of the forward pass
                     float v[10], odd[10];
-                    if (MODE == SAME) load10(plane + (y + ky) * P::ROW + x, v);
-                    if (MODE == HALF) load10(plane + (ky & 1) * 2 * QUARTER + (y + ky / 2) * P::ROW + x, v), load10(plane + ((ky & 1) * 2 + 1) * QUARTER + (y + ky / 2) * P::ROW + x, odd);
-                    if (MODE == POINT) load10(plane + y * P::ROW + x, v);
-                    if (MODE == BACK) load10(plane + (y + (ky == 0 ? 0 : 1)) * P::ROW + x, v);
-                    if (MODE == BACK_POINT) load10(plane + (y + 1) * P::ROW + x, v);
+                    if (MODE == SAME) load10<1>(plane + (y + ky) * P::ROW + x, v);
+                    if (MODE == HALF) load10<0>(plane + (ky & 1) * 2 * QUARTER + (y + ky / 2) * P::ROW + x, v), load10<0>(plane + ((ky & 1) * 2 + 1) * QUARTER + (y + ky / 2) * P::ROW + x, odd);
+                    if (MODE == POINT) load10<0>(plane + y * P::ROW + x, v);
+                    if (MODE == BACK) load10<1>(plane + (y + (ky == 0 ? 0 : 1)) * P::ROW + x, v);
+                    if (MODE == BACK_POINT) load10<1>(plane + (y + 1) * P::ROW + x, v);
 #pragma unroll
                     for (int kx = 0; kx < KS; kx++) {
                         if (MODE == BACK && (kx & 1) != right) continue;
@@ -299,8 +301,10 @@ template <class T> __device__ __forceinline__ void to_planes(const T& tile, cons
     for (int i = 0; i < T::CHANNELS; i++)
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++) {
-            float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + 1;
-            to[0] = product_input<T::TF32>(v[T::sum(i, p, 0)]), to[1] = product_input<T::TF32>(v[T::sum(i, p, 1)]);
+            float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + P::LEFT;
+            const float a = product_input<T::TF32>(v[T::sum(i, p, 0)]), b = product_input<T::TF32>(v[T::sum(i, p, 1)]);
+            if (P::LEFT == 2) *reinterpret_cast<float2*>(to) = make_float2(a, b);
+            else to[0] = a, to[1] = b;
         }
 }
 template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(float* planes) {
@@ -308,7 +312,7 @@ template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(
     constexpr int CELLS = 2 * P::ROW + 4 * S;
     for (int i = threadIdx.x; i < C * CELLS; i += THREADS_R) {
         const int j = i % CELLS, k = j - 2 * P::ROW;
-        const int row = k < 0 ? j / P::ROW * (S + 1) : 1 + k / 4, column = k < 0 ? j % P::ROW : k % 4 ? S + k % 4 : 0;
+        const int row = k < 0 ? j / P::ROW * (S + 1) : 1 + k / 4, column = k < 0 ? j % P::ROW : k % 4 < P::LEFT ? k % 4 : S + k % 4;
         planes[i / CELLS * P::PLANE + row * P::ROW + column] = 0;
     }
 }
@@ -416,13 +420,13 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ __forceinline_
                     const float* d = dz + (o0 + lane / 8 * 2) * P::PLANE + (y + 1) * P::ROW + x;
                     const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
                     float d0[10], d1[10];
-                    load10(d, d0), load10(d + P::PLANE, d1);
+                    load10<1>(d, d0), load10<1>(d + P::PLANE, d1);
 #pragma unroll
                     for (int ky = 0; ky < KS; ky++) {
                         float v[10], odd[10];
-                        if (MODE == SAME) load10(from + ky * P::ROW, v);
-                        if (MODE == HALF) load10(from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW, v), load10(from + ((ky & 1) * 2 + 1) * QUARTER + ky / 2 * P::ROW, odd);
-                        if (MODE == POINT) load10(from, v);
+                        if (MODE == SAME) load10<1>(from + ky * P::ROW, v);
+                        if (MODE == HALF) load10<0>(from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW, v), load10<0>(from + ((ky & 1) * 2 + 1) * QUARTER + ky / 2 * P::ROW, odd);
+                        if (MODE == POINT) load10<0>(from, v);
 #pragma unroll
                         for (int kx = 0; kx < KS; kx++)
 #pragma unroll
@@ -501,19 +505,26 @@ template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill
     typedef Planes<S, TF32> P;
 #pragma unroll 4
     for (int i = threadIdx.x; i < C * (S + 2) * P::ROW; i += THREADS_R) {
-        const int x = i % P::ROW - 1, y = i / P::ROW % (S + 2) - 1, c = i / (P::ROW * (S + 2));
+        const int x = i % P::ROW - P::LEFT, y = i / P::ROW % (S + 2) - 1, c = i / (P::ROW * (S + 2));
         const bool inside = x >= 0 && x < S && y >= 0 && y < S;
-        to[c * P::PLANE + (y + 1) * P::ROW + x + 1] = inside ? product_input<TF32>(value(c, y, x)) : 0;
+        to[c * P::PLANE + (y + 1) * P::ROW + x + P::LEFT] = inside ? product_input<TF32>(value(c, y, x)) : 0;
     }
 }
-// Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind.
-template <int S, int C, bool TF32> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
+// Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind; or only the first of the four.
+template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
     typedef Planes<S, TF32> P;
+    constexpr int ROWS = ONE ? S : 2 * S;
 #pragma unroll 8
-    for (int i = threadIdx.x; i < C * (2 * S + 2) * P::ROW * 2; i += THREADS_R) {
-        const int x = i % (2 * P::ROW), y = i / (2 * P::ROW) % (2 * S + 2), c = i / (2 * P::ROW * (2 * S + 2));
-        const float value = x < 2 * S && y < 2 * S ? product_input<TF32>(from[(c * 2 * S + y) * 2 * S + x]) : 0;
-        to[((y % 2 * 2 + x % 2) * C + c) * P::PLANE + y / 2 * P::ROW + x / 2] = value;
+    for (int i = threadIdx.x; i < C * ROWS * S; i += THREADS_R) {
+        const int x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
+        const float2 v = __ldg(reinterpret_cast<const float2*>(from + (c * 2 * S + y) * 2 * S + 2 * x));
+        float* at = to + (y % 2 * 2 * C + c) * P::PLANE + y / 2 * P::ROW + x;
+        at[0] = product_input<TF32>(v.x);
+        if (!ONE) at[C * P::PLANE] = product_input<TF32>(v.y);
+    }
+    for (int i = threadIdx.x; i < (ONE ? 1 : 4) * C * (2 * S + 1); i += THREADS_R) {
+        const int j = i % (2 * S + 1);
+        to[i / (2 * S + 1) * P::PLANE + (j < S ? j * P::ROW + S : S * P::ROW + j - S)] = 0;
     }
 }
 
@@ -598,7 +609,7 @@ template <int S, int C, bool TF32> struct StageOf {
             tile.save(tensor(10), sums);
             to_planes(tile, sums, first);
         } else {
-            fill_quarters<S, IN, TF32>(first, values + at.input + (long long)image * (IN * 4 * S * S));
+            fill_quarters<S, IN, TF32, false>(first, values + at.input + (long long)image * (IN * 4 * S * S));
             convolve<T, HALF, IN, 16>(tile, sums, first, prepared(0), buffer);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
             finish(tile, sums, tail(1), tensor(1), roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
@@ -610,6 +621,7 @@ template <int S, int C, bool TF32> struct StageOf {
             clear_border<S, C, TF32>(first);
             second_half(tile, sums, READY1 + READY1_BACK, 0, tensor(3), prepared(block_prepared(1)));
         }
+#pragma unroll 1
         for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
             const int ready = block_prepared(k);
             convolve<T, SAME, C, PIECE>(tile, sums, first, prepared(ready), buffer);
@@ -657,6 +669,7 @@ template <int S, int C, bool TF32> struct StageOf {
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         load_tails(true);
         __syncthreads();
+#pragma unroll 1
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
             second_half_back(tile, sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_SIZE);
@@ -683,7 +696,7 @@ template <int S, int C, bool TF32> struct StageOf {
         } else {
             const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
             second_half_back(tile, sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + 8));
-            fill_quarters<S, IN, TF32>(first, x);
+            fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
             Wide wide;
@@ -694,7 +707,7 @@ template <int S, int C, bool TF32> struct StageOf {
             tile.load(tensor(12), sums);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
             unfinish(tile, sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
-            fill_quarters<S, IN, TF32>(first, x);
+            fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
             convolve<Wide, BACK_POINT, C, C>(wide, wide_sums, second, prepared(shortcut), buffer);
