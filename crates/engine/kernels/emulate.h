@@ -19,6 +19,7 @@
 #define __device__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define DYNAMIC_SHARED(type, name) type* name = reinterpret_cast<type*>(emu::shared)
 

@@ -44,6 +44,9 @@ template <int Q> __device__ __forceinline__ void load_weights(const float* from,
     }
 }
 
+// Pairs of outputs of one tap, so placed that neither the transposing stores nor the loads meet in few banks.
+__device__ __forceinline__ int swizzled(int tap, int o) { return tap * 16 + ((o / 2 ^ tap % 8) * 2) + o % 2; }
+
 // First maximum of the 2x2 places, cut at 0.
 __device__ __forceinline__ float pool(const float* v, int& which) {
     which = 0;
@@ -139,10 +142,12 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 
     // weights and pixels; a place without an image repeats the last one and writes nothing
     for (int i = thread; i < 150; i += THREADS) weights.conv1[i % 25 * 8 + i / 75 * 4 + i / 25 % 3] = point[W1 + i];
+#pragma unroll
     for (int i = thread; i < 2400; i += THREADS) {
-        weights.conv2[i] = point[W2 + i % 16 * 150 + i / 16];
-        weights.back2[i] = point[W2 + i / 150 * 150 + i % 6 * 25 + i / 6 % 25];
+        const int o = i / 150, c = i / 25 % 6, k = i % 25;
+        weights.conv2[swizzled(i % 150, o)] = weights.back2[(o * 25 + k) * 6 + c] = point[W2 + i];
     }
+#pragma unroll
     for (int i = thread; i < G * 784; i += THREADS) {
         const int g = i / 784;
         image[g].in[i % 784] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], 1, 28, 28, i % 784);
@@ -191,7 +196,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 #pragma unroll
             for (int k = 0; k < 25; k++) {
                 float w[Q];
-                load_weights<Q>(weights.conv2 + (c * 25 + k) * 16 + o, w);
+                load_weights<Q>(weights.conv2 + swizzled(c * 25 + k, o), w);
 #pragma unroll
                 for (int p = 0; p < 4; p++)
 #pragma unroll

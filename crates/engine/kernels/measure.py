@@ -799,7 +799,7 @@ if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "lenet": time_lenet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
+            {"check": check, "time": time_all, "lenet": time_lenet, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()

@@ -8,6 +8,10 @@
 #include "common.cuh"
 
 constexpr int THREADS_R = 512, WARPS_R = 16;
+// A call of its own, with its own registers, leaves the others more.
+#ifndef WEIGH_INLINE
+#define WEIGH_INLINE __noinline__
+#endif
 
 // Offsets of one stage. Tensors of batch * C * S * S numbers follow each other from `values` on: 0 first convolution of the
 // stage (stem, or shortcut) before FRN; block k: 1 + 3k and 2 + 3k the convolutions before FRN, 3 + 3k the block's output;
@@ -403,7 +407,7 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
 // Gradient of the weights in the order [unit][sum][lane] of the threads: `dz` bordered planes, `in` bordered planes (SAME) or four per channel. A warp has
 // 8 x 8 channels by FMA, 16 x 8 by mma; where these are fewer than the warps, rows of pixels are shared out and the parts
 // added in `in`, whose planes are gone afterwards.
-template <int S, int OUT, int IN, int MODE, bool TF32> __device__ __forceinline__ void weigh(const float* dz, float* in, float* gradient) {
+template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient) {
     typedef Planes<S, TF32> P;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, HIGH = TF32 ? 16 : 8, UNITS = OUT / HIGH * (IN / 8), QUARTER = IN * P::PLANE;
     constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, ALL = OUT * IN * TAPS, SUMS = TF32 ? TAPS * 4 : TAPS * 2;
@@ -575,6 +579,13 @@ template <int S, int C, bool TF32> struct StageOf {
             else if (with_roots) tails[i] = roots(conv)[j - 4 * C];
         }
     }
+    // Brings a tensor of this image nearer, to L2.
+    __device__ __forceinline__ void warm(int i) const {
+#ifndef EMULATED
+        const float* line = tensor(i) + threadIdx.x * 32;
+        if (threadIdx.x * 32 < C * S * S) asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(line)));
+#endif
+    }
     // Of block k >= 1 (k >= 0 in the first stage).
     static constexpr __device__ __forceinline__ int block_parameters(int k) { return STEM ? STEM_SIZE + k * BLOCK : DOWN + SHORTCUT + (k - 1) * BLOCK; }
     static constexpr __device__ __forceinline__ int block_prepared(int k) {
@@ -668,15 +679,19 @@ template <int S, int C, bool TF32> struct StageOf {
         float sums[T::SUMS];
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         load_tails(true);
+        warm(3 * BLOCKS - 1), warm(3 * BLOCKS - 2);
         __syncthreads();
 #pragma unroll 1
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
+            if (k || STEM) warm(k ? 3 * k : 10);
             second_half_back(tile, sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_SIZE);
             tile.load(k ? tensor(3 * k) : tensor(10), sums);
             clear_border<S, C, TF32>(first);
             to_planes(tile, sums, first);
             __syncthreads();
+            if (k) warm(3 * k - 1), warm(3 * k - 2);
+            else warm(0);
             weigh<S, C, C, SAME, TF32>(second, first, gradient(conv));
             convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
             float d[T::SUMS];
