@@ -57,28 +57,28 @@ __device__ __forceinline__ float pool(const float* v, int& which) {
     return larger(best, 0);
 }
 
-// Outputs `first, first + step, ...` of a dense layer for all images of the block, one warp per output, four at a time.
-template <int G, int INPUTS, class In, class Out> __device__ __forceinline__ void dense(const float* weight, int outputs, In in, Out out) {
+// A dense layer for all images of the block: one warp per output, J outputs at a time.
+template <int G, int INPUTS, int J, class In, class Out> __device__ __forceinline__ void dense(const float* weight, int outputs, In in, Out out) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     constexpr int STEPS = (INPUTS + 127) / 128;
-    for (int o0 = warp; o0 < outputs; o0 += 4 * WARPS) {
-        float sum[4][G];
+    for (int o0 = warp; o0 < outputs; o0 += J * WARPS) {
+        float sum[J][G];
 #pragma unroll
-        for (int j = 0; j < 4; j++)
+        for (int j = 0; j < J; j++)
 #pragma unroll
             for (int g = 0; g < G; g++) sum[j][g] = 0;
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             const int k = s * 128 + lane * 4;
             if (k < INPUTS) {
-                float4 w[4];
+                float4 w[J];
 #pragma unroll
-                for (int j = 0; j < 4; j++) w[j] = load_global(weight + min(o0 + j * WARPS, outputs - 1) * INPUTS + k);
+                for (int j = 0; j < J; j++) w[j] = load_global(weight + min(o0 + j * WARPS, outputs - 1) * INPUTS + k);
 #pragma unroll
                 for (int g = 0; g < G; g++) {
                     const float4 x = *reinterpret_cast<const float4*>(in(g) + k);
 #pragma unroll
-                    for (int j = 0; j < 4; j++)
+                    for (int j = 0; j < J; j++)
                         sum[j][g] = fmaf(w[j].w, x.w, fmaf(w[j].z, x.z, fmaf(w[j].y, x.y, fmaf(w[j].x, x.x, sum[j][g]))));
                 }
             }
@@ -86,11 +86,11 @@ template <int G, int INPUTS, class In, class Out> __device__ __forceinline__ voi
 #pragma unroll
         for (int m = 16; m; m >>= 1)
 #pragma unroll
-            for (int j = 0; j < 4; j++)
+            for (int j = 0; j < J; j++)
 #pragma unroll
                 for (int g = 0; g < G; g++) sum[j][g] += __shfl_xor_sync(ALL_LANES, sum[j][g], m);
 #pragma unroll
-        for (int j = 0; j < 4; j++)
+        for (int j = 0; j < J; j++)
             if (lane == 0 && o0 + j * WARPS < outputs)
 #pragma unroll
                 for (int g = 0; g < G; g++) out(g, o0 + j * WARPS, sum[j][g]);
@@ -219,13 +219,13 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     auto kept = [&](int g, int layer, int o) {
         return net.threshold == 0 || dropout_bits(dropout_key(step.dropout_seed, layer, min(first + g, images - 1)), o) >= net.threshold ? net.factor : 0.0f;
     };
-    dense<G, 256>(point + F1, 120, [&](int g) { return image[g].features; },
+    dense<G, 256, 4>(point + F1, 120, [&](int g) { return image[g].features; },
                   [&](int g, int o, float sum) { image[g].hidden1[o] = larger(sum + point[C1 + o], 0) * kept(g, net.layer1, o); });
     __syncthreads();
-    dense<G, 120>(point + F2, 84, [&](int g) { return image[g].hidden1; },
+    dense<G, 120, 3>(point + F2, 84, [&](int g) { return image[g].hidden1; },
                   [&](int g, int o, float sum) { image[g].hidden2[o] = larger(sum + point[C2 + o], 0) * kept(g, net.layer2, o); });
     __syncthreads();
-    dense<G, 84>(point + F3, net.classes, [&](int g) { return image[g].hidden2; },
+    dense<G, 84, 1>(point + F3, net.classes, [&](int g) { return image[g].hidden2; },
                  [&](int g, int o, float sum) { image[g].logits[o] = sum + point[F3 + net.classes * 84 + o]; });
     __syncthreads();
     if (thread / 32 < G) {
@@ -259,7 +259,9 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     __syncthreads();
 
     // gradient of the first pool: two channels at 2x2 places; then of the second convolution's weights, from the maxima alone
-    for (int item = thread; item < G * 108; item += THREADS) {
+    constexpr int LONG = (G * 108 + 31) / 32 * 32, SHORT = THREADS - LONG;  // threads for one and for the other
+    if (thread < G * 108) {
+        const int item = thread;
         Image& im = image[item / 108];
         // neighbors share a row, so that their patches lie in different banks
         const int x = item % 6 * 2, c = item / 6 % 3 * 2, y = item % 108 / 18 * 2;
@@ -285,7 +287,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
                 im.pooled1[(c + j) * 144 + at].x = im.pool1[(c + j) * P1 + at] > 0 ? sum[j][p] : 0;
             }
     }
-    for (int item = thread; item < G * 496; item += THREADS) {
+    for (int item = thread - LONG; item >= 0 && item < G * 496; item += SHORT) {
         const int g = item / 496, i = item % 496;
         if (first + g >= images) break;
         const Image& im = image[g];
@@ -337,16 +339,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet1(const
 extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
 
 // All gradients: sums over images in four interleaved parts, each in order. 512 threads: 128 columns times 4 parts.
-// Blocks: 21 of the convolutions, then eight outputs times 128 inputs each of the dense layers. Grid (21 + 30 + 11 + ceil(classes / 8), 1, run).
-extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients(const Run* runs, Lenet net) {
+// Blocks: 21 of the convolutions, then OUT outputs times 128 inputs each of the dense layers; OUT does not change the sums.
+// Grid (21 + 2 ceil(120 / OUT) + ceil(84 / OUT) + ceil(classes / OUT), 1, run).
+template <int OUT> __device__ __forceinline__ void lenet_gradients(const Run* runs, const Lenet& net) {
+    constexpr int BLOCKS1 = (120 + OUT - 1) / OUT * 2, BLOCKS2 = BLOCKS1 + (84 + OUT - 1) / OUT;
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run);
     if (images == 0) return;
-    DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][8]; then sums [part][8][128], biases [part][8]
+    DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][OUT]; then sums [part][OUT][128], biases [part][OUT]
     float* deltas = tile + 128 * 128;
     const int part = threadIdx.x / 128, at = threadIdx.x % 128;
     int block = blockIdx.x, first = 0, inputs = 0, outputs = 0, weight = 0, row = 0;
-    float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0}, bias = 0;
+    float sum[OUT], bias = 0;
+#pragma unroll
+    for (int j = 0; j < OUT; j++) sum[j] = 0;
     if (block < 21) {
         first = block * 128;
         const float* from = run.partial + net.partial + min(first + at, CONV_PARAMETERS - 1);
@@ -360,12 +366,12 @@ extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients(const Run* 
         }
     } else {
         block -= 21;
-        const int layer = block < 30 ? 1 : block < 41 ? 2 : 3;
-        block -= layer == 1 ? 0 : layer == 2 ? 30 : 41;
+        const int layer = block < BLOCKS1 ? 1 : block < BLOCKS2 ? 2 : 3;
+        block -= layer == 1 ? 0 : layer == 2 ? BLOCKS1 : BLOCKS2;
         inputs = layer == 1 ? 256 : layer == 2 ? 120 : 84, outputs = layer == 1 ? 120 : layer == 2 ? 84 : net.classes;
         weight = layer == 1 ? F1 : layer == 2 ? F2 : F3;
         if (layer == 1) first = block % 2 * 128, block /= 2;
-        row = block * 8;
+        row = block * OUT;
         const float* x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2) + first;
         const float* d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3) + row;
         const int width = min(128, inputs - first) / 4;  // in fours
@@ -380,41 +386,46 @@ extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients(const Run* 
                 *reinterpret_cast<float4*>(tile + n * 128 + column * 4) = v;
             }
 #pragma unroll
-            for (int i = threadIdx.x; i < 128 * 8; i += 512) {
-                const float v = __ldg(d + (begin + min(i / 8, count - 1)) * outputs + min(i % 8, outputs - 1 - row));
-                deltas[i] = i / 8 < count ? v : 0;
+            for (int i = threadIdx.x; i < 128 * OUT; i += 512) {
+                const float v = __ldg(d + (begin + min(i / OUT, count - 1)) * outputs + min(i % OUT, outputs - 1 - row));
+                deltas[i] = i / OUT < count ? v : 0;
             }
             __syncthreads();
             for (int n0 = part * 8; n0 < 128; n0 += 32)
-#pragma unroll
+#pragma unroll 4
                 for (int n = n0; n < n0 + 8; n++) {
                     const float v = tile[n * 128 + at];
-                    const float4 a = *reinterpret_cast<const float4*>(deltas + n * 8), b = *reinterpret_cast<const float4*>(deltas + n * 8 + 4);
-                    sum[0] = fmaf(a.x, v, sum[0]), sum[1] = fmaf(a.y, v, sum[1]), sum[2] = fmaf(a.z, v, sum[2]), sum[3] = fmaf(a.w, v, sum[3]);
-                    sum[4] = fmaf(b.x, v, sum[4]), sum[5] = fmaf(b.y, v, sum[5]), sum[6] = fmaf(b.z, v, sum[6]), sum[7] = fmaf(b.w, v, sum[7]);
-                    bias += deltas[n * 8 + at % 8];
+#pragma unroll
+                    for (int j = 0; j < OUT; j += 4) {
+                        const float4 a = *reinterpret_cast<const float4*>(deltas + n * OUT + j);
+                        sum[j] = fmaf(a.x, v, sum[j]), sum[j + 1] = fmaf(a.y, v, sum[j + 1]), sum[j + 2] = fmaf(a.z, v, sum[j + 2]), sum[j + 3] = fmaf(a.w, v, sum[j + 3]);
+                    }
+                    bias += deltas[n * OUT + at % OUT];
                 }
         }
         __syncthreads();
     }
     float* scratch = tile;
 #pragma unroll
-    for (int j = 0; j < 8; j++) scratch[(part * 8 + j) * 128 + at] = sum[j];
-    if (at < 8) scratch[4096 + part * 8 + at] = bias;
+    for (int j = 0; j < OUT; j++) scratch[(part * OUT + j) * 128 + at] = sum[j];
+    if (at < OUT) scratch[4 * OUT * 128 + part * OUT + at] = bias;
     __syncthreads();
-    // a part stores two of the eight outputs
+    // every part stores a quarter of the outputs
 #pragma unroll
-    for (int j = part * 2; j < part * 2 + 2; j++) {
+    for (int i = 0; i < OUT / 4; i++) {
+        const int j = part * (OUT / 4) + i;
         const float* s = scratch + j * 128 + at;
-        const float total = ((s[0] + s[1024]) + s[2048]) + s[3072];
+        const float total = ((s[0] + s[OUT * 128]) + s[2 * OUT * 128]) + s[3 * OUT * 128];
         if (inputs == 0) {
             if (j == 0 && first + at < CONV_PARAMETERS) store_gradient(run, first + at, total);
         } else if (first + at < inputs && row + j < outputs) {
             store_gradient(run, weight + (row + j) * inputs + first + at, total);
         }
     }
-    if (part == 0 && at < 8 && inputs && first == 0 && row + at < outputs) {
-        const float* b = scratch + 4096 + at;
-        store_gradient(run, weight + outputs * inputs + row + at, ((b[0] + b[8]) + b[16]) + b[24]);
+    if (part == 0 && at < OUT && inputs && first == 0 && row + at < outputs) {
+        const float* b = scratch + 4 * OUT * 128 + at;
+        store_gradient(run, weight + outputs * inputs + row + at, ((b[0] + b[OUT]) + b[2 * OUT]) + b[3 * OUT]);
     }
 }
+extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients8(const Run* runs, Lenet net) { lenet_gradients<8>(runs, net); }
+extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients16(const Run* runs, Lenet net) { lenet_gradients<16>(runs, net); }

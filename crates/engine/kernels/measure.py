@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests and times the kernels on a GPU: cubins through the driver, PyTorch for memory, references and comparison.
 
-    python measure.py CUBINS OUT [check] [time] [torch] [sanitize] [profile]
+    python measure.py CUBINS OUT [check] [check_dense] [time] [dense] [torch] [sanitize] [profile]
 
 CUBINS is the folder that build.py filled. Every result is printed and written to OUT/measure.json.
 """
@@ -333,9 +333,10 @@ class LenetNet(Net):
         self.kernels = Kernels("lenet")
 
     def launches(self):
+        out = 8 if self.R < 4 else 16
         shared = self.G * (4 * (784 + 6 * 146 + 256 + 120 + 84 + 32 + 32 + 84 + 120 + 16 * 144 + 56) + 8 * (256 + 864)) + 20000
         return [(f"lenet{self.G}", lambda: self.kernels.launch(f"lenet{self.G}", (ceil(self.batch, self.G), 1, self.R), 320, shared, self.lot.table, self.set, self.args)),
-                ("lenet_gradients", lambda: self.kernels.launch("lenet_gradients", (64, 1, self.R), 512, 4 * 128 * 136, self.lot.table, self.args))] + self.finish()
+                ("lenet_gradients", lambda: self.kernels.launch(f"lenet_gradients{out}", (21 + 2 * ceil(120, out) + ceil(84, out) + ceil(10, out), 1, self.R), 512, 4 * 128 * (128 + out), self.lot.table, self.args))] + self.finish()
 
 
 class ResnetNet(Net):
@@ -392,12 +393,212 @@ class ResnetNet(Net):
         R, B, p, k = self.R, self.batch, self.precision, self.kernels
         def stage(i, way):
             return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (40, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (144, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [stage(i, "forward") for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
                 + [stage(i, "backward") for i in (2, 1, 0)]
                 + [("reduce", lambda: k.launch(f"resnet_reduce_{p}", (145, self.prepares, R), 256, 0, self.lot.table, self.prepare_table, L(0), I(self.slice)))]
                 + self.finish())
+
+
+class LayerNet(Net):
+    """Any net, layer by layer, from the general kernels. Values of a batch are [image, channel, row, column]."""
+
+    def __init__(self, R, precision, build, shape, classes, batch=128, **more):
+        self.precision, self.capacity = precision, batch
+        self.at, self.memory, self.partial_size, self.segments = 0, 0, 0, []
+        self.forward_ops, self.backward_ops, self.written = [], [], set()
+        self.shapes, self.places, self.slopes = [], [], []
+        x = self.value(shape)
+        self.forward_ops.append(("gather", lambda: self.layers.launch("gather", (ceil(int(np.prod(shape)), 256), batch, self.R), 256, 0, self.lot.table, self.set, L(self.places[x]))))
+        logits = build(self, x)
+        self.loss_at, self.correct_at = self.memory, self.memory + batch
+        self.memory += 2 * batch
+        super().__init__(R, batch, shape, self.at, self.memory, self.partial_size, 0, **more)
+        loss = Loss(classes, self.places[logits], self.slopes[logits], self.loss_at, self.correct_at)
+        self.forward_ops.append(("softmax_loss", lambda: self.layers.launch("softmax_loss", (batch, 1, R), 32, 0, self.lot.table, self.set, loss)))
+        self.segment_table = device(np.array(self.segments, SEGMENT))
+        most = max(row[2] for row in self.segments)
+        self.reduce = ("reduce", lambda: self.layers.launch("reduce", (ceil(most, 256), len(self.segments), R), 256, 0, self.lot.table, self.segment_table))
+        self.layers = Kernels("layers")
+
+    def value(self, shape):
+        size = self.capacity * int(np.prod(shape))
+        self.shapes.append(shape), self.places.append(self.memory), self.slopes.append(self.memory + size)
+        self.memory += 2 * size
+        return len(self.shapes) - 1
+
+    def back(self, name, body):
+        self.backward_ops.insert(0, (name, body))
+
+    def first(self, x, later):
+        """Backward runs in reverse: the last layer that reads x writes its gradient, the earlier ones add to it."""
+        self.readers = getattr(self, "readers", {})
+        self.readers.setdefault(x, []).append(later)
+
+    def adds(self, x, me):
+        return int(self.readers[x][-1] is not me)
+
+    def conv(self, x, out, kernel, stride=1, top=0, shape=None, bias=False, group=8):
+        c, h, w = self.shapes[x]
+        oh, ow = shape or ((h + 2 * top - kernel) // stride + 1,) * 2
+        y, me, width = self.value((out, oh, ow)), object(), c * kernel**2 + bias
+        self.first(x, me)
+        weight, partial = self.at, self.partial_size
+        self.at += out * width
+        self.partial_size += ceil(self.capacity, group) * out * width
+        self.segments.append((partial, weight, out * width, out * width, group))
+        B, p, shared = self.capacity, self.precision, 4 * 16 * (72 + 136)
+        def args(x_at, y_at, add=0):
+            return Conv(c, h, w, out, oh, ow, kernel, stride, top, top, weight, weight + out * c * kernel**2 if bias else -1, group, add, x_at, y_at, partial)
+        rows, back = (64 if out > 16 else 16), (64 if c > 16 else 16)
+        self.forward_ops.append((f"conv {kernel}x{kernel}", lambda: self.layers.launch(f"conv_forward{rows}_{p}", (ceil(B * oh * ow, 128), ceil(out, rows), self.R), 128, shared, self.lot.table, args(self.places[x], self.places[y]))))
+        if x:
+            self.back(f"conv {kernel}x{kernel} input", lambda: self.layers.launch(f"conv_input{back}_{p}", (ceil(B * h * w, 128), ceil(c, back), self.R), 128, shared, self.lot.table, args(self.slopes[x], self.slopes[y], self.adds(x, me))))
+        self.back(f"conv {kernel}x{kernel} weights", lambda: self.layers.launch(f"conv_weights_{p}", (ceil(width, 128) * ceil(out, 16), ceil(B, group), self.R), 128, shared, self.lot.table, args(self.places[x], self.slopes[y])))
+        return y
+
+    def frn(self, x):
+        c, h, w = self.shapes[x]
+        y, me, gamma, partial = self.value((c, h, w)), object(), self.at, self.partial_size
+        self.first(x, me)
+        self.at += 3 * c
+        self.partial_size += self.capacity * 3 * c
+        self.segments.append((partial, gamma, 3 * c, 3 * c, 1))
+        def go(name, dy):
+            return lambda: self.layers.launch(name, (c, self.capacity, self.R), 128, 256, self.lot.table, Frn(c, h * w, gamma, self.adds(x, me), self.places[x], self.slopes[y] if dy else self.places[y], self.slopes[x], partial))
+        self.forward_ops.append(("frn", go("frn_forward", False)))
+        self.back("frn back", go("frn_backward", True))
+        return y
+
+    def relu(self, x):
+        y, size = self.value(self.shapes[x]), int(np.prod(self.shapes[x]))
+        self.first(x, object())
+        self.slopes[y] = self.slopes[x]  # changed in place
+        grid = lambda: (ceil(size, 256), self.capacity, self.R)
+        self.forward_ops.append(("relu", lambda: self.layers.launch("relu_forward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, self.places[x], self.places[y]))))
+        self.back("relu back", lambda: self.layers.launch("relu_backward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, self.places[x], self.slopes[x])))
+        return y
+
+    def avg_pool(self, x, kernel):
+        c, h, w = self.shapes[x]
+        y = self.value((c, h // kernel, w // kernel))
+        self.first(x, object())
+        pool = lambda at: Pool(c, h, w, h // kernel, w // kernel, kernel, kernel, self.places[x], at, self.slopes[x])
+        self.forward_ops.append(("pool", lambda: self.layers.launch("avg_pool_forward", (ceil(c * (h // kernel)**2, 256), self.capacity, self.R), 256, 0, self.lot.table, pool(self.places[y]))))
+        self.back("pool back", lambda: self.layers.launch("avg_pool_backward", (ceil(c * h * w, 256), self.capacity, self.R), 256, 0, self.lot.table, pool(self.slopes[y])))
+        return y
+
+    def concat(self, parts):
+        _, h, w = self.shapes[parts[0]]
+        total = sum(self.shapes[p][0] for p in parts) * h * w
+        y, start = self.value((total // (h * w), h, w)), 0
+        for x in parts:
+            size, me, at = int(np.prod(self.shapes[x])), object(), start
+            self.first(x, me)
+            copy = lambda size, a, b, f, t, add: self.layers.launch("copy_planes", (ceil(size, 256), self.capacity, self.R), 256, 0, self.lot.table, I(size), I(a), I(b), L(f), L(t), I(add))
+            self.forward_ops.append(("copy", lambda x=x, size=size, at=at: copy(size, size, total, self.places[x], self.places[y] + at, 0)))
+            self.back("copy back", lambda x=x, size=size, at=at, me=me: copy(size, total, size, self.slopes[y] + at, self.slopes[x], self.adds(x, me)))
+            start += size
+        return y
+
+    def launches(self):
+        return self.forward_ops + self.backward_ops + [self.reduce] + self.finish()
+
+
+def build_densenet(blocks, classes):
+    def build(net, x):
+        x = net.conv(x, 24, 3, top=1)
+        for b, layers in enumerate(blocks):
+            for _ in range(layers):
+                y = net.conv(net.frn(net.conv(net.frn(x), 48, 1)), 12, 3, top=1)
+                x = net.concat([y, x])
+            if b + 1 < len(blocks):
+                x = net.avg_pool(net.conv(net.frn(x), net.shapes[x][0] // 2, 1), 2)
+        x = net.avg_pool(net.relu(net.frn(x)), 4)
+        c, h, w = net.shapes[x]
+        net.shapes[x] = (c * h * w, 1, 1)
+        return net.conv(x, classes, 1, bias=True, group=16)
+    return build
+
+
+def densenet(blocks):
+    def model(p, x):
+        p = list(p)
+        def take():
+            return p.pop(0)
+        x = F.conv2d(x, take(), padding=1)
+        for b, layers in enumerate(blocks):
+            for _ in range(layers):
+                y = F.conv2d(frn(x, take(), take(), take()), take())
+                x = torch.cat([F.conv2d(frn(y, take(), take(), take()), take(), padding=1), x], 1)
+            if b + 1 < len(blocks):
+                x = F.avg_pool2d(F.conv2d(frn(x, take(), take(), take()), take()), 2)
+        x = F.avg_pool2d(F.relu(frn(x, take(), take(), take())), 4).flatten(1)
+        return F.linear(x, take(), take())
+    return model
+
+
+def densenet_shapes(blocks, classes):
+    norm = lambda c: [((c,), "gamma"), ((c,), "beta"), ((c,), "beta")]
+    out, c = [((24, 3, 3, 3), "weight")], 24
+    for b, layers in enumerate(blocks):
+        for _ in range(layers):
+            out += norm(c) + [((48, c, 1, 1), "weight")] + norm(48) + [((12, 48, 3, 3), "weight")]
+            c += 12
+        if b + 1 < len(blocks):
+            out += norm(c) + [((c // 2, c, 1, 1), "weight")]
+            c //= 2
+    return out + norm(c) + [((classes, c), "weight"), ((classes,), "bias")]
+
+
+DENSE = (6, 12, 24, 16)
+
+
+def dense_net(R, precision, **more):
+    return LayerNet(R, precision, build_densenet(DENSE, 100), (3, 32, 32), 100, **more)
+
+
+def check_dense():
+    """DenseNet-121 layer by layer: the golden batch, then 16 pictures."""
+    shapes = densenet_shapes(DENSE, 100)
+    case = json.loads((HERE / "golden" / "densenet121_frn.json").read_text())["cases"][0] if (HERE / "golden" / "densenet121_frn.json").exists() else None
+    for precision in ("f32", "tf32"):
+        seed, labels = (case["seed"], case["labels"]) if case else (31, [1, 4])
+        n = len(labels)
+        x = (1.5 * signed_unit(seed * 65536 + 60000, n * 3072)).astype(np.float32).reshape(n, -1)
+        net = dense_net(2, precision, batch=n, ready=x, labels=labels)
+        assert net.count == 1050928, net.count
+        net.lot.theta[:, :net.count] = torch.from_numpy(golden_parameters(seed, shapes, True)).cuda()
+        want, grad = reference(net, densenet(DENSE), shapes)
+        theirs = torch_error(net, densenet(DENSE), shapes, grad)
+        net.step()
+        torch.cuda.synchronize()
+        got = net.lot.results()[0][0]
+        errors = [error(a, b) for a, b in zip(split(net.lot.gradient[0, :net.count], shapes), split(grad, shapes))]
+        loss = case["loss"] if case else want
+        report(f"densenet121 {precision} golden", loss_error=abs(got["loss"] / n - loss) / loss, median=statistics.median(errors), torch_f32_median=theirs, worst=max(errors),
+               equal_to_the_bit=bool(torch.equal(net.lot.theta[0], net.lot.theta[1])))
+
+
+def time_dense():
+    for precision in ("f32", "tf32"):
+        net = dense_net(1, precision)
+        start_values(net, densenet_shapes(DENSE, 100))
+        net.lot.reset()
+        report(f"densenet121 {precision}, layer by layer, 1 run", step_ms=timed(net.step, 1, 5) / 1000, launches=len(net.launches()))
+        totals = {}
+        for label, body in net.launches()[:-1]:
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            body()
+            start.record()
+            body()
+            end.record()
+            torch.cuda.synchronize()
+            totals[label] = totals.get(label, 0) + start.elapsed_time(end)
+        report(f"densenet121 {precision}, layer by layer, 1 run", **{k + ", ms": v for k, v in totals.items()})
+        del net
+        torch.cuda.empty_cache()
 
 
 # ---- tests ---------------------------------------------------------------------------------------------------------------------
@@ -540,12 +741,20 @@ def check_rules():
     report("rules", equal_to_the_bit=good, of=len(known))
 
 
-def reference(net, model, shapes, r=0):
+def reference(net, model, shapes, r=0, precise=True):
+    """Loss and gradient by PyTorch, in f64 or in f32 without TF32."""
+    torch.backends.cudnn.conv.fp32_precision = torch.backends.cuda.matmul.fp32_precision = "ieee"
     x, labels = net.batch_of(r)
-    flat = net.lot.theta[r, :net.count].double().requires_grad_()
-    loss = F.cross_entropy(model(split(flat, shapes), x.double()), labels)
+    flat = net.lot.theta[r, :net.count].to(torch.float64 if precise else torch.float32).clone().requires_grad_()
+    loss = F.cross_entropy(model(split(flat, shapes), x.to(flat.dtype)), labels)
     loss.backward()
     return float(loss.detach()), flat.grad
+
+
+def torch_error(net, model, shapes, want):
+    """Median over tensors of the error of PyTorch's own f32 gradient: what kinks do to any f32 arithmetic."""
+    got = reference(net, model, shapes, precise=False)[1]
+    return statistics.median(error(a, b) for a, b in zip(split(got, shapes), split(want, shapes)))
 
 
 def check_net(name, make, model, shapes, golden_seed, loss_want, tolerance):
@@ -567,11 +776,12 @@ def check_net(name, make, model, shapes, golden_seed, loss_want, tolerance):
     start = torch.cat([(torch.rand(int(np.prod(s)), generator=generator, device="cuda") * 2 - 1) * (1 / math.sqrt(np.prod(s[1:])) if kind == "weight" else 0.05) + (kind == "gamma") for s, kind in shapes])
     net.lot.theta[:, :net.count] = start
     want, grad = reference(net, model, shapes)
+    theirs = torch_error(net, model, shapes, grad)
     net.step()
     torch.cuda.synchronize()
     errors = [error(a, b) for a, b in zip(split(net.lot.gradient[0, :net.count], shapes), split(grad, shapes))]
     got = net.lot.results()[0][0]
-    report(f"{name} batch 128", loss_error=abs(got["loss"] / 128 - want) / want, median=statistics.median(errors), worst=max(errors))
+    report(f"{name} batch 128", torch_f32_median=theirs, loss_error=abs(got["loss"] / 128 - want) / want, median=statistics.median(errors), worst=max(errors))
     net.step(), net.step()
     torch.cuda.synchronize()
     many = make(30)
@@ -659,7 +869,7 @@ def time_all():
     del a, b
     for name in ("lenet", "resnet", "layers", "rules"):
         k = Kernels(name)
-        names = {"lenet": ["lenet1", "lenet2", "lenet_gradients"], "rules": ["update", "perturb", "tick"],
+        names = {"lenet": ["lenet1", "lenet2", "lenet_gradients8", "lenet_gradients16"], "rules": ["update", "perturb", "tick"],
                  "resnet": [f"stage{s}_{w}_{p}" for s in (1, 2, 3) for w in ("forward", "backward") for p in ("f32", "tf32")] + ["resnet_head"],
                  "layers": [f"conv_{w}_{p}" for w in ("forward16", "forward64", "input16", "input64", "weights") for p in ("f32", "tf32")]}[name]
         report(f"registers {name}", **{n: "%(registers)d/%(local)d" % k.attributes(n) for n in names})
@@ -799,7 +1009,7 @@ if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "lenet": time_lenet, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
+            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()
