@@ -6,10 +6,11 @@ struct Conv {
     int in_c, in_h, in_w, out_c, out_h, out_w, kernel, stride, top, left;
     int weight, bias;            // offsets in the parameters, bias -1 for none
     int group, accumulate;       // images per partial sum; whether grad_input adds to what is there
+    int x_stride, y_stride;      // numbers from one image to the next: the channels may be part of a larger tensor
     long long x, y, partial;     // input, output (or their gradients), partial sums
 };
-struct Frn { int channels, plane, gamma, accumulate; long long x, y, dx, partial; };  // beta, tau follow gamma
-struct Pool { int planes, in_h, in_w, out_h, out_w, kernel, stride; long long x, y, dx; };
+struct Frn { int channels, plane, gamma, accumulate, x_stride, reserved; long long x, y, dx, partial; };  // beta, tau follow gamma; x and dx may be part of a larger tensor
+struct Pool { int planes, in_h, in_w, out_h, out_w, kernel, stride, y_stride; long long x, y, dx; };  // y may be part of a larger tensor
 struct Flat { int size; unsigned threshold; float factor; int layer; long long x, y; };  // size per image
 struct Loss { int classes; long long logits, gradient, loss, correct; };
 struct Segment { long long partial; int gradient, count, stride, group; };  // partial[slot * stride + i] is summed over slots
@@ -96,7 +97,7 @@ template <bool TF32, int ROWS, bool BACK> __device__ __forceinline__ void conv_r
     const float* from = run.values + (BACK ? conv.y : conv.x);
     const int column = first + threadIdx.x, image = column / plane, y = column % plane / to_w, x = column % to_w;
     const bool used = column < images * plane;
-    const float* source = from + (long long)(used ? image : 0) * from_c * from_h * from_w;
+    const float* source = from + (long long)(used ? image : 0) * (BACK ? conv.y_stride : conv.x_stride);
     float sum[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++) sum[i] = 0;
@@ -139,7 +140,7 @@ template <bool TF32, int ROWS, bool BACK> __device__ __forceinline__ void conv_r
     for (int place = 0; place < Mine::PLACES; place++) {
         const int at = first + Mine::column(place);
         if (at >= images * plane) continue;
-        float* target = to + (long long)(at / plane) * to_c * plane + at % plane;
+        float* target = to + (long long)(at / plane) * (BACK ? conv.x_stride : conv.y_stride) + at % plane;
 #pragma unroll
         for (int r = 0; r < Mine::COUNT; r++) {
             const int row = row0 + Mine::row(r);
@@ -180,7 +181,7 @@ template <bool TF32> __device__ __forceinline__ void conv_weights(const Run* run
             if (column < depth) {
                 const int row = y * conv.stride + ky - conv.top, col = x * conv.stride + kx - conv.left;
                 const bool inside = row >= 0 && col >= 0 && row < conv.in_h && col < conv.in_w && p0 + k < end;
-                value = inside ? product_input<TF32>(in[((long long)image * conv.in_c * conv.in_h + row) * conv.in_w + col]) : 0;
+                value = inside ? product_input<TF32>(in[(long long)image * conv.x_stride + row * conv.in_w + col]) : 0;
             }
             columns[k * COLUMN_STRIDE + threadIdx.x] = value;
             const bool last = ++x == conv.out_w;
@@ -191,7 +192,7 @@ template <bool TF32> __device__ __forceinline__ void conv_weights(const Run* run
         for (int i = 0; i < 2; i++) {
             const int at = threadIdx.x + i * 128, p = p0 + at % DEPTH, row = row0 + at / DEPTH;
             weights[at % DEPTH * (ROWS + 8) + at / DEPTH] = p < end && row < conv.out_c
-                ? product_input<TF32>(dy[((long long)(p / plane) * conv.out_c + row) * plane + p % plane]) : 0;
+                ? product_input<TF32>(dy[(long long)(p / plane) * conv.y_stride + row * plane + p % plane]) : 0;
         }
         __syncthreads();
         multiply<TF32, ROWS>(sum, weights, columns);
@@ -226,9 +227,8 @@ extern "C" __global__ void __launch_bounds__(128) frn_forward(const Run* runs, F
     if ((int)blockIdx.y >= images_of(run)) return;
     DYNAMIC_SHARED(float, scratch);
     const int c = blockIdx.x;
-    const long long at = ((long long)blockIdx.y * frn.channels + c) * frn.plane;
-    const float* x = run.values + frn.x + at;
-    float* y = run.values + frn.y + at;
+    const float* x = run.values + frn.x + (long long)blockIdx.y * frn.x_stride + c * frn.plane;
+    float* y = run.values + frn.y + ((long long)blockIdx.y * frn.channels + c) * frn.plane;
     float square = 0;
     for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) square = fmaf(x[i], x[i], square);
     const float root = sqrtf(block_sum(square, scratch) / frn.plane + FRN_EPSILON);
@@ -242,8 +242,8 @@ extern "C" __global__ void __launch_bounds__(128) frn_backward(const Run* runs, 
     if ((int)blockIdx.y >= images_of(run)) return;
     DYNAMIC_SHARED(float, scratch);
     const int c = blockIdx.x, n = frn.channels;
-    const long long at = ((long long)blockIdx.y * n + c) * frn.plane;
-    const float *x = run.values + frn.x + at, *dy = run.values + frn.y + at;
+    const long long at = (long long)blockIdx.y * frn.x_stride + c * frn.plane;
+    const float *x = run.values + frn.x + at, *dy = run.values + frn.y + ((long long)blockIdx.y * n + c) * frn.plane;
     float* dx = run.values + frn.dx + at;
     float square = 0;
     for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) square = fmaf(x[i], x[i], square);
@@ -313,7 +313,7 @@ extern "C" __global__ void copy_planes(const Run* runs, int size, int from_strid
     if ((int)blockIdx.y >= images_of(run) || i >= pool.planes * side##_plane) return;                                        \
     const int plane = i / side##_plane, py = i % side##_plane / pool.side##_w, px = i % pool.side##_w;                       \
     const float* x = run.values + pool.x + ((long long)blockIdx.y * pool.planes + plane) * in_plane;                         \
-    float* y = run.values + pool.y + ((long long)blockIdx.y * pool.planes + plane) * out_plane;
+    float* y = run.values + pool.y + (long long)blockIdx.y * pool.y_stride + plane * out_plane;
 
 // Index in the plane of the first maximum, or of a NaN.
 __device__ __forceinline__ int first_maximum(const Pool& pool, const float* x, int y0, int x0) {

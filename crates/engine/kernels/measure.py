@@ -34,9 +34,9 @@ Images = struct("Images", [(P, "pixels ready labels tables"), (I, "channels heig
 Lenet = struct("Lenet", [(I, "classes layer1 layer2"), (U, "threshold"), (FL, "factor"), (L, "features hidden1 hidden2 delta1 delta2 delta3 loss correct partial")])
 Stage = struct("Stage", [(I, "batch parameters prepared slice gradients reserved"), (L, "values roots input input_gradient partial")])
 Head = struct("Head", [(I, "batch classes weight slice gradients reserved"), (L, "x dx loss correct logits partial")])
-Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate"), (L, "x y partial")])
-Frn = struct("Frn", [(I, "channels plane gamma accumulate"), (L, "x y dx partial")])
-Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel stride"), (L, "x y dx")])
+Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate x_stride y_stride"), (L, "x y partial")])
+Frn = struct("Frn", [(I, "channels plane gamma accumulate x_stride reserved"), (L, "x y dx partial")])
+Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel stride y_stride"), (L, "x y dx")])
 Flat = struct("Flat", [(I, "size"), (U, "threshold"), (FL, "factor"), (I, "layer"), (L, "x y")])
 Loss = struct("Loss", [(I, "classes"), (L, "logits gradient loss correct")])
 RUN = np.dtype([(n, np.uint64) for n in "theta point gradient momentum curvature envelope values partial prepared visits steps outcomes seed".split()]
@@ -408,7 +408,7 @@ class LayerNet(Net):
         self.precision, self.capacity = precision, batch
         self.at, self.memory, self.partial_size, self.segments = 0, 0, 0, []
         self.forward_ops, self.backward_ops, self.written = [], [], set()
-        self.shapes, self.places, self.slopes = [], [], []
+        self.shapes, self.places, self.slopes, self.strides = [], [], [], []
         x = self.value(shape)
         self.forward_ops.append(("gather", lambda: self.layers.launch("gather", (ceil(int(np.prod(shape)), 256), batch, self.R), 256, 0, self.lot.table, self.set, L(self.places[x]))))
         logits = build(self, x)
@@ -424,14 +424,21 @@ class LayerNet(Net):
 
     def value(self, shape):
         size = self.capacity * int(np.prod(shape))
-        self.shapes.append(shape), self.places.append(self.memory), self.slopes.append(self.memory + size)
+        self.shapes.append(shape), self.places.append(self.memory), self.slopes.append(self.memory + size), self.strides.append(int(np.prod(shape)))
         self.memory += 2 * size
+        return len(self.shapes) - 1
+
+    def part(self, whole, first, channels):
+        """Some channels of a tensor, as a tensor."""
+        _, h, w = self.shapes[whole]
+        self.shapes.append((channels, h, w)), self.strides.append(self.strides[whole])
+        self.places.append(self.places[whole] + first * h * w), self.slopes.append(self.slopes[whole] + first * h * w)
         return len(self.shapes) - 1
 
     def back(self, name, body):
         self.backward_ops.insert(0, (name, body))
 
-    def first(self, x, later):
+    def first(self, x, later, always_add=False):
         """Backward runs in reverse: the last layer that reads x writes its gradient, the earlier ones add to it."""
         self.readers = getattr(self, "readers", {})
         self.readers.setdefault(x, []).append(later)
@@ -439,10 +446,12 @@ class LayerNet(Net):
     def adds(self, x, me):
         return int(self.readers[x][-1] is not me)
 
-    def conv(self, x, out, kernel, stride=1, top=0, shape=None, bias=False, group=8):
+    def conv(self, x, out, kernel, stride=1, top=0, shape=None, bias=False, to=None):
         c, h, w = self.shapes[x]
         oh, ow = shape or ((h + 2 * top - kernel) // stride + 1,) * 2
-        y, me, width = self.value((out, oh, ow)), object(), c * kernel**2 + bias
+        # about a thousand pixels are summed by a block
+        group = max(1, min(16, 1024 // (oh * ow)))
+        y, me, width = self.value((out, oh, ow)) if to is None else to, object(), c * kernel**2 + bias
         self.first(x, me)
         weight, partial = self.at, self.partial_size
         self.at += out * width
@@ -450,7 +459,7 @@ class LayerNet(Net):
         self.segments.append((partial, weight, out * width, out * width, group))
         B, p, shared = self.capacity, self.precision, 4 * 16 * (72 + 136)
         def args(x_at, y_at, add=0):
-            return Conv(c, h, w, out, oh, ow, kernel, stride, top, top, weight, weight + out * c * kernel**2 if bias else -1, group, add, x_at, y_at, partial)
+            return Conv(c, h, w, out, oh, ow, kernel, stride, top, top, weight, weight + out * c * kernel**2 if bias else -1, group, add, self.strides[x], self.strides[y], x_at, y_at, partial)
         rows, back = (64 if out > 16 else 16), (64 if c > 16 else 16)
         self.forward_ops.append((f"conv {kernel}x{kernel}", lambda: self.layers.launch(f"conv_forward{rows}_{p}", (ceil(B * oh * ow, 128), ceil(out, rows), self.R), 128, shared, self.lot.table, args(self.places[x], self.places[y]))))
         if x:
@@ -458,7 +467,8 @@ class LayerNet(Net):
         self.back(f"conv {kernel}x{kernel} weights", lambda: self.layers.launch(f"conv_weights_{p}", (ceil(width, 128) * ceil(out, 16), ceil(B, group), self.R), 128, shared, self.lot.table, args(self.places[x], self.slopes[y])))
         return y
 
-    def frn(self, x):
+    def frn(self, x, adds=None):
+        """`adds`: whether its gradient is added to that of x, where x is part of a tensor that others read too."""
         c, h, w = self.shapes[x]
         y, me, gamma, partial = self.value((c, h, w)), object(), self.at, self.partial_size
         self.first(x, me)
@@ -466,7 +476,7 @@ class LayerNet(Net):
         self.partial_size += self.capacity * 3 * c
         self.segments.append((partial, gamma, 3 * c, 3 * c, 1))
         def go(name, dy):
-            return lambda: self.layers.launch(name, (c, self.capacity, self.R), 128, 256, self.lot.table, Frn(c, h * w, gamma, self.adds(x, me), self.places[x], self.slopes[y] if dy else self.places[y], self.slopes[x], partial))
+            return lambda: self.layers.launch(name, (c, self.capacity, self.R), 128 if h * w > 64 else 32, 256, self.lot.table, Frn(c, h * w, gamma, self.adds(x, me) if adds is None else int(adds), self.strides[x], 0, self.places[x], self.slopes[y] if dy else self.places[y], self.slopes[x], partial))
         self.forward_ops.append(("frn", go("frn_forward", False)))
         self.back("frn back", go("frn_backward", True))
         return y
@@ -480,26 +490,13 @@ class LayerNet(Net):
         self.back("relu back", lambda: self.layers.launch("relu_backward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, self.places[x], self.slopes[x])))
         return y
 
-    def avg_pool(self, x, kernel):
+    def avg_pool(self, x, kernel, to=None):
         c, h, w = self.shapes[x]
-        y = self.value((c, h // kernel, w // kernel))
+        y = self.value((c, h // kernel, w // kernel)) if to is None else to
         self.first(x, object())
-        pool = lambda at: Pool(c, h, w, h // kernel, w // kernel, kernel, kernel, self.places[x], at, self.slopes[x])
+        pool = lambda at: Pool(c, h, w, h // kernel, w // kernel, kernel, kernel, self.strides[y], self.places[x], at, self.slopes[x])
         self.forward_ops.append(("pool", lambda: self.layers.launch("avg_pool_forward", (ceil(c * (h // kernel)**2, 256), self.capacity, self.R), 256, 0, self.lot.table, pool(self.places[y]))))
         self.back("pool back", lambda: self.layers.launch("avg_pool_backward", (ceil(c * h * w, 256), self.capacity, self.R), 256, 0, self.lot.table, pool(self.slopes[y])))
-        return y
-
-    def concat(self, parts):
-        _, h, w = self.shapes[parts[0]]
-        total = sum(self.shapes[p][0] for p in parts) * h * w
-        y, start = self.value((total // (h * w), h, w)), 0
-        for x in parts:
-            size, me, at = int(np.prod(self.shapes[x])), object(), start
-            self.first(x, me)
-            copy = lambda size, a, b, f, t, add: self.layers.launch("copy_planes", (ceil(size, 256), self.capacity, self.R), 256, 0, self.lot.table, I(size), I(a), I(b), L(f), L(t), I(add))
-            self.forward_ops.append(("copy", lambda x=x, size=size, at=at: copy(size, size, total, self.places[x], self.places[y] + at, 0)))
-            self.back("copy back", lambda x=x, size=size, at=at, me=me: copy(size, total, size, self.slopes[y] + at, self.slopes[x], self.adds(x, me)))
-            start += size
         return y
 
     def launches(self):
@@ -508,17 +505,24 @@ class LayerNet(Net):
 
 def build_densenet(blocks, classes):
     def build(net, x):
-        x = net.conv(x, 24, 3, top=1)
+        # a block's features lie in one tensor, the newest first; every layer reads its end
+        side, width = 32, 24
         for b, layers in enumerate(blocks):
-            for _ in range(layers):
-                y = net.conv(net.frn(net.conv(net.frn(x), 48, 1)), 12, 3, top=1)
-                x = net.concat([y, x])
+            whole = net.value((width + 12 * layers, side, side))
+            old = net.part(whole, 12 * layers, width)
+            x = net.conv(x, 24, 3, top=1, to=old) if b == 0 else net.avg_pool(x, 2, to=old)
+            for i in range(layers):
+                # the block's last reader writes the gradient, the others add to theirs
+                net.conv(net.frn(net.conv(net.frn(x, adds=True), 48, 1)), 12, 3, top=1, to=net.part(whole, 12 * (layers - 1 - i), 12))
+                x = net.part(whole, 12 * (layers - 1 - i), width + 12 * (i + 1))
+            width, side = (width + 12 * layers) // 2, side // 2
             if b + 1 < len(blocks):
-                x = net.avg_pool(net.conv(net.frn(x), net.shapes[x][0] // 2, 1), 2)
-        x = net.avg_pool(net.relu(net.frn(x)), 4)
+                x = net.conv(net.frn(x, adds=False), width, 1)
+        x = net.avg_pool(net.relu(net.frn(x, adds=False)), 4)
         c, h, w = net.shapes[x]
         net.shapes[x] = (c * h * w, 1, 1)
-        return net.conv(x, classes, 1, bias=True, group=16)
+        net.strides[x] = c * h * w
+        return net.conv(x, classes, 1, bias=True)
     return build
 
 
@@ -622,7 +626,7 @@ def check_layers():
         lot.theta[:, :weights + co] = torch.randn((R, weights + co), generator=g, device="cuda")
         lot.values[:, :n_in] = torch.randn((R, n_in), generator=g, device="cuda")
         lot.values[:, n_in + n_out:n_in + 2 * n_out] = torch.randn((R, n_out), generator=g, device="cuda")
-        conv = Conv(ci, h, w, co, oh, ow, kernel, stride, top, left, 0, weights, group, 0, 0, n_in, 0)
+        conv = Conv(ci, h, w, co, oh, ow, kernel, stride, top, left, 0, weights, group, 0, ci * h * w, co * oh * ow, 0, n_in, 0)
         shared = 4 * 16 * (72 + 136)
         rows = 64 if co > 16 else 16
         k.launch(f"conv_forward{rows}_{precision}", (ceil(batch * oh * ow, 128), ceil(co, rows), R), 128, shared, lot.table, conv)
@@ -659,8 +663,8 @@ def check_layers():
         lot = Lot(R, 3 * c, 4 * n, images * 3 * c, 0, np.zeros((R, images), VISIT), steps)
         lot.theta[:, :3 * c] = torch.randn((R, 3 * c), generator=g, device="cuda")
         lot.values[:, :n], lot.values[:, 2 * n:3 * n] = torch.randn((R, n), generator=g, device="cuda"), torch.randn((R, n), generator=g, device="cuda")
-        k.launch("frn_forward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, 0, n, 3 * n, 0))
-        k.launch("frn_backward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, 0, 2 * n, 3 * n, 0))
+        k.launch("frn_forward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, c * h * h, 0, 0, n, 3 * n, 0))
+        k.launch("frn_backward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, c * h * h, 0, 0, 2 * n, 3 * n, 0))
         k.launch("reduce", (1, 1, R), 256, 0, lot.table, device(np.array([(0, 0, 3 * c, 3 * c, 1)], SEGMENT)))
         torch.cuda.synchronize()
         for r in range(R):

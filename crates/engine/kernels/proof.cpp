@@ -65,7 +65,7 @@ static void conv_case(const ConvShape& s, int images, int group, bool bias, bool
             for (int i = 0; i < images * s.out.size(); i++) lot.values[r][dy0 + i] = signed_unit(id + 20, i);
             for (int i = 0; i < images * s.in.size(); i++) lot.values[r][dx0 + i] = 0.5;
         }
-        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, (long long)x0, (long long)y0, 0};
+        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, s.in.size(), s.out.size(), (long long)x0, (long long)y0, 0};
         const int rows = s.out.c > 16 ? 64 : 16, back_rows = s.in.c > 16 ? 64 : 16;
         auto forward = tf32 ? (rows == 64 ? conv_forward64_tf32 : conv_forward16_tf32) : (rows == 64 ? conv_forward64_f32 : conv_forward16_f32);
         auto input = tf32 ? (back_rows == 64 ? conv_input64_tf32 : conv_input16_tf32) : (back_rows == 64 ? conv_input64_f32 : conv_input16_f32);
@@ -109,7 +109,7 @@ static void frn_case(Shape3 s, int images) {
             for (size_t i = 0; i < n; i++) lot.values[r][i] = 2 * signed_unit(r + 1, i), lot.values[r][2 * n + i] = signed_unit(r + 5, i);
             for (int i = 0; i < s.c; i++) lot.point[r][i] = 1 + 0.2 * signed_unit(9, i), lot.point[r][s.c + i] = 0.2 * signed_unit(8, i), lot.point[r][2 * s.c + i] = 0.2 * signed_unit(7, i);
         }
-        Frn f{s.c, s.plane(), 0, 0, 0, (long long)n, (long long)(3 * n), 0};
+        Frn f{s.c, s.plane(), 0, 0, s.size(), 0, 0, (long long)n, (long long)(3 * n), 0};
         emu::launch(frn_forward, dim3(s.c, images, R), 128, lot.runs.data(), f);
         f.y = 2 * n;
         emu::launch(frn_backward, dim3(s.c, images, R), 128, lot.runs.data(), f);
@@ -130,7 +130,7 @@ static void pool_case(Shape3 in, int kernel, int stride, int images) {
     const size_t n = (size_t)images * in.size(), m = (size_t)images * out.size();
     Lot lot(3, 1, 2 * n + 2 * m, 1, images);
     for (auto& v : lot.values) { for (size_t i = 0; i < n; i++) v[i] = signed_unit(3, i); for (size_t i = 0; i < m; i++) v[n + i] = signed_unit(4, i); }
-    Pool p{in.c, in.h, in.w, out.h, out.w, kernel, stride, 0, (long long)(n + m), (long long)(n + 2 * m)};
+    Pool p{in.c, in.h, in.w, out.h, out.w, kernel, stride, out.size(), 0, (long long)(n + m), (long long)(n + 2 * m)};
     Pool back = p;
     back.y = n;
     const D x = widen(&lot.values[1][0], n), dy = widen(&lot.values[1][n], m);
