@@ -393,7 +393,7 @@ class ResnetNet(Net):
         R, B, p, k = self.R, self.batch, self.precision, self.kernels
         def stage(i, way):
             return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (144, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (40, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [stage(i, "forward") for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
                 + [stage(i, "backward") for i in (2, 1, 0)]
@@ -931,6 +931,7 @@ def torch_step(model, shapes, shape, tf32, channels_last, compiled):
     optimizer.zero_grad(set_to_none=True)
     with torch.cuda.graph(graph):
         step()
+    graph.keep = (x, labels, p, optimizer, loss)  # a graph does not hold what lies outside its pool
     return graph
 
 
