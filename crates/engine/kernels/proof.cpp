@@ -52,7 +52,9 @@ static int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 static void conv_case(const ConvShape& s, int images, int group, bool bias, bool tf32) {
     const int capacity = images + 1, taps = s.kernel * s.kernel, weights = s.out.c * s.in.c * taps, width = s.in.c * taps + bias;
-    const size_t x0 = 0, y0 = (size_t)capacity * s.in.size(), dy0 = y0 + (size_t)capacity * s.out.size() + 100, dx0 = dy0 + 2 * capacity * s.out.size(), total = dx0 + y0 + 2 * capacity * s.out.size();
+    // the images stand further apart than they are long, as parts of larger tensors do
+    const int in = s.in.size(), out = s.out.size(), x_stride = in + 5, y_stride = out + 3;
+    const size_t x0 = 0, y0 = (size_t)capacity * x_stride, dy0 = y0 + (size_t)capacity * y_stride, dx0 = dy0 + (size_t)capacity * y_stride, total = dx0 + (size_t)capacity * x_stride;
     const int slots = ceil_div(images, group);
     F keep;
     for (int R : {1, 3}) {
@@ -61,11 +63,12 @@ static void conv_case(const ConvShape& s, int images, int group, bool bias, bool
             // the last run of three is the only run of one
             const int id = R - r;
             for (int i = 0; i < weights + s.out.c; i++) lot.point[r][i] = signed_unit(id, i);
-            for (int i = 0; i < images * s.in.size(); i++) lot.values[r][x0 + i] = signed_unit(id + 10, i);
-            for (int i = 0; i < images * s.out.size(); i++) lot.values[r][dy0 + i] = signed_unit(id + 20, i);
-            for (int i = 0; i < images * s.in.size(); i++) lot.values[r][dx0 + i] = 0.5;
+            for (int n = 0; n < images; n++) {
+                for (int i = 0; i < in; i++) lot.values[r][x0 + n * x_stride + i] = signed_unit(id + 10, n * in + i), lot.values[r][dx0 + n * x_stride + i] = 0.5;
+                for (int i = 0; i < out; i++) lot.values[r][dy0 + n * y_stride + i] = signed_unit(id + 20, n * out + i);
+            }
         }
-        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, s.in.size(), s.out.size(), (long long)x0, (long long)y0, 0};
+        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, x_stride, y_stride, (long long)x0, (long long)y0, 0};
         const int rows = s.out.c > 16 ? 64 : 16, back_rows = s.in.c > 16 ? 64 : 16;
         auto forward = tf32 ? (rows == 64 ? conv_forward64_tf32 : conv_forward16_tf32) : (rows == 64 ? conv_forward64_f32 : conv_forward16_f32);
         auto input = tf32 ? (back_rows == 64 ? conv_input64_tf32 : conv_input16_tf32) : (back_rows == 64 ? conv_input64_f32 : conv_input16_f32);
@@ -78,19 +81,24 @@ static void conv_case(const ConvShape& s, int images, int group, bool bias, bool
         const Segment segment{0, 0, s.out.c * width, s.out.c * width, group};
         emu::launch(reduce, dim3(ceil_div(s.out.c * width, 256), 1, R), 256, lot.runs.data(), &segment);
         for (int r = 0; r < R; r++) {
-            auto in = [&](size_t at, int n) { D d(n); for (int i = 0; i < n; i++) { const float v = lot.values[r][at + i]; d[i] = tf32 ? round_tf32(v) : v; } return d; };
-            D w(weights), b(s.out.c), dx, dw(weights, 0), db(s.out.c, 0);
-            for (int i = 0; i < weights; i++) w[i] = tf32 ? round_tf32(lot.point[r][i]) : lot.point[r][i];
+            const float* v = lot.values[r].data();
+            auto packed = [&](size_t at, int stride, int size) { F d; for (int n = 0; n < images; n++) d.insert(d.end(), v + at + n * stride, v + at + n * stride + size); return d; };
+            auto factor = [&](const F& f) { D d; for (float x : f) d.push_back(tf32 ? round_tf32(x) : x); return d; };
+            D b(s.out.c), dx, dw(weights, 0), db(s.out.c, 0);
+            const D w = factor(F(lot.point[r].begin(), lot.point[r].begin() + weights));
             for (int i = 0; i < s.out.c; i++) b[i] = lot.point[r][weights + i];
-            const D x = in(x0, images * s.in.size()), dy = in(dy0, images * s.out.size());
+            const D x = factor(packed(x0, x_stride, in)), dy = factor(packed(dy0, y_stride, out));
             const std::string what = std::string(tf32 ? "tf32 " : "f32 ") + std::to_string(s.in.c) + "x" + std::to_string(s.in.h) + " k" + std::to_string(s.kernel) + " s" + std::to_string(s.stride) + " -> " + std::to_string(s.out.c);
-            close("conv forward " + what, &lot.values[r][y0], conv(s, images, x, w.data(), bias ? b.data() : nullptr), 1e-6);
+            close("conv forward " + what, packed(y0, y_stride, out).data(), conv(s, images, x, w.data(), bias ? b.data() : nullptr), 1e-6);
             conv_back(s, images, x, w.data(), dy, dx, dw.data(), db.data());
-            for (double& v : dx) v += 0.5;
-            close("conv input " + what, &lot.values[r][dx0], dx, 1e-6);
+            for (double& d : dx) d += 0.5;
+            close("conv input " + what, packed(dx0, x_stride, in).data(), dx, 1e-6);
             close("conv weights " + what, &lot.gradient[r][0], dw, 1e-6);
             if (bias) close("conv bias " + what, &lot.gradient[r][weights], db, 1e-6);
-            check(std::isnan(lot.values[r][y0 + (size_t)images * s.out.size()]), "%s: wrote beyond the images", what);
+            bool untouched = true;
+            for (int n = 0; n < capacity; n++)
+                for (int i = n < images ? out : 0; i < y_stride; i++) untouched &= std::isnan(v[y0 + n * y_stride + i]);
+            check(untouched, "%s: wrote where it should not", what);
         }
         if (R == 1) keep = lot.gradient[0], keep.insert(keep.end(), lot.values[0].begin(), lot.values[0].end());
         else {
