@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths
 
-check   the full proof: format, widths, spelling, lints, tests (doctests included), examples,
-        documentation with broken links denied, packages, the promised Rust version, aarch64,
-        dependency rules, Miri; a step whose tool is missing is skipped, and said so
+check   the full proof: format, widths, spelling, lints, tests (doctests included), CUDA kernels
+        on the host, examples, documentation with broken links denied, packages, the promised Rust
+        version, aarch64, dependency rules, Miri; a step whose tool is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns";
 
@@ -55,6 +55,7 @@ fn check() -> Result<()> {
         "clippy --workspace --all-targets --locked -- -D warnings",
     )?;
     cargo("tests", "test --workspace --locked --no-fail-fast")?;
+    kernels()?;
     examples()?;
     documentation()?;
     promised_rust()?;
@@ -92,6 +93,32 @@ fn spelling() -> Result<()> {
 
 /// Runs every program in `crates/*/examples` to its end. `cargo test` has just built them; `cargo
 /// run` would build their dependencies again, with the features of one package alone.
+/// The CUDA kernels, compiled for the host and run there against their obvious form.
+fn kernels() -> Result<()> {
+    if !answers("g++", &["--version"]) {
+        skip("kernels", "there is no g++ to run them on the host");
+        return Ok(());
+    }
+    if !cfg!(target_arch = "x86_64") {
+        skip("kernels", "their form on the host is written for x86-64");
+        return Ok(());
+    }
+    let folder = root().join("crates/engine/kernels");
+    let program = root().join("target/kernels-proof");
+    let mut compile = Command::new("g++");
+    compile
+        .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w proof.cpp -o".split(' '))
+        .arg(&program)
+        .current_dir(&folder);
+    run("kernels on the host", &mut compile)?;
+    let mut proof = Command::new(&program);
+    proof
+        .arg(root().join("golden/nets"))
+        .current_dir(&folder)
+        .stdout(Stdio::null());
+    run("proof of the kernels", &mut proof)
+}
+
 fn examples() -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)
