@@ -7,7 +7,7 @@
 //!
 //! The engine uses fused multiply-adds where the machine has them, so that bits belong to an
 //! instruction set. The file names the one it was written on; on another the test compares two
-//! trainings with each other, one thread against two, instead.
+//! trainings of the small nets with each other, one thread against two, instead.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -320,7 +320,9 @@ fn every_result_keeps_its_bits() {
         if found.is_empty() {
             writeln!(found, "instruction set {isa}").unwrap();
         }
-        if !write && !kept.starts_with(&found[..found.find('\n').unwrap() + 1]) {
+        let is_pinned = kept.lines().next() == found.lines().next();
+        // twice the large nets would take too long
+        if !write && !is_pinned && !name.starts_with("densenet") {
             let (shared, _) = train(&place, &name, &config, "2");
             assert_eq!(lines, shared, "one thread against two");
         }
