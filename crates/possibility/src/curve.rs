@@ -334,7 +334,7 @@ impl Parabola {
     /// # Errors
     /// `center` is not finite, or `precision` not in `[0, ∞)`.
     pub fn new(center: f64, precision: f64) -> Result<Self> {
-        check("center", center, "finite numbers", f64::is_finite)?;
+        check("center", center, "(-inf, inf)", f64::is_finite)?;
         check("precision", precision, "[0, inf)", |p| {
             p >= 0.0 && p.is_finite()
         })?;
@@ -404,7 +404,7 @@ impl LogSigmoid {
     /// # Errors
     /// `factor` is not finite.
     pub fn new(factor: f64) -> Result<Self> {
-        check("factor", factor, "finite numbers", f64::is_finite)?;
+        check("factor", factor, "(-inf, inf)", f64::is_finite)?;
         Ok(Self { factor })
     }
 }
@@ -702,8 +702,8 @@ impl<C: Curve> Scaled<C> {
     /// # Errors
     /// `factor` or `offset` is not finite.
     pub fn new(curve: C, factor: f64, offset: f64) -> Result<Self> {
-        check("factor", factor, "finite numbers", f64::is_finite)?;
-        check("offset", offset, "finite numbers", f64::is_finite)?;
+        check("factor", factor, "(-inf, inf)", f64::is_finite)?;
+        check("offset", offset, "(-inf, inf)", f64::is_finite)?;
         Ok(Self {
             curve,
             factor,

@@ -1,4 +1,4 @@
-//! What can go wrong, as data: the name of the offending quantity, its value and what was allowed.
+//! What can go wrong, as data: the offending quantity, its value and the allowed range.
 
 /// Result of a fallible operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -8,29 +8,29 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A number lies outside its range (NaN always does).
-    #[error("{name} is {value}, allowed: {allowed}")]
+    #[error("{field} {value} is not in {range}")]
     OutOfRange {
         /// The quantity.
-        name: &'static str,
+        field: &'static str,
         /// The value that was given.
         value: f64,
-        /// What is allowed, in words or interval notation.
-        allowed: &'static str,
+        /// The allowed range, in interval notation.
+        range: &'static str,
     },
     /// An entry of a vector lies outside its range.
-    #[error("{name}[{index}] is {value}, allowed: {allowed}")]
+    #[error("{field}[{index}] {value} is not in {range}")]
     EntryOutOfRange {
         /// The vector.
-        name: &'static str,
+        field: &'static str,
         /// Position of the entry, from 0.
         index: usize,
         /// The value that was given.
         value: f64,
-        /// What is allowed, in words or interval notation.
-        allowed: &'static str,
+        /// The allowed range, in interval notation.
+        range: &'static str,
     },
     /// A vector or matrix has the wrong size.
-    #[error("{name} has size {found}, expected {expected}")]
+    #[error("{name} has {found} entries, expected {expected}")]
     Dimension {
         /// The quantity.
         name: &'static str,
@@ -109,18 +109,18 @@ pub enum Error {
 /// `Ok(value)` if `accept(value)`, otherwise the range error. NaN is refused without asking
 /// `accept`.
 pub(crate) fn check(
-    name: &'static str,
+    field: &'static str,
     value: f64,
-    allowed: &'static str,
+    range: &'static str,
     accept: impl FnOnce(f64) -> bool,
 ) -> Result<f64> {
     if !value.is_nan() && accept(value) {
         Ok(value)
     } else {
         Err(Error::OutOfRange {
-            name,
+            field,
             value,
-            allowed,
+            range,
         })
     }
 }
@@ -130,10 +130,10 @@ pub(crate) fn check_finite(name: &'static str, values: &[f64]) -> Result<()> {
     match values.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
         Some(index) => Err(Error::EntryOutOfRange {
-            name,
+            field: name,
             index,
             value: values[index],
-            allowed: "finite numbers",
+            range: "(-inf, inf)",
         }),
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn range_check_names_the_quantity_and_refuses_nan() {
         let error = check("alpha", 1.5, "(0, 1]", |a| a > 0.0 && a <= 1.0).unwrap_err();
-        assert_eq!(error.to_string(), "alpha is 1.5, allowed: (0, 1]");
+        assert_eq!(error.to_string(), "alpha 1.5 is not in (0, 1]");
         assert!(check("alpha", f64::NAN, "anything", |_| true).is_err());
         assert_eq!(
             check("alpha", 0.5, "(0, 1]", |a| a > 0.0 && a <= 1.0),
@@ -169,6 +169,6 @@ mod tests {
     #[test]
     fn finite_check_names_the_entry() {
         let error = check_finite("mode", &[1.0, f64::INFINITY]).unwrap_err();
-        assert_eq!(error.to_string(), "mode[1] is inf, allowed: finite numbers");
+        assert_eq!(error.to_string(), "mode[1] inf is not in (-inf, inf)");
     }
 }

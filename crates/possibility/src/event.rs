@@ -98,10 +98,10 @@ impl Region {
             match point.iter().position(|x| x.is_nan()) {
                 None => Ok(()),
                 Some(index) => Err(Error::EntryOutOfRange {
-                    name,
+                    field: name,
                     index,
                     value: point[index],
-                    allowed: "numbers",
+                    range: "[-inf, inf]",
                 }),
             }
         };
@@ -115,12 +115,12 @@ impl Region {
                 check_finite("normal of the half-space", normal)?;
                 if normal.iter().all(|&a| a == 0.0) {
                     return Err(Error::OutOfRange {
-                        name: "length of the half-space's normal",
+                        field: "length of the half-space's normal",
                         value: 0.0,
-                        allowed: "(0, inf)",
+                        range: "(0, inf)",
                     });
                 }
-                check("offset of the half-space", *offset, "a number", |_| true)?;
+                check("offset of the half-space", *offset, "[-inf, inf]", |_| true)?;
                 Ok(())
             }
             Self::Ellipsoid(ellipsoid) => check_size(

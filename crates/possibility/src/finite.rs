@@ -340,7 +340,7 @@ impl Measure<[usize]> for Finite {
 pub(crate) fn check_entries(
     name: &'static str,
     values: &[f64],
-    allowed: &'static str,
+    range: &'static str,
     accept: impl Fn(f64) -> bool,
 ) -> Result<()> {
     if values.is_empty() {
@@ -349,10 +349,10 @@ pub(crate) fn check_entries(
     match values.iter().position(|&v| !accept(v)) {
         None => Ok(()),
         Some(index) => Err(Error::EntryOutOfRange {
-            name,
+            field: name,
             index,
             value: values[index],
-            allowed,
+            range,
         }),
     }
 }
@@ -363,9 +363,9 @@ pub(crate) fn check_index(name: &'static str, index: usize, size: usize) -> Resu
         Ok(())
     } else {
         Err(Error::OutOfRange {
-            name,
+            field: name,
             value: index as f64,
-            allowed: "an integer below the number of elements",
+            range: "0..elements",
         })
     }
 }

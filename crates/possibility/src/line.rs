@@ -58,7 +58,7 @@ impl<C: Curve> Line<C> {
         check(
             "supremum of the log function",
             found.value,
-            "finite numbers",
+            "(-inf, inf)",
             f64::is_finite,
         )?;
         let mode = maximizers(&curve, &found, &search);

@@ -21,10 +21,10 @@ pub(crate) fn symmetric(
         for j in 0..dimension {
             if !matrix[(i, j)].is_finite() {
                 return Err(Error::EntryOutOfRange {
-                    name,
+                    field: name,
                     index: i * dimension + j,
                     value: matrix[(i, j)],
-                    allowed: "finite numbers (entries counted row by row)",
+                    range: "(-inf, inf)",
                 });
             }
         }

@@ -38,7 +38,7 @@ pub(crate) trait Convex {
 pub(crate) fn minimize(problem: &impl Convex, start: &[f64]) -> Result<(Vec<f64>, f64)> {
     let mut theta = start.to_vec();
     let mut value = problem.value(&theta);
-    check("loss", value, "finite numbers", f64::is_finite)?;
+    check("loss", value, "(-inf, inf)", f64::is_finite)?;
     // the certificate of any visited point holds for the later ones, which are lower
     let mut gap = f64::INFINITY;
     for _ in 0..STEPS {
@@ -136,7 +136,7 @@ mod tests {
     fn an_infinite_value_is_refused() {
         assert!(matches!(
             minimize(&Barrier { modulus: 0.01 }, &[f64::INFINITY]),
-            Err(Error::OutOfRange { name: "loss", .. })
+            Err(Error::OutOfRange { field: "loss", .. })
         ));
     }
 }

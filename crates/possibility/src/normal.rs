@@ -137,10 +137,10 @@ impl Normal {
         check_size("precisions", precisions.len(), mode.len())?;
         if let Some(index) = precisions.iter().position(|&p| !(p > 0.0 && p.is_finite())) {
             return Err(Error::EntryOutOfRange {
-                name: "precisions",
+                field: "precisions",
                 index,
                 value: precisions[index],
-                allowed: "(0, inf)",
+                range: "(0, inf)",
             });
         }
         let matrix = Mat::from_fn(mode.len(), mode.len(), |i, j| {
@@ -332,10 +332,10 @@ impl Normal {
         match point.iter().position(|x| x.is_nan()) {
             None => Ok(()),
             Some(index) => Err(Error::EntryOutOfRange {
-                name,
+                field: name,
                 index,
                 value: point[index],
-                allowed: "numbers",
+                range: "[-inf, inf]",
             }),
         }
     }
@@ -350,10 +350,10 @@ impl Normal {
         for (index, &i) in coordinates.iter().enumerate() {
             if i >= self.dimension() || coordinates[..index].contains(&i) {
                 return Err(Error::EntryOutOfRange {
-                    name: "coordinates",
+                    field: "coordinates",
                     index,
                     value: i as f64,
-                    allowed: "distinct integers in 0..dimension",
+                    range: "0..dimension, none twice",
                 });
             }
         }
@@ -511,7 +511,7 @@ impl Normal {
         check_finite("offset", offset)?;
         for j in 0..matrix.ncols() {
             for i in 0..matrix.nrows() {
-                check("map", matrix[(i, j)], "finite numbers", f64::is_finite)?;
+                check("map", matrix[(i, j)], "(-inf, inf)", f64::is_finite)?;
             }
         }
         let image = linear::multiply(matrix, &self.mode);
@@ -911,7 +911,7 @@ mod tests {
             assert!(matches!(
                 Normal::univariate(0.0, variance),
                 Err(Error::OutOfRange {
-                    name: "variance",
+                    field: "variance",
                     ..
                 })
             ));

@@ -50,10 +50,10 @@ impl FinitePosterior {
             .position(|l| l.is_nan() || *l == f64::NEG_INFINITY)
         {
             return Err(Error::EntryOutOfRange {
-                name: "loss",
+                field: "loss",
                 index,
                 value: loss[index],
-                allowed: "finite numbers or +inf",
+                range: "(-inf, inf]",
             });
         }
         let log_prior = prior.log_values().to_vec();

@@ -44,17 +44,17 @@ impl Interval {
     pub fn new(lower: f64, upper: f64, contains_lower: bool, contains_upper: bool) -> Result<Self> {
         if lower.is_nan() {
             return Err(Error::OutOfRange {
-                name: "interval lower end",
+                field: "interval lower end",
                 value: lower,
-                allowed: "a number",
+                range: "[-inf, inf]",
             });
         }
         let accept = lower < upper || (lower == upper && contains_lower && contains_upper);
         if !accept {
             return Err(Error::OutOfRange {
-                name: "interval upper end",
+                field: "interval upper end",
                 value: upper,
-                allowed: "not below the lower end",
+                range: "[lower end, inf]",
             });
         }
         Ok(Self {

@@ -88,7 +88,7 @@ impl QuadraticLoss {
     /// # Errors
     /// `offset` is not finite.
     pub fn new(normal: Normal, offset: f64) -> Result<Self> {
-        check("offset", offset, "finite numbers", f64::is_finite)?;
+        check("offset", offset, "(-inf, inf)", f64::is_finite)?;
         Ok(Self { normal, offset })
     }
 }

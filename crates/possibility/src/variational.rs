@@ -185,9 +185,9 @@ impl Generator for NormalGenerator {
         match &self.factor {
             Some(factor) => Ok(linear::solve(factor.as_ref(), dual)),
             None => Err(Error::OutOfRange {
-                name: "precision of the candidate",
+                field: "precision of the candidate",
                 value: 0.0,
-                allowed: "(0, inf) for the dual coordinate",
+                range: "(0, inf)",
             }),
         }
     }
@@ -307,9 +307,9 @@ impl<F: ConjugateFamily + Clone> ConjugateLoss<F> {
     /// The posterior is uninformative: it has no loss to speak of.
     pub fn new(posterior: &Conjugate<F>) -> Result<Self> {
         let mean = posterior.mean_statistic().ok_or(Error::OutOfRange {
-            name: "weight of the posterior",
+            field: "weight of the posterior",
             value: 0.0,
-            allowed: "(0, inf)",
+            range: "(0, inf)",
         })?;
         Ok(Self {
             family: posterior.family().clone(),
@@ -554,7 +554,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
         check(
             "consistency bound",
             inner.value,
-            "finite numbers",
+            "(-inf, inf)",
             f64::is_finite,
         )?;
         let step: Vec<f64> = eta.iter().zip(&inner.theta).map(|(e, t)| e - t).collect();

@@ -147,7 +147,7 @@ impl Row<'_> {
             Ok(value) if value == 0.0 || value == 1.0 => Ok(value),
             _ => Err(FieldError::new(
                 column,
-                format!("{text} is not allowed; allowed: 0 or 1, also false/true and no/yes"),
+                format!("{text} is not in {{0, 1}}, also written false/true and no/yes"),
             )),
         }
     }

@@ -31,9 +31,9 @@ fn read<F: ScalarFamily + Clone>(
             let value = read(row, column)?;
             sample.push(&value).map_err(|_| {
                 let rule = format!(
-                    "{} is not allowed for {}; allowed: {}",
-                    significant(value),
+                    "{}: {} is not in {}",
                     family.name(),
+                    significant(value),
                     family.observation_rule()
                 );
                 FieldError::new(column, rule)

@@ -44,7 +44,7 @@ impl Marginal {
     /// # Errors
     /// The mode is not finite or the standard deviation is not in `[0, ∞)`.
     pub fn new(mode: f64, standard_deviation: f64) -> Result<Self> {
-        check("mode", mode, "finite numbers", f64::is_finite)?;
+        check("mode", mode, "(-inf, inf)", f64::is_finite)?;
         check("standard deviation", standard_deviation, "[0, inf)", |s| {
             s >= 0.0 && s.is_finite()
         })?;

@@ -152,9 +152,9 @@ impl LogisticConfig {
         })?;
         if self.max_steps == 0 {
             return Err(Error::OutOfRange {
-                name: "max_steps",
+                field: "max_steps",
                 value: 0.0,
-                allowed: "at least 1",
+                range: "1..",
             });
         }
         let threads = self
@@ -187,10 +187,10 @@ impl PriorPrecision {
                 check_size("prior precision", delta.len(), columns)?;
                 if let Some(index) = delta.iter().position(|&d| !positive(d)) {
                     return Err(Error::EntryOutOfRange {
-                        name: "prior precision",
+                        field: "prior precision",
                         index,
                         value: delta[index],
-                        allowed: POSITIVE,
+                        range: POSITIVE,
                     });
                 }
                 Ok(Mat::from_fn(columns, columns, |i, j| {
@@ -434,9 +434,9 @@ fn check_overflow(at: &Regularized) -> Result<()> {
         Ok(())
     } else {
         Err(Error::OutOfRange {
-            name: "regularized loss with its gradient and Hessian",
+            field: "regularized loss with its gradient and Hessian",
             value: f64::INFINITY,
-            allowed: "finite numbers (covariates of smaller size)",
+            range: "(-inf, inf)",
         })
     }
 }

@@ -127,9 +127,9 @@ impl LogisticPosterior {
     pub fn coefficient(&self, j: usize) -> Result<MarginalBounds> {
         if j >= self.columns() {
             return Err(Error::OutOfRange {
-                name: "coefficient",
+                field: "coefficient",
                 value: j as f64,
-                allowed: "below the number of columns",
+                range: "0..columns",
             });
         }
         Ok(MarginalBounds {

@@ -176,7 +176,7 @@ impl ScalarFamily for Bernoulli {
     }
 
     fn observation_rule(&self) -> &'static str {
-        "0 or 1"
+        "{0, 1}"
     }
 
     fn accepts(&self, observation: f64) -> bool {
@@ -217,7 +217,7 @@ impl Binomial {
     /// # Errors
     /// No trial, or more than 2^53.
     pub fn new(trials: u64) -> Result<Self> {
-        check("trials", trials as f64, "1 to 2^53", |m| {
+        check("trials", trials as f64, "1..=2^53", |m| {
             (1.0..=9_007_199_254_740_992.0).contains(&m)
         })?;
         Ok(Self {
@@ -309,7 +309,7 @@ impl ScalarFamily for Binomial {
     }
 
     fn observation_rule(&self) -> &'static str {
-        "an integer from 0 to the number of trials"
+        "0..=trials"
     }
 
     fn accepts(&self, observation: f64) -> bool {

@@ -94,7 +94,7 @@ struct Simplex {
 
 impl Simplex {
     fn new(classes: usize, trials: u64) -> Result<Self> {
-        check("classes", classes as f64, "at least 2", |k| k >= 2.0)?;
+        check("classes", classes as f64, "2..", |k| k >= 2.0)?;
         Ok(Self {
             classes,
             trials: trials as f64,
@@ -111,10 +111,10 @@ impl Simplex {
         match natural.iter().position(|x| x.is_nan()) {
             None => Ok(()),
             Some(index) => Err(Error::EntryOutOfRange {
-                name: "natural parameter",
+                field: "natural parameter",
                 index,
                 value: natural[index],
-                allowed: "numbers",
+                range: "[-inf, inf]",
             }),
         }
     }
@@ -123,10 +123,10 @@ impl Simplex {
         check_size("mean parameter", mean.len(), self.classes - 1)?;
         if let Some(index) = mean.iter().position(|x| !(0.0..=self.trials).contains(x)) {
             return Err(Error::EntryOutOfRange {
-                name: "mean parameter",
+                field: "mean parameter",
                 index,
                 value: mean[index],
-                allowed: "from 0 to the number of trials, 1 for a class",
+                range: "0..=trials, 1 trial for a class",
             });
         }
         let sum = mean.iter().copied().collect::<CompensatedSum>().total();
@@ -434,10 +434,10 @@ impl ConjugateFamily for Categorical {
     fn statistic(&self, observation: &usize, index: usize, statistic: &mut [f64]) -> Result<()> {
         if *observation >= self.simplex.classes {
             return Err(Error::EntryOutOfRange {
-                name: "observation",
+                field: "observation",
                 index,
                 value: *observation as f64,
-                allowed: "an index below the number of classes",
+                range: "0..classes",
             });
         }
         statistic.fill(0.0);
@@ -489,10 +489,10 @@ impl ConjugateFamily for Multinomial {
         let total: u128 = observation.iter().map(|&count| u128::from(count)).sum();
         if total != u128::from(self.trials()) {
             return Err(Error::EntryOutOfRange {
-                name: "sum of the counts of observation",
+                field: "sum of the counts of observation",
                 index,
                 value: total as f64,
-                allowed: "the number of trials",
+                range: "{trials}",
             });
         }
         for (entry, &count) in statistic.iter_mut().zip(observation) {

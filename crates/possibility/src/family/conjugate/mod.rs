@@ -307,10 +307,10 @@ impl<F: ConjugateFamily> Conjugate<F> {
             self.family.check_mean_of_data(&mean)?;
         } else if let Some(index) = sum.iter().position(|&s| s != 0.0) {
             return Err(Error::EntryOutOfRange {
-                name: "sum of statistics",
+                field: "sum of statistics",
                 index,
                 value: sum[index],
-                allowed: "0 for a count of 0",
+                range: "{0} for a count of 0",
             });
         }
         self.shifted(sum, count)
@@ -470,9 +470,9 @@ impl<F: ConjugateFamily> Conjugate<F> {
     ) -> Result<ScalarPosterior<F::Coordinate>> {
         if index >= self.family.coordinates(parameter) {
             return Err(Error::OutOfRange {
-                name: "coordinate",
+                field: "coordinate",
                 value: index as f64,
-                allowed: "below the number of coordinates",
+                range: "0..coordinates",
             });
         }
         self.family

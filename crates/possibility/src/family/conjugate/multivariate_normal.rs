@@ -211,10 +211,10 @@ impl ConjugateFamily for MultivariateNormal {
         check_size("observation", observation.len(), self.dimension())?;
         if let Some(&value) = observation.iter().find(|x| !x.is_finite()) {
             return Err(Error::EntryOutOfRange {
-                name: "observation",
+                field: "observation",
                 index,
                 value,
-                allowed: "finite numbers",
+                range: "(-inf, inf)",
             });
         }
         statistic.copy_from_slice(observation);

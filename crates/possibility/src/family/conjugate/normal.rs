@@ -108,7 +108,7 @@ impl ScalarFamily for NormalNoise {
     }
 
     fn observation_rule(&self) -> &'static str {
-        "finite numbers"
+        "(-inf, inf)"
     }
 
     fn accepts(&self, observation: f64) -> bool {

@@ -122,7 +122,7 @@ impl ScalarFamily for Poisson {
     }
 
     fn observation_rule(&self) -> &'static str {
-        "a count 0, 1, 2, ..."
+        "{0, 1, 2, ...}"
     }
 
     fn accepts(&self, observation: f64) -> bool {

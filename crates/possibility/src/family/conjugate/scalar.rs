@@ -295,10 +295,10 @@ impl<F: ScalarFamily + Clone> ConjugateFamily for F {
     fn statistic(&self, observation: &f64, index: usize, statistic: &mut [f64]) -> Result<()> {
         if !self.accepts(*observation) {
             return Err(Error::EntryOutOfRange {
-                name: "observation",
+                field: "observation",
                 index,
                 value: *observation,
-                allowed: self.observation_rule(),
+                range: self.observation_rule(),
             });
         }
         statistic[0] = *observation;
@@ -336,6 +336,6 @@ fn mean_rule(domain: &Interval) -> &'static str {
         (0.0, f64::INFINITY) if domain.contains_lower() => "[0, inf)",
         (0.0, f64::INFINITY) => "(0, inf)",
         (0.0, _) => "from 0 to the number of trials",
-        _ => "finite numbers",
+        _ => "(-inf, inf)",
     }
 }

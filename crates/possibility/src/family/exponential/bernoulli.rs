@@ -33,7 +33,7 @@ impl BernoulliStyle {
         check(
             "eta",
             natural[1] - natural[0],
-            "finite numbers",
+            "(-inf, inf)",
             f64::is_finite,
         )?;
         Ok(Self { natural })
@@ -44,7 +44,7 @@ impl BernoulliStyle {
     /// # Errors
     /// `η` is not finite.
     pub fn from_eta(eta: f64) -> Result<Self> {
-        check("eta", eta, "finite numbers", f64::is_finite)?;
+        check("eta", eta, "(-inf, inf)", f64::is_finite)?;
         Ok(Self {
             natural: [0.0, eta],
         })

@@ -48,10 +48,10 @@ impl FiniteFamily {
             .position(|b| b.is_nan() || *b == f64::NEG_INFINITY)
         {
             return Err(Error::EntryOutOfRange {
-                name: "base",
+                field: "base",
                 index,
                 value: base[index],
-                allowed: "(-inf, inf]",
+                range: "(-inf, inf]",
             });
         }
         if base.iter().all(|b| b.is_infinite()) {

@@ -30,7 +30,7 @@ impl NormalStyle {
     /// # Errors
     /// `μ` is not finite, or `σ²` not finite and positive.
     pub fn new(mode: f64, variance: f64) -> Result<Self> {
-        check("mode", mode, "finite numbers", f64::is_finite)?;
+        check("mode", mode, "(-inf, inf)", f64::is_finite)?;
         check("variance", variance, "(0, inf)", |v| {
             v > 0.0 && v.is_finite()
         })?;
