@@ -9,7 +9,7 @@
 use images::{MAX_SHIFT, Visit};
 use random::scale;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::random::Purpose;
 
 /// What is done to a training image.
@@ -45,14 +45,11 @@ impl Augmentation {
     /// # Errors
     /// The padding is larger than 127.
     pub(crate) fn check(self) -> Result<Self> {
-        if self.pad > MAX_SHIFT {
-            return Err(Error::OutOfRange {
-                field: "padding",
-                value: self.pad as f64,
-                range: format!("0..={MAX_SHIFT}"),
-            });
+        if self.pad <= MAX_SHIFT {
+            return Ok(self);
         }
-        Ok(self)
+        let range = format!("0..={MAX_SHIFT}");
+        Err(images::Error::out_of_range("padding", self.pad as f64, range).into())
     }
 
     /// The visit to one image.

@@ -146,28 +146,9 @@ pub enum Error {
         /// What does not fit.
         source: images::Error,
     },
-    /// Arrays that do not belong together.
-    #[error("{name}: {what} has {got} entries, expected {want}")]
-    Length {
-        /// The dataset.
-        name: String,
-        /// The array.
-        what: &'static str,
-        /// Its length.
-        got: usize,
-        /// The length it should have.
-        want: usize,
-    },
     /// A number outside its range.
-    #[error("{field} {value} is not in {range}")]
-    OutOfRange {
-        /// The quantity.
-        field: &'static str,
-        /// Its value.
-        value: f64,
-        /// What is allowed.
-        range: String,
-    },
+    #[error(transparent)]
+    Input(#[from] images::Error),
 }
 
 impl Error {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub use images::Shape;
-use images::{Images, Normalization};
+use images::{Images, Normalization, check_length};
 
 use crate::error::{Error, Result};
 
@@ -42,26 +42,18 @@ impl ImageSet {
         labels: Vec<u32>,
     ) -> Result<Self> {
         let name = name.into();
-        let images = match Images::new(shape, classes, pixels, labels) {
-            Ok(images) => Arc::new(images),
-            Err(source) => return Err(Error::Images { name, source }),
-        };
-        if let Some(names) = &class_names
-            && names.len() != classes
-        {
-            return Err(Error::Length {
+        let named = class_names.as_ref().map_or(classes, Vec::len);
+        let checked = Images::new(shape, classes, pixels, labels)
+            .and_then(|images| check_length("class names", named, classes).map(|()| images));
+        match checked {
+            Ok(images) => Ok(Self {
                 name,
-                what: "class names",
-                got: names.len(),
-                want: classes,
-            });
+                images: Arc::new(images),
+                class_names,
+                notes: Vec::new(),
+            }),
+            Err(source) => Err(Error::Images { name, source }),
         }
-        Ok(Self {
-            name,
-            images,
-            class_names,
-            notes: Vec::new(),
-        })
     }
 
     /// The same set with remarks on how it differs from what was published; a remark is kept once.

@@ -134,7 +134,7 @@ fn read_idx(
     let [images_file, labels_file] = &files.files[..] else {
         unreachable!("an IDX set has two files a part");
     };
-    let array = |file: &'static File| {
+    let array = |file: &'static File| -> Result<_> {
         let mut opened = Opened::new(folder, file, verify)?;
         let path = opened.path.clone();
         let array = idx::read(&mut opened.content).map_err(Error::malformed(&path))?;
@@ -223,7 +223,7 @@ fn read_svhn(entry: &Entry, files: &'static Files, folder: &Path, verify: bool) 
     let path = opened.path.clone();
     let mut variables = mat::read(&mut opened.content).map_err(Error::malformed(&path))?;
     let verified = opened.finish()?;
-    let mut take = |name: &'static str| {
+    let mut take = |name: &'static str| -> Result<_> {
         let place = variables.iter().position(|variable| variable.name == name);
         let missing = || Malformed::new(name, 0, "there is no such variable");
         let place = place.ok_or_else(missing).map_err(Error::malformed(&path))?;
@@ -285,7 +285,7 @@ fn read_tiny_imagenet(
     let [ids_file, annotations_file, pictures] = &files.files[..] else {
         unreachable!("the validation part of Tiny ImageNet is two lists and a folder");
     };
-    let text = |file: &'static File| {
+    let text = |file: &'static File| -> Result<_> {
         let mut opened = Opened::new(folder, file, verify)?;
         let path = opened.path.clone();
         let text =

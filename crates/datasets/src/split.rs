@@ -1,6 +1,6 @@
 //! Split of a training set into the part that is trained on and the part that chooses the weights.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::random::Purpose;
 
 /// Which images are held back.
@@ -32,18 +32,10 @@ pub enum SplitOrder {
 /// # Errors
 /// The share is not in `[0, 1)`, or `n` does not fit into 32 bits.
 pub fn split(n: usize, validation_share: f64, order: SplitOrder) -> Result<(Vec<u32>, Vec<u32>)> {
-    if !(0.0..1.0).contains(&validation_share) {
-        return Err(Error::OutOfRange {
-            field: "validation share",
-            value: validation_share,
-            range: "[0, 1)".into(),
-        });
-    }
-    let count = u32::try_from(n).map_err(|_| Error::OutOfRange {
-        field: "images to split",
-        value: n as f64,
-        range: format!("0..={}", u32::MAX),
-    })?;
+    let allowed = (0.0..1.0).contains(&validation_share);
+    images::check("validation share", validation_share, "[0, 1)", allowed)?;
+    let count = u32::try_from(n)
+        .map_err(|_| images::Error::out_of_range("images to split", n as f64, "0..=4294967295"))?;
     let held_back = (n as f64 * validation_share).round() as usize;
     let mut train: Vec<u32> = (0..count).collect();
     if let SplitOrder::Shuffled { seed } = order {

@@ -12,7 +12,7 @@ use std::ops::Range;
 use images::Visit;
 
 use crate::augment::Augmentation;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::random::Purpose;
 
 /// What an [`Order`] is made from.
@@ -36,17 +36,13 @@ impl OrderConfig {
     /// # Errors
     /// The batch is empty, an index is not in the set, or the padding is out of range.
     pub fn build(self, images: usize) -> Result<Order> {
-        let batch = NonZeroUsize::new(self.batch).ok_or_else(|| Error::OutOfRange {
-            field: "batch size",
-            value: 0.0,
-            range: "1..".into(),
-        })?;
+        let batch = NonZeroUsize::new(self.batch)
+            .ok_or_else(|| images::Error::out_of_range("batch size", 0.0, "1.."))?;
         if let Some(&index) = self.indices.iter().find(|&&index| index as usize >= images) {
-            return Err(Error::OutOfRange {
-                field: "index of an image",
-                value: index.into(),
-                range: format!("0..{images}"),
-            });
+            let range = format!("0..{images}");
+            return Err(
+                images::Error::out_of_range("index of an image", index.into(), range).into(),
+            );
         }
         self.augmentation.check()?;
         Ok(Order {

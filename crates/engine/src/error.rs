@@ -17,36 +17,9 @@ pub enum Error {
         /// What does not fit.
         problem: String,
     },
-    /// A number outside its range.
-    #[error("{field} {value} is not in {range}")]
-    OutOfRange {
-        /// The quantity.
-        field: &'static str,
-        /// Its value.
-        value: f64,
-        /// What is allowed.
-        range: &'static str,
-    },
-    /// A slice of the wrong length.
-    #[error("{what} has {found} entries, expected {expected}")]
-    Length {
-        /// The slice.
-        what: String,
-        /// Its length.
-        found: usize,
-        /// The length it should have.
-        expected: usize,
-    },
-    /// A label that is not a class.
-    #[error("label {label} of image {index} is not in 0..{classes}")]
-    Label {
-        /// Position in the batch.
-        index: usize,
-        /// The label.
-        label: u32,
-        /// Number of classes.
-        classes: usize,
-    },
+    /// A number outside its range, a slice of the wrong length, a label that is not a class.
+    #[error(transparent)]
+    Input(#[from] images::Error),
     /// A parameter that the network does not have.
     #[error("the network has no parameter \"{name}\"")]
     UnknownParameter {
@@ -91,18 +64,6 @@ pub enum Error {
     Rule(#[from] cbopt::Error),
 }
 
-/// `Ok` if the lengths agree.
-pub(crate) fn check_length(what: &str, found: usize, expected: usize) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Length {
-        what: what.into(),
-        found,
-        expected,
-    })
-}
-
 /// `Ok` if `value` is in `1..=most`.
 pub(crate) fn check_range(
     field: &'static str,
@@ -110,24 +71,6 @@ pub(crate) fn check_range(
     most: usize,
     range: &'static str,
 ) -> Result<()> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        field,
-        value: value as f64,
-        range,
-    })
-}
-
-/// `Ok` if every label is a class.
-pub(crate) fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
-    match labels.iter().position(|&label| label as usize >= classes) {
-        None => Ok(()),
-        Some(index) => Err(Error::Label {
-            index,
-            label: labels[index],
-            classes,
-        }),
-    }
+    let allowed = (1..=most).contains(&value);
+    Ok(images::check(field, value as f64, range, allowed)?)
 }

@@ -1,12 +1,12 @@
 //! Prediction: logits, probabilities, features and the loss, for one set of weights or the mean
 //! over many.
 
-use images::{Images, Normalization, Visit};
+use images::{Images, Normalization, Visit, check_labels, check_length};
 use random::mix;
 
 use crate::backend::{Backend, Job, Sample, Source, Wanted};
 use crate::device::Device;
-use crate::error::{Error, Result, check_labels, check_length, check_range};
+use crate::error::{Error, Result, check_range};
 use crate::network::{Network, Shape, Value};
 use crate::plan::{Plan, Purpose};
 
@@ -24,17 +24,13 @@ impl PredictorConfig {
     /// A predictor for `network`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a number of threads outside its range, or features that the
+    /// [`images::Error::OutOfRange`] for a number of threads outside its range, or features that the
     /// network does not have.
     pub fn build(&self, network: &Network) -> Result<Predictor> {
-        if let Some(value) = self.features
-            && value.index() >= network.shapes().len()
-        {
-            return Err(Error::OutOfRange {
-                field: "features",
-                value: value.index() as f64,
-                range: "the values of the network",
-            });
+        if let Some(value) = self.features {
+            let (index, values) = (value.index(), network.shapes().len());
+            let range = "the values of the network";
+            images::check("features", index as f64, range, index < values)?;
         }
         let purpose = Purpose {
             training: false,
@@ -166,7 +162,7 @@ impl Predictor {
     /// Logits `[n, classes]`.
     ///
     /// # Errors
-    /// [`Error::Length`] or [`Error::OutOfRange`] for parameters or images that do not fit the
+    /// [`images::Error::Length`] or [`images::Error::OutOfRange`] for parameters or images that do not fit the
     /// network.
     pub fn logits<'a>(
         &mut self,
@@ -211,7 +207,7 @@ impl Predictor {
     /// Monte Carlo dropout is the same weights many times.
     ///
     /// # Errors
-    /// As [`Predictor::logits`]; [`Error::OutOfRange`] without samples.
+    /// As [`Predictor::logits`]; [`images::Error::OutOfRange`] without samples.
     pub fn mean_probabilities<'a>(
         &mut self,
         samples: &[&[f32]],
@@ -237,7 +233,7 @@ impl Predictor {
     /// largest.
     ///
     /// # Errors
-    /// As [`Predictor::logits`]; [`Error::Length`] or [`Error::Label`] for labels that do not fit.
+    /// As [`Predictor::logits`]; [`images::Error::Length`] or [`images::Error::Label`] for labels that do not fit.
     pub fn loss<'a>(
         &mut self,
         parameters: &[f32],
@@ -282,19 +278,19 @@ pub(crate) fn check_images(
             expected: input,
         });
     }
-    check_length("normalization", normalization.channels(), input.channels)
+    let channels = normalization.channels();
+    Ok(check_length("normalization", channels, input.channels)?)
 }
 
 /// `Ok` if there is such an image.
 pub(crate) fn check_image(index: u32, images: &Images) -> Result<()> {
-    if (index as usize) < images.len() {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        field: "index of an image",
-        value: index.into(),
-        range: "the images of the set",
-    })
+    let (range, there) = ("the images of the set", (index as usize) < images.len());
+    Ok(images::check(
+        "index of an image",
+        index.into(),
+        range,
+        there,
+    )?)
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 //! in row-major order for max-pooling. NaN is passed on, never swallowed by a maximum.
 
 use crate::dropout::{DropoutMode, dropout_bits, dropout_key, dropout_threshold};
-use crate::error::{Result, check_labels, check_length};
+use images::{check_labels, check_length};
+
+use crate::error::Result;
 use crate::network::{Conv, LayerKind, Network, Pool, Shape};
 
 /// ε in `√(mean x² + ε)`.
@@ -348,7 +350,7 @@ impl TwinRun {
 /// Every value of the network for a batch of images.
 ///
 /// # Errors
-/// [`crate::Error::Length`] if a slice does not fit the network.
+/// [`images::Error::Length`] if a slice does not fit the network.
 pub fn forward(
     network: &Network,
     parameters: &[f64],
@@ -413,7 +415,7 @@ pub type Crossings = std::collections::BTreeMap<usize, Vec<usize>>;
 /// Loss and gradients of a batch.
 ///
 /// # Errors
-/// [`crate::Error::Length`] if a slice does not fit the network, [`crate::Error::Label`] for a
+/// [`images::Error::Length`] if a slice does not fit the network, [`images::Error::Label`] for a
 /// label that is not a class.
 pub fn run(
     network: &Network,

@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::predictive::{self, Method};
+use crate::predictive::Method;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -559,7 +559,7 @@ impl RunConfig {
             if self.rows[..number].iter().any(|other| other.row == *row) {
                 return refuse("row", format!("the name \"{row}\" is listed twice"));
             }
-            if let Err(predictive::Error::OutOfRange {
+            if let Err(images::Error::OutOfRange {
                 field,
                 value,
                 range,
@@ -698,7 +698,7 @@ mod tests {
         assert_eq!(config.data.out_of_domain, ["letters", "my set"]);
         let row = RowConfig {
             row: "two words".into(),
-            method: Method::Laplace(predictive::LaplaceMethod {
+            method: Method::Laplace(crate::predictive::LaplaceMethod {
                 prior_precision: Some(2.0),
             }),
         };

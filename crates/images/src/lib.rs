@@ -19,7 +19,7 @@ mod set;
 mod shape;
 mod visit;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, check, check_labels, check_length};
 pub use normalization::{Normalization, Table};
 pub use set::Images;
 pub use shape::Shape;

@@ -1,7 +1,7 @@
 //! Normalization `(x/255 - mean) / std` per channel, computed in `f32` in this order, as
 //! torchvision does.
 
-use crate::error::{Error, Result, check_length};
+use crate::error::{Result, check, check_length};
 use crate::set::Images;
 
 /// What each of the 256 bytes becomes in one channel.
@@ -29,27 +29,15 @@ impl Normalization {
     /// The lengths differ or are zero, a mean is not finite, or a deviation is not positive and
     /// finite.
     pub fn new(mean: Vec<f32>, std: Vec<f32>) -> Result<Self> {
-        if mean.is_empty() {
-            return Err(Error::OutOfRange {
-                field: "channels of a normalization",
-                value: 0.0,
-                range: "1..",
-            });
-        }
+        check("channels of a normalization", 0.0, "1..", !mean.is_empty())?;
         check_length("std of a normalization", std.len(), mean.len())?;
-        let wrong = |field, value: f32, range| Error::OutOfRange {
-            field,
-            value: value.into(),
-            range,
-        };
-        if let Some(&value) = mean.iter().find(|value| !value.is_finite()) {
-            return Err(wrong("normalization mean", value, "(-inf, inf)"));
+        for &value in &mean {
+            let finite = value.is_finite();
+            check("normalization mean", value.into(), "(-inf, inf)", finite)?;
         }
-        if let Some(&value) = std
-            .iter()
-            .find(|value| !(**value > 0.0 && value.is_finite()))
-        {
-            return Err(wrong("normalization std", value, "(0, inf)"));
+        for &value in &std {
+            let positive = value > 0.0 && value.is_finite();
+            check("normalization std", value.into(), "(0, inf)", positive)?;
         }
         Ok(Self { mean, std })
     }

@@ -1,6 +1,6 @@
 //! Labeled images: pixels `[images, channels, height, width]` of one byte each.
 
-use crate::error::{Error, Result, check_length};
+use crate::error::{Result, check, check_labels, check_length};
 use crate::normalization::Normalization;
 use crate::shape::Shape;
 
@@ -31,29 +31,12 @@ impl Images {
     /// # Errors
     /// The number of pixels does not fit, a label is not below `classes`, or an image has no pixel.
     pub fn new(shape: Shape, classes: usize, pixels: Vec<u8>, labels: Vec<u32>) -> Result<Self> {
-        if shape.is_empty() {
-            return Err(Error::OutOfRange {
-                field: "pixels of an image",
-                value: 0.0,
-                range: "1..",
-            });
-        }
-        if labels.len() > u32::MAX as usize {
-            return Err(Error::OutOfRange {
-                field: "images of a set",
-                value: labels.len() as f64,
-                range: "0..=4294967295",
-            });
-        }
+        check("pixels of an image", 0.0, "1..", !shape.is_empty())?;
+        let count = labels.len();
+        let countable = u32::try_from(count).is_ok();
+        check("images of a set", count as f64, "0..=4294967295", countable)?;
         check_length("pixels", pixels.len(), labels.len() * shape.len())?;
-        let wrong = labels.iter().position(|&label| label as usize >= classes);
-        if let Some(index) = wrong {
-            return Err(Error::Label {
-                index,
-                label: labels[index],
-                classes,
-            });
-        }
+        check_labels(&labels, classes)?;
         Ok(Self {
             shape,
             classes,

@@ -16,7 +16,9 @@ pub use summary::{Summary, SummaryRow};
 
 use random::Stream;
 
-use crate::error::{Error, Result, check_length};
+use images::check_length;
+
+use crate::error::{Error, Result};
 
 /// A value in the network: the input or the output of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,7 +273,7 @@ impl Network {
     /// The flat vector from named parts, in any order.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`Error::Length`] for a part
+    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`images::Error::Length`] for a part
     /// that does not fit.
     pub fn import<'a>(
         &self,
@@ -287,7 +289,7 @@ impl Network {
                 .ok_or_else(|| Error::UnknownParameter { name: name.into() })?;
             let parameter = &self.parameters[index];
             let what = format!("parameter \"{name}\"");
-            check_length(&what, values.len(), parameter.len())?;
+            check_length(what, values.len(), parameter.len())?;
             flat[parameter.range()].copy_from_slice(values);
             seen[index] = true;
         }
@@ -302,7 +304,7 @@ impl Network {
     /// Named parts of a flat vector, with their shapes, in the order of the state dict.
     ///
     /// # Errors
-    /// [`Error::Length`] if `flat` is not one entry per parameter.
+    /// [`images::Error::Length`] if `flat` is not one entry per parameter.
     pub fn export<'a>(
         &'a self,
         flat: &'a [f32],

@@ -18,7 +18,7 @@ pub use densenet::{densenet, densenet101, densenet121};
 pub use lenet::{lenet, lenet_dropout};
 pub use resnet20::{resnet20, resnet20_dropout};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_range};
 use crate::network::Network;
 
 /// Names that [`by_name`] knows.
@@ -44,7 +44,7 @@ pub const DROPOUT_RATE: f64 = 0.05;
 /// ```
 ///
 /// # Errors
-/// [`Error::UnknownNetwork`], or [`Error::OutOfRange`] for 0 classes.
+/// [`Error::UnknownNetwork`], or [`images::Error::OutOfRange`] for 0 classes.
 pub fn by_name(name: &str, classes: Option<usize>) -> Result<Network> {
     let ten = classes.unwrap_or(10);
     let hundred = classes.unwrap_or(100);
@@ -65,14 +65,7 @@ pub fn by_name(name: &str, classes: Option<usize>) -> Result<Network> {
 }
 
 fn check_classes(classes: usize) -> Result<()> {
-    if (1..=100_000).contains(&classes) {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        field: "classes",
-        value: classes as f64,
-        range: "1..=100000",
-    })
+    check_range("classes", classes, 100_000, "1..=100000")
 }
 
 #[cfg(test)]

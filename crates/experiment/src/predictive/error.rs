@@ -7,26 +7,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A number outside its range.
-    #[error("{field} {value} is not in {range}")]
-    OutOfRange {
-        /// The quantity.
-        field: &'static str,
-        /// Its value.
-        value: f64,
-        /// What is allowed.
-        range: &'static str,
-    },
-    /// A slice of the wrong length.
-    #[error("{what} has {found} entries, expected {expected}")]
-    Length {
-        /// The slice.
-        what: &'static str,
-        /// Its length.
-        found: usize,
-        /// The length it should have.
-        expected: usize,
-    },
+    /// A number outside its range, a slice of the wrong length, a label that is not a class.
+    #[error(transparent)]
+    Input(#[from] images::Error),
     /// An entry that is NaN or infinite.
     #[error("{what}[{index}] is {value}, which is not finite")]
     NotFinite {
@@ -36,16 +19,6 @@ pub enum Error {
         index: usize,
         /// The entry.
         value: f64,
-    },
-    /// A label that is not a class.
-    #[error("label {label} of image {index} is not in 0..{classes}")]
-    Label {
-        /// Position among the labels.
-        index: usize,
-        /// The label.
-        label: u32,
-        /// Number of classes.
-        classes: usize,
     },
     /// The method needs something that was not given.
     #[error("predictive method '{method}' needs {needs}")]
@@ -93,35 +66,6 @@ pub enum Error {
     /// The update rule refused its state.
     #[error(transparent)]
     Rule(#[from] cbopt::Error),
-}
-
-/// `Ok` if `allowed` holds.
-pub(crate) fn check(
-    field: &'static str,
-    value: f64,
-    range: &'static str,
-    allowed: bool,
-) -> Result<()> {
-    if allowed {
-        return Ok(());
-    }
-    Err(Error::OutOfRange {
-        field,
-        value,
-        range,
-    })
-}
-
-/// `Ok` if the lengths agree.
-pub(crate) fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Length {
-        what,
-        found,
-        expected,
-    })
 }
 
 /// `Ok` if all entries are finite.

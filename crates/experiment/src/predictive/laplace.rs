@@ -31,7 +31,9 @@ use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::error::{Error, Result, check, check_finite, check_length};
+use images::{check, check_labels, check_length};
+
+use super::error::{Error, Result, check_finite};
 use super::{Approach, Fitted, IMAGES, Labeled, Predictive, Trained, stays_random};
 use crate::config::RunConfig;
 
@@ -61,7 +63,7 @@ impl Approach for LaplaceMethod {
         "laplace"
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> images::Result<()> {
         self.config().check()
     }
 
@@ -203,8 +205,8 @@ impl LaplaceConfig {
     /// Whether every field is in its range.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for the first that is not.
-    pub fn check(&self) -> Result<()> {
+    /// [`images::Error::OutOfRange`] for the first that is not.
+    pub fn check(&self) -> images::Result<()> {
         check_precision(self.prior_precision)?;
         let steps = self.steps;
         check("steps", steps as f64, "0..=1000000", steps <= MAX_STEPS)?;
@@ -213,7 +215,7 @@ impl LaplaceConfig {
     }
 }
 
-fn check_precision(value: f64) -> Result<()> {
+fn check_precision(value: f64) -> images::Result<()> {
     let allowed = value > 0.0 && value.is_finite();
     check("prior_precision", value, "(0, inf)", allowed)
 }
@@ -232,7 +234,7 @@ impl LastLayer {
     /// From weights `[classes, features]`, row-major, and a bias `[classes]` where there is one.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] without features or classes, [`Error::Length`] or [`Error::NotFinite`]
+    /// [`images::Error::OutOfRange`] without features or classes, [`images::Error::Length`] or [`Error::NotFinite`]
     /// for slices that do not fit.
     pub fn new<T: Copy + Into<f64>>(
         features: usize,
@@ -261,7 +263,7 @@ impl LastLayer {
     ///
     /// # Errors
     /// [`Error::Unsuited`] unless it is a linear one, and unless the features are the same at every
-    /// pass; [`Error::Length`] for another number of parameters.
+    /// pass; [`images::Error::Length`] for another number of parameters.
     pub fn of(network: &Network, parameters: &[f32]) -> Result<Self> {
         let unsuited = |problem: String| Error::Unsuited {
             method: "laplace",
@@ -372,19 +374,13 @@ impl LaplaceFit {
     /// Adds images by their features `[n, D]` and labels.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::NotFinite`] or [`Error::Label`] for data that do not fit; then
+    /// [`images::Error::Length`], [`Error::NotFinite`] or [`images::Error::Label`] for data that do not fit; then
     /// nothing changed.
     pub fn add<T: Copy + Into<f64>>(&mut self, features: &[T], labels: &[u32]) -> Result<()> {
         let (width, classes) = (self.layer.features, self.layer.classes);
         let rows = self.layer.rows(features)?;
         check_length("labels", labels.len(), rows)?;
-        if let Some(index) = labels.iter().position(|&l| l as usize >= classes) {
-            return Err(Error::Label {
-                index,
-                label: labels[index],
-                classes,
-            });
-        }
+        check_labels(labels, classes)?;
         let mut block = Vec::with_capacity(BLOCK * width);
         let mut probabilities = vec![0.0; BLOCK * classes];
         for (features, labels) in features.chunks(BLOCK * width).zip(labels.chunks(BLOCK)) {
@@ -421,7 +417,7 @@ impl LaplaceFit {
     /// The distribution: decomposes the factors and settles the prior precision.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a config outside its ranges or a prior precision that ran out of
+    /// [`images::Error::OutOfRange`] for a config outside its ranges or a prior precision that ran out of
     /// the numbers, [`Error::Missing`] without images, [`Error::Eigenvalues`].
     pub fn finish(&self, config: &LaplaceConfig) -> Result<Laplace> {
         config.check()?;
@@ -562,7 +558,7 @@ impl Laplace {
     /// Takes another prior precision.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless it is positive and finite.
+    /// [`images::Error::OutOfRange`] unless it is positive and finite.
     pub fn set_prior_precision(&mut self, delta: f64) -> Result<()> {
         check_precision(delta)?;
         self.prior_precision = delta;
@@ -594,7 +590,7 @@ impl Laplace {
     /// Logarithm of the marginal likelihood (evidence) at a prior precision.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] unless it is positive and finite.
+    /// [`images::Error::OutOfRange`] unless it is positive and finite.
     pub fn log_marginal_likelihood(&self, delta: f64) -> Result<f64> {
         check_precision(delta)?;
         let volume: f64 = self.eigenvalues().map(|l| (l / delta).ln_1p()).sum();
@@ -611,7 +607,7 @@ impl Laplace {
     /// step.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a config outside its ranges, or a path that leaves the positive
+    /// [`images::Error::OutOfRange`] for a config outside its ranges, or a path that leaves the positive
     /// numbers.
     pub fn prior_precision_path(&self, config: &LaplaceConfig) -> Result<Vec<f64>> {
         config.check()?;
@@ -682,7 +678,7 @@ impl Laplace {
     /// Variances of the logits `[n, C]`, for features `[n, D]`.
     ///
     /// # Errors
-    /// [`Error::Length`] or [`Error::NotFinite`] for features that do not fit.
+    /// [`images::Error::Length`] or [`Error::NotFinite`] for features that do not fit.
     pub fn variances<T: Copy + Into<f64>>(&self, features: &[T]) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         self.blocks(features, |logits, squares| {

@@ -37,8 +37,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config::RunConfig;
-use error::check;
 pub use error::{Error, Result};
+use images::check;
 pub use ivon::IvonSamples;
 pub use laplace::{Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer};
 pub use mc_dropout::McDropout;
@@ -99,8 +99,8 @@ impl Method {
     /// Whether every number is in its range.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for the first that is not.
-    pub fn check(&self) -> Result<()> {
+    /// [`images::Error::OutOfRange`] for the first that is not.
+    pub fn check(&self) -> images::Result<()> {
         self.approach().check()
     }
 
@@ -121,7 +121,7 @@ trait Approach {
     }
 
     /// Whether every number is in its range.
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> images::Result<()> {
         let passes = self.passes();
         let allowed = (1..=MAX_SAMPLES).contains(&passes);
         check("samples", passes as f64, "1..=100000", allowed)
@@ -240,9 +240,9 @@ impl Predictive {
     /// alone.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a method outside its ranges, [`Error::Missing`] or
-    /// [`Error::Unsuited`] if network or weights lack what it needs, [`Error::Length`],
-    /// [`Error::Label`], [`Error::NotFinite`] or [`Error::Engine`] for what does not fit the
+    /// [`images::Error::OutOfRange`] for a method outside its ranges, [`Error::Missing`] or
+    /// [`Error::Unsuited`] if network or weights lack what it needs, [`images::Error::Length`],
+    /// [`images::Error::Label`], [`Error::NotFinite`] or [`Error::Engine`] for what does not fit the
     /// network.
     pub fn fit<'a>(
         &mut self,
@@ -260,7 +260,7 @@ impl Predictive {
     /// by the place of an image in `images`, so one set of images is one call.
     ///
     /// # Errors
-    /// [`Error::Length`] or [`Error::Engine`] for slices that do not fit the network.
+    /// [`images::Error::Length`] or [`Error::Engine`] for slices that do not fit the network.
     pub fn predict<'a>(
         &mut self,
         fitted: &dyn Fitted,
