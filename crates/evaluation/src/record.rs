@@ -470,7 +470,7 @@ mod tests {
 
     prop_compose! {
         fn out_of_domain()(
-            values in prop::collection::vec(maybe(), 6), score in word(), in_samples in any::<usize>(), out_samples in any::<usize>(),
+            values in prop::collection::vec(maybe(), OutOfDomain::METRICS.len()), score in word(), in_samples in any::<usize>(), out_samples in any::<usize>(),
             (roc, precision_recall_in, precision_recall_out) in (points(), points(), points()),
             (from, to) in (number(), number()), counts in prop::collection::vec(any::<usize>(), 0..4),
             dataset in word(), normalization in word(),
