@@ -2,11 +2,11 @@
 //! look-ahead:
 //!
 //! ```text
-//! ĝ ← g + δ θ        m ← µ m + ĝ        θ ← θ - ρ m        (Nesterov: θ ← θ - ρ (ĝ + µ m))
+//! ĝ ← g + δ θ        m ← µ m + (1-d) ĝ        θ ← θ - ρ m        (Nesterov: θ ← θ - ρ (ĝ + µ m))
 //! ```
 //!
-//! The buffer starts at zero, so after the first step it is the first gradient; there is no
-//! dampening. State: momentum, 4 bytes per parameter, or nothing if µ = 0.
+//! The buffer starts at zero, so after the first step it is the first gradient times 1-d, where d is
+//! the dampening. State: momentum, 4 bytes per parameter, or nothing if µ = 0.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,8 @@ pub struct SgdConfig {
     pub weight_decay: f64,
     /// Nesterov's form; needs µ > 0. Default off.
     pub nesterov: bool,
+    /// Share of the gradient that the momentum leaves out, in `[0, 1)`. Default 0.
+    pub dampening: f64,
 }
 
 impl Default for SgdConfig {
@@ -35,6 +37,7 @@ impl Default for SgdConfig {
             momentum: 0.9,
             weight_decay: 2e-4,
             nesterov: false,
+            dampening: 0.0,
         }
     }
 }
@@ -47,6 +50,7 @@ impl SgdConfig {
     pub fn build(&self) -> Result<Sgd> {
         check_rate("momentum", self.momentum)?;
         check_nonnegative("weight_decay", self.weight_decay)?;
+        check_rate("dampening", self.dampening)?;
         if self.nesterov && self.momentum == 0.0 {
             let (field, range) = ("momentum", "(0, 1) with nesterov");
             return Err(Error::OutOfRange {
@@ -104,7 +108,7 @@ impl Update for Sgd {
     fn step_scalar(&self, lr: f64, _step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
         let config = &self.config;
         let gradient = gradient + config.weight_decay * x.theta;
-        x.momentum = config.momentum * x.momentum + gradient;
+        x.momentum = config.momentum * x.momentum + (1.0 - config.dampening) * gradient;
         let direction = if config.nesterov {
             gradient + config.momentum * x.momentum
         } else {
@@ -119,6 +123,7 @@ impl Update for Sgd {
             decay: self.config.weight_decay as f32,
             lr: lr as f32,
             nesterov: self.config.nesterov,
+            fresh: (1.0 - self.config.dampening) as f32,
         })
     }
 }
@@ -145,6 +150,8 @@ pub struct SgdConstants {
     pub lr: f32,
     /// Whether the step is Nesterov's.
     pub nesterov: bool,
+    /// 1 less the dampening.
+    pub fresh: f32,
 }
 
 impl SgdConstants {
@@ -161,6 +168,7 @@ impl SgdConstants {
             decay,
             lr,
             nesterov,
+            fresh,
         } = self;
         if state.momentum.is_empty() {
             return sweep(executor, &PlainKernel { decay, lr }, params, grads, state);
@@ -170,6 +178,7 @@ impl SgdConstants {
             decay,
             lr,
             ahead: if nesterov { 1.0 } else { 0.0 },
+            fresh,
         };
         sweep(executor, &kernel, params, grads, state)
     }
@@ -201,6 +210,7 @@ struct MomentumKernel {
     lr: f32,
     /// 1 for Nesterov's form, else 0.
     ahead: f32,
+    fresh: f32,
 }
 
 impl Kernel for MomentumKernel {
@@ -212,7 +222,7 @@ impl Kernel for MomentumKernel {
     #[inline(always)]
     fn update(&self, gradient: f32, _second: f32, x: Point) -> (Point, Marks) {
         let gradient = gradient + self.decay * x.theta;
-        let momentum = self.momentum * x.momentum + gradient;
+        let momentum = self.momentum * x.momentum + self.fresh * gradient;
         let nesterov = gradient + self.momentum * momentum;
         let direction = if self.ahead > 0.0 { nesterov } else { momentum };
         (
@@ -238,7 +248,7 @@ mod tests {
         let config = SgdConfig {
             momentum: 0.5,
             weight_decay: 0.25,
-            nesterov: false,
+            ..Default::default()
         };
         let rule = config.build().unwrap();
         let mut x = rule.coordinate(2.0);
@@ -256,6 +266,16 @@ mod tests {
         let mut x = rule.coordinate(2.0);
         rule.step_scalar(0.5, 1, 1.0, 0.0, &mut x);
         assert_eq!((x.theta, x.momentum), (0.875, 1.5));
+        // Dampening 1/3: m = 2/3 ĝ = 1, θ = 2 - 1/2.
+        let rule = SgdConfig {
+            dampening: 1.0 / 3.0,
+            ..config
+        }
+        .build()
+        .unwrap();
+        let mut x = rule.coordinate(2.0);
+        rule.step_scalar(0.5, 1, 1.0, 0.0, &mut x);
+        assert!((x.theta - 1.5).abs() < 1e-15 && (x.momentum - 1.0).abs() < 1e-15);
     }
 
     #[test]
@@ -268,6 +288,8 @@ mod tests {
                 ("momentum", |c| c.momentum = f64::NAN),
                 ("momentum", |c| (c.momentum, c.nesterov) = (0.0, true)),
                 ("weight_decay", |c| c.weight_decay = -1.0),
+                ("dampening", |c| c.dampening = 1.0),
+                ("dampening", |c| c.dampening = -0.1),
             ],
         );
     }
