@@ -27,6 +27,7 @@ pub mod laplace;
 mod mc_dropout;
 mod point;
 pub mod swag;
+mod tempered;
 
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ pub use laplace::{Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer};
 pub use mc_dropout::McDropout;
 pub use point::Point;
 pub use swag::{Swag, SwagForm, SwagSamples};
+pub use tempered::Tempered;
 
 /// Step of the noise of predictions; training counts its steps from 1.
 const PREDICTION_STEP: u64 = 0;
@@ -73,6 +75,8 @@ pub enum Method {
     Swag(SwagSamples),
     /// The last layer's Laplace approximation, in closed form.
     Laplace(LaplaceMethod),
+    /// Softmax of logits divided by a temperature.
+    Tempered(Tempered),
 }
 
 impl Method {
@@ -83,6 +87,7 @@ impl Method {
             Self::McDropout(method) => method,
             Self::Swag(method) => method,
             Self::Laplace(method) => method,
+            Self::Tempered(method) => method,
         }
     }
 
