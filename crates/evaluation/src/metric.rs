@@ -205,6 +205,11 @@ metrics! {
         "Detection error: smallest share of mistakes of any threshold when both sides are equally \
          likely."
     );
+    /// Largest difference of true and false positive rate over all thresholds.
+    youden(
+        "Youden", Higher, "most by which true positives exceed false ones; 0 is chance",
+        "Youden's index: the largest difference of true and false positive rate of any threshold."
+    );
 }
 
 #[cfg(test)]
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn places_are_those_of_the_table() {
         let places = OutOfDomain::from_fn(|place| place);
-        assert_eq!(places.each(), [&0, &1, &2, &3, &4, &5]);
+        assert_eq!(places.each(), [&0, &1, &2, &3, &4, &5, &6]);
         assert_eq!((places.auroc, places.detection_error), (0, 5));
         assert_eq!(places.map(|place| place + 1).aupr_in, 2);
         assert_eq!(OutOfDomain::METRICS[3].id, "fpr_at_95_tpr");

@@ -249,6 +249,7 @@ pub(super) fn numbers(groups: &[[u32; 2]]) -> OutOfDomain<f64> {
         fpr_at_95_tpr: at_target / outs,
         mean_fpr_below_95_tpr: averaged_sum / averaged_count / outs,
         detection_error: (least_gap / (ins * outs) + 1.0) / 2.0,
+        youden: -least_gap / (ins * outs),
     }
 }
 
@@ -379,6 +380,10 @@ pub(super) mod twin {
             fpr_at_95_tpr: full.iter().find(|(_, tpr)| *tpr >= 0.95).unwrap().0,
             mean_fpr_below_95_tpr: low.iter().sum::<f64>() / low.len() as f64,
             detection_error: full.iter().map(error).fold(1.0, f64::min),
+            youden: full
+                .iter()
+                .map(|v| 1.0 - 2.0 * error(v))
+                .fold(0.0, f64::max),
         }
     }
 }
@@ -464,7 +469,7 @@ mod tests {
         for (ins, outs) in [(&[1.0][..], &[][..]), (&[], &[1.0]), (&[], &[])] {
             let found = out_of_domain("x", ins, outs).unwrap();
             assert_eq!(found.values, OutOfDomain::default());
-            assert_eq!(found.values.each(), [&None; 6]);
+            assert_eq!(found.values.each(), [&None; 7]);
             assert_eq!(found.in_samples, ins.len());
             assert_eq!(found.out_samples, outs.len());
             assert!(Ranking::new(ins, outs).unwrap().roc(true).is_empty());
