@@ -378,6 +378,7 @@ pub fn forward(
                 linear(x, input.len(), part(weight), bias.map(part))
             }
             LayerKind::Relu => relu(x),
+            LayerKind::Abs => x.iter().map(|v| v.abs()).collect(),
             LayerKind::MaxPool(pool) => max_pool(&pool, x),
             LayerKind::AvgPool(pool) => avg_pool(&pool, x),
             LayerKind::Dropout { rate, always_on } => match mode.seed(always_on) {
@@ -504,6 +505,11 @@ pub fn run_across(
                     back[at] = grad[at] - back[at];
                 }
                 back
+            }
+            // 0 at 0, as PyTorch has it
+            LayerKind::Abs => {
+                let sign = |v: f64| if v == 0.0 { 0.0 } else { v.signum() };
+                x.iter().zip(&grad).map(|(&v, g)| sign(v) * g).collect()
             }
             LayerKind::MaxPool(pool) => max_pool_backward(&pool, x, &grad),
             LayerKind::AvgPool(pool) => avg_pool_backward(&pool, &grad),

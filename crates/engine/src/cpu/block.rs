@@ -159,6 +159,11 @@ impl Block<'_> {
                     dx.is_some_and(|d| d.accumulate),
                 ),
                 Op::Relu { len, x, y } => simple::run_relu(isa, *len, at(x), at(y)),
+                Op::Abs { len, x, y } => simple::run_abs(isa, *len, at(x), at(y)),
+                Op::AbsBackward { len, x, dy, dx } => {
+                    let (slot, more) = (at(&dx.slot), dx.accumulate);
+                    simple::run_abs_backward(isa, *len, at(x), at(dy), slot, more);
+                }
                 Op::ReluBackward { len, y, dy, dx } => {
                     simple::run_relu_backward(
                         isa,

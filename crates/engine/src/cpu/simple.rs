@@ -204,6 +204,53 @@ unsafe fn relu<V: Vector>(count: usize, x: *const f32, y: *mut f32) {
 }
 kernel!(run_relu = relu(count: usize, x: *const f32, y: *mut f32));
 
+/// `y = |x|`.
+#[inline(always)]
+unsafe fn abs<V: Vector>(count: usize, x: *const f32, y: *mut f32) {
+    // SAFETY: the caller promises `count` vectors of images.
+    unsafe {
+        let zero = V::splat(0.0);
+        each!(count, at => {
+            let x = V::load(x.add(at));
+            x.max(zero.sub(x)).store(y.add(at));
+        });
+    }
+}
+kernel!(run_abs = abs(count: usize, x: *const f32, y: *mut f32));
+
+/// `dx (+)= sign(x) dy`, with sign 0 at 0.
+#[inline(always)]
+unsafe fn abs_backward<V: Vector>(
+    count: usize,
+    x: *const f32,
+    dy: *const f32,
+    dx: *mut f32,
+    accumulate: bool,
+) {
+    // SAFETY: the caller promises `count` vectors of images.
+    unsafe {
+        let zero = V::splat(0.0);
+        each!(count, at => {
+            let (x, dy) = (V::load(x.add(at)), V::load(dy.add(at)));
+            let down = zero.where_greater(x, zero.sub(dy), zero);
+            let mut d = x.where_greater(zero, dy, down);
+            if accumulate {
+                d = d.add(V::load(dx.add(at)));
+            }
+            d.store(dx.add(at));
+        });
+    }
+}
+kernel!(
+    run_abs_backward = abs_backward(
+        count: usize,
+        x: *const f32,
+        dy: *const f32,
+        dx: *mut f32,
+        accumulate: bool,
+    )
+);
+
 /// `dx (+)= dy` where the output `y` is positive.
 #[inline(always)]
 unsafe fn relu_backward<V: Vector>(

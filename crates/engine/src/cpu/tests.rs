@@ -124,7 +124,7 @@ fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool
         let x = &values[layer.inputs[0].0];
         let part = |p: usize| &parameters[network.parameters[p].range()];
         match layer.kind {
-            LayerKind::Relu => x.iter().any(|v| v.abs() < KINK),
+            LayerKind::Relu | LayerKind::Abs => x.iter().any(|v| v.abs() < KINK),
             LayerKind::FrnTlu { gamma, beta, tau } => {
                 // A plane of next to nothing is blown up, rounding included.
                 let square = |plane: &[f64]| plane.iter().map(|v| v * v).sum::<f64>();
@@ -367,7 +367,7 @@ proptest! {
     #[test]
     fn other_layers_of_any_size(
         (c, h, w) in (1usize..20, 1usize..14, 1usize..14),
-        choice in 0usize..8,
+        choice in 0usize..9,
         (kernel, stride) in (1usize..4, 1usize..4),
         batch in 1usize..41,
         isa in 0usize..4,
@@ -396,6 +396,10 @@ proptest! {
             6 => {
                 let y = net.frn_tlu("frn", x);
                 let y = net.dropout("drop", y, 0.3, seed % 2 == 0);
+                net.add("sum", y, x)
+            }
+            7 => {
+                let y = net.abs("abs", x);
                 net.add("sum", y, x)
             }
             _ => {

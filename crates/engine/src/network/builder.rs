@@ -325,6 +325,11 @@ impl NetworkBuilder {
         self.layer(name, x, |_, shape| Ok((LayerKind::Relu, shape)))
     }
 
+    /// `|x|`.
+    pub fn abs(&mut self, name: &str, x: Value) -> Value {
+        self.layer(name, x, |_, shape| Ok((LayerKind::Abs, shape)))
+    }
+
     fn pool(
         &mut self,
         name: &str,

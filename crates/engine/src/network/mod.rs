@@ -67,6 +67,8 @@ pub enum LayerKind {
     },
     /// `max(x, 0)`.
     Relu,
+    /// `|x|`.
+    Abs,
     /// Maximum over windows.
     MaxPool(Pool),
     /// Mean over windows; over all pixels if there is one window.
@@ -94,6 +96,7 @@ impl LayerKind {
             Self::FrnTlu { .. } => "frn+tlu",
             Self::Linear { .. } => "linear",
             Self::Relu => "relu",
+            Self::Abs => "abs",
             Self::MaxPool(_) => "max-pool",
             Self::AvgPool(pool) if *pool == Pool::global(pool.input) => "global-avg-pool",
             Self::AvgPool(_) => "avg-pool",

@@ -173,6 +173,7 @@ impl Compiler<'_> {
             },
             LayerKind::FrnTlu { .. } => return self.forward_frn(i, y, None),
             LayerKind::Relu => Op::Relu { len, x: x(), y },
+            LayerKind::Abs => Op::Abs { len, x: x(), y },
             LayerKind::MaxPool(pool) => Op::MaxPool { pool, x: x(), y },
             LayerKind::AvgPool(pool) => Op::AvgPool { pool, x: x(), y },
             LayerKind::Dropout { rate, always_on } => Op::Dropout {
@@ -239,6 +240,11 @@ impl Compiler<'_> {
             },
             LayerKind::FrnTlu { .. } => return self.backward_frn(i, dy),
             LayerKind::Relu => return self.backward_relu(i, dy),
+            LayerKind::Abs => {
+                let Some(dx) = self.target(input) else { return };
+                let x = self.value(input);
+                Op::AbsBackward { len, x, dy, dx }
+            }
             LayerKind::MaxPool(pool) => {
                 let relu = input > 0 && self.relu_is_masked_by_pool(input - 1);
                 let Some(dx) = self.target(input) else { return };

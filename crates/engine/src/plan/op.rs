@@ -103,6 +103,17 @@ pub(crate) enum Op {
         x: Slot,
         y: Slot,
     },
+    Abs {
+        len: usize,
+        x: Slot,
+        y: Slot,
+    },
+    AbsBackward {
+        len: usize,
+        x: Slot,
+        dy: Slot,
+        dx: Target,
+    },
     ReluBackward {
         len: usize,
         y: Slot,
@@ -173,6 +184,7 @@ impl Slots for Op {
             Self::Conv { x, y, .. }
             | Self::Linear { x, y, .. }
             | Self::Relu { x, y, .. }
+            | Self::Abs { x, y, .. }
             | Self::MaxPool { x, y, .. }
             | Self::AvgPool { x, y, .. } => vec![x, y],
             Self::ConvBackward { x, dy, dx, .. } | Self::LinearBackward { x, dy, dx, .. } => {
@@ -185,6 +197,7 @@ impl Slots for Op {
             }
             Self::FrnBackward { frn, x, dy, dx } => with(vec![x, &mut frn.scale, dy], dx),
             Self::ReluBackward { y, dy, dx, .. } => vec![y, dy, &mut dx.slot],
+            Self::AbsBackward { x, dy, dx, .. } => vec![x, dy, &mut dx.slot],
             Self::MaxPoolBackward { x, y, dy, dx, .. } => vec![x, y, dy, &mut dx.slot],
             Self::AvgPoolBackward { dy, dx, .. } => vec![dy, &mut dx.slot],
             Self::Dropout { x, y, .. } => vec![x, &mut y.slot],
