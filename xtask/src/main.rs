@@ -104,19 +104,23 @@ fn kernels() -> Result<()> {
         return Ok(());
     }
     let folder = root().join("crates/engine/kernels");
-    let program = root().join("target/kernels-proof");
-    let mut compile = Command::new("g++");
-    compile
-        .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w proof.cpp -o".split(' '))
-        .arg(&program)
-        .current_dir(&folder);
-    run("kernels on the host", &mut compile)?;
-    let mut proof = Command::new(&program);
-    proof
-        .arg(root().join("golden/nets"))
-        .current_dir(&folder)
-        .stdout(Stdio::null());
-    run("proof of the kernels", &mut proof)
+    for source in ["proof", "proof_dense"] {
+        let program = root().join(format!("target/kernels-{source}"));
+        let mut compile = Command::new("g++");
+        compile
+            .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w".split(' '))
+            .args([&format!("{source}.cpp"), "-o"])
+            .arg(&program)
+            .current_dir(&folder);
+        run("kernels on the host", &mut compile)?;
+        let mut proof = Command::new(&program);
+        proof
+            .arg(root().join("golden/nets"))
+            .current_dir(&folder)
+            .stdout(Stdio::null());
+        run("proof of the kernels", &mut proof)?;
+    }
+    Ok(())
 }
 
 fn examples() -> Result<()> {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests and times the kernels on a GPU: cubins through the driver, PyTorch for memory, references and comparison.
 
-    python measure.py CUBINS OUT [check] [check_dense] [time] [dense] [torch] [sanitize] [profile]
+    python measure.py CUBINS OUT [check] [check_dense] [time] [dense] [layers] [torch] [sanitize] [profile] [profile_dense]
 
 CUBINS is the folder that build.py filled. Every result is printed and written to OUT/measure.json.
 """
@@ -34,6 +34,8 @@ Images = struct("Images", [(P, "pixels ready labels tables"), (I, "channels heig
 Lenet = struct("Lenet", [(I, "classes layer1 layer2"), (U, "threshold"), (FL, "factor"), (L, "features hidden1 hidden2 delta1 delta2 delta3 loss correct partial")])
 Stage = struct("Stage", [(I, "batch parameters prepared slice gradients reserved"), (L, "values roots input input_gradient partial")])
 Head = struct("Head", [(I, "batch classes weight slice gradients reserved"), (L, "x dx loss correct logits partial")])
+Block = struct("Block", [(I, "batch layers width parameters prepared slice next_channels next_first"), (L, "x g z z_step dz roots z_roots sums next_x next_g next_roots next_sums partial")])
+DenseHead = struct("DenseHead", [(I, "channels classes frn weight layer predict"), (U, "threshold"), (FL, "factor"), (L, "x g roots sums features delta loss correct logits partial")])
 Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate x_stride y_stride"), (L, "x y partial")])
 Frn = struct("Frn", [(I, "channels plane gamma accumulate x_stride reserved"), (L, "x y dx partial")])
 Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel stride y_stride"), (L, "x y dx")])
@@ -401,6 +403,98 @@ class ResnetNet(Net):
                 + self.finish())
 
 
+class DenseNet(Net):
+    """DenseNet with one kernel per block and direction."""
+    IMAGES, WARPS = [int(v) for v in os.environ.get("DENSE_IMAGES", "1,1,1,4").split(",")], [int(v) for v in os.environ.get("DENSE_WARPS", "16,16,16,16").split(",")]
+    CUBIN = os.environ.get("DENSE_CUBIN", "densenet")
+
+    def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
+        self.precision, tf32 = precision, precision == "tf32"
+        up8, wide = lambda n: ceil(n, 8) * 8, lambda n: (n // 48 + (n % 48 > 24)) * 48
+        forward, backward = lambda n: up8(n) * 56, lambda n: wide(n) * 56 + (48 * 40 if n > wide(n) else 0)
+        at = ready = values = partial = 0
+        prepare, self.blocks, segments, self.shared = [], [], [], []
+
+        def conv(out, n, taps):
+            nonlocal at, ready
+            prepare.append((at, out, n, taps, ready, 0))
+            ready += out // 48 * (forward(n) + backward(n)) if taps == 1 else 8 * 9 * 40 if n == 3 else 48 * 9 * 24 + 16 * 9 * 56
+            at += out * n * taps
+
+        def take(n):
+            nonlocal values
+            values += n
+            return values - n
+        width = 24
+        for b, count in enumerate(layers):
+            area, every = 1024 >> 2 * b, width + 12 * count
+            block = Block(batch=batch, layers=count, width=width, parameters=at, prepared=ready, partial=partial, z_step=batch * 48 * area)
+            block.x, block.g, block.z = take(batch * every * area), take(batch * every * area), take(count * block.z_step)
+            block.dz = self.blocks[0].dz if b else take(block.z_step)
+            block.roots, block.sums, block.z_roots = take(batch * every), take(batch * every), take(count * batch * 48)
+            if b == 0:
+                conv(24, 3, 9)
+            for i in range(count):
+                at += 3 * (width + 12 * i)
+                conv(48, width + 12 * i, 1)
+                at += 3 * 48
+                conv(12, 48, 9)
+            if b + 1 < len(layers):
+                at += 3 * every
+                conv(every // 2, every, 1)
+            block.slice = at - block.parameters
+            segments.append((partial, block.parameters, block.slice, block.slice, self.IMAGES[b]))
+            partial += ceil(batch, self.IMAGES[b]) * block.slice
+            width = every // 2 if b + 1 < len(layers) else every
+            self.blocks.append(block)
+            self.shared.append(self.shared_sizes(32 >> b, self.IMAGES[b], self.WARPS[b]))
+        for block, after in zip(self.blocks, self.blocks[1:]):
+            block.next_channels, block.next_first = after.width + 12 * after.layers, 12 * after.layers
+            block.next_x, block.next_g, block.next_roots, block.next_sums = after.x, after.g, after.roots, after.sums
+        last = self.blocks[-1]
+        self.head = DenseHead(channels=width, classes=classes, frn=at, weight=at + 3 * width, factor=1.0, x=last.x, g=last.g, roots=last.roots, sums=last.sums, partial=partial)
+        self.head.features, self.head.delta, self.head.loss, self.head.correct, self.head.logits = take(batch * width), take(batch * classes), take(batch), take(batch), take(batch * classes)
+        self.loss_at, self.correct_at = self.head.loss, self.head.correct
+        segments.append((partial, at, 3 * width, 3 * width, 1))
+        partial += batch * 3 * width
+        at += 3 * width + classes * (width + 1)
+        self.most = max(row[2] for row in segments)
+        self.segment_table, self.segments = device(np.array(segments, SEGMENT)), len(segments)
+        self.prepare_table, self.prepares = device(np.array(prepare, np.int32)), len(prepare)
+        super().__init__(R, batch, (3, 32, 32), at, values, partial, ready, **more)
+        self.kernels, self.layers = Kernels(self.CUBIN), Kernels("layers")
+
+    @staticmethod
+    def shared_sizes(S, images, warps):
+        """Bytes forward and backward, as BlockOf counts them."""
+        strips, area, channels = (4 if S == 32 else 1), S * S, {32: 96, 16: 192}.get(S, 384)
+        px = images * area // strips
+        stride, plane = px + 8, (S + 2) * (S + 4)
+        def product(rows, px):
+            return warps * (768 // rows) // px * rows * (px + 8)
+        def outer(columns):
+            return min(warps // (columns // 24), px // 8) * 48 * columns
+        depth = 24 * (warps * 16 // px)
+        tile = max(2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
+        forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 56 + 48 * 9 * 24 + images * (5 * channels + 4 * 48)
+        parts = max(warps // 3 * 5184, 48 * stride + max(product(48, px), product(24, px)), outer(48), outer(24))
+        backward = max(12 * images * plane, 48 * stride) + parts + 16 * 9 * 56 + images * 6 * channels + channels + images * 8 * 48 + 48
+        return 4 * forward, 4 * backward
+
+    def launches(self):
+        R, B, p, k = self.R, self.batch, self.precision, self.kernels
+        def block(b, way):
+            return (f"dense{b + 1}_{way}", lambda: k.launch(f"dense{b + 1}_{way}_{p}", (ceil(B, self.IMAGES[b]), 1, R), 32 * self.WARPS[b], self.shared[b][way == "backward"], self.lot.table, self.set, self.blocks[b]))
+        head = self.head
+        return ([("prepare", lambda: k.launch(f"dense_prepare_{p}", (8, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
+                + [block(b, "forward") for b in range(4)]
+                + [("dense_head", lambda: k.launch("dense_head", (B, 1, R), 256, 4 * (head.channels + 2 * head.classes), self.lot.table, self.set, head))]
+                + [block(b, "backward") for b in (3, 2, 1, 0)]
+                + [("dense_head_gradients", lambda: k.launch("dense_head_gradients", (ceil(head.classes * (head.channels + 1), 256), 1, R), 256, 0, self.lot.table, head)),
+                   ("reduce", lambda: self.layers.launch("reduce", (ceil(self.most, 256), self.segments, R), 256, 0, self.lot.table, self.segment_table))]
+                + self.finish())
+
+
 class LayerNet(Net):
     """Any net, layer by layer, from the general kernels. Values of a batch are [image, channel, row, column]."""
 
@@ -563,44 +657,43 @@ def dense_net(R, precision, **more):
     return LayerNet(R, precision, build_densenet(DENSE, 100), (3, 32, 32), 100, **more)
 
 
+DENSE_MACS = {1: 50.76e6 + 2.4e6, 2: 37.5e6, 3: 29.9e6, 4: 4.8e6}
+
+
 def check_dense():
-    """DenseNet-121 layer by layer: the golden batch, then 16 pictures."""
+    """DenseNet-121: the golden batch, 128 pictures, and alone or among 29 others."""
     shapes = densenet_shapes(DENSE, 100)
-    case = json.loads((HERE / "golden" / "densenet121_frn.json").read_text())["cases"][0] if (HERE / "golden" / "densenet121_frn.json").exists() else None
     for precision in ("f32", "tf32"):
-        seed, labels = (case["seed"], case["labels"]) if case else (31, [1, 4])
-        n = len(labels)
-        x = (1.5 * signed_unit(seed * 65536 + 60000, n * 3072)).astype(np.float32).reshape(n, -1)
-        net = dense_net(2, precision, batch=n, ready=x, labels=labels)
-        assert net.count == 1050928, net.count
-        net.lot.theta[:, :net.count] = torch.from_numpy(golden_parameters(seed, shapes, True)).cuda()
-        want, grad = reference(net, densenet(DENSE), shapes)
-        theirs = torch_error(net, densenet(DENSE), shapes, grad)
-        net.step()
-        torch.cuda.synchronize()
-        got = net.lot.results()[0][0]
-        errors = [error(a, b) for a, b in zip(split(net.lot.gradient[0, :net.count], shapes), split(grad, shapes))]
-        loss = case["loss"] if case else want
-        report(f"densenet121 {precision} golden", loss_error=abs(got["loss"] / n - loss) / loss, median=statistics.median(errors), torch_f32_median=theirs, worst=max(errors),
-               equal_to_the_bit=bool(torch.equal(net.lot.theta[0], net.lot.theta[1])))
+        check_net(f"densenet121 {precision}", lambda R, **m: DenseNet(R, precision, **m), densenet(DENSE), shapes, 31, 5.321051511628799, 1e-4, labels=[1, 4, 7, 10], classes=100)
+        torch.cuda.empty_cache()
 
 
 def time_dense():
+    shapes = densenet_shapes(DENSE, 100)
+    for precision in ("f32", "tf32"):
+        for R in (1, 30):
+            time_net(f"densenet121 {precision}", DenseNet(R, precision, classes=100), shapes, 4 if R == 1 else 1, rounds=5 if R == 1 else 3)
+            torch.cuda.empty_cache()
+
+
+def profile_dense():
+    """One step of each, for ncu."""
+    for precision in ("f32", "tf32"):
+        net = DenseNet(1, precision)
+        start_values(net, densenet_shapes(DENSE, 100))
+        net.step()
+        torch.cuda.synchronize()
+        del net
+        torch.cuda.empty_cache()
+
+
+def layer_by_layer():
+    """DenseNet-121 by the general kernels."""
     for precision in ("f32", "tf32"):
         net = dense_net(1, precision)
         start_values(net, densenet_shapes(DENSE, 100))
         net.lot.reset()
         report(f"densenet121 {precision}, layer by layer, 1 run", step_ms=timed(net.step, 1, 5) / 1000, launches=len(net.launches()))
-        totals = {}
-        for label, body in net.launches()[:-1]:
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            body()
-            start.record()
-            body()
-            end.record()
-            torch.cuda.synchronize()
-            totals[label] = totals.get(label, 0) + start.elapsed_time(end)
-        report(f"densenet121 {precision}, layer by layer, 1 run", **{k + ", ms": v for k, v in totals.items()})
         del net
         torch.cuda.empty_cache()
 
@@ -761,12 +854,12 @@ def torch_error(net, model, shapes, want):
     return statistics.median(error(a, b) for a, b in zip(split(got, shapes), split(want, shapes)))
 
 
-def check_net(name, make, model, shapes, golden_seed, loss_want, tolerance):
+def check_net(name, make, model, shapes, golden_seed, loss_want, tolerance, labels=(1, 4, 7, 0), classes=10):
     # the golden batch
     parameters = torch.from_numpy(golden_parameters(golden_seed, shapes, True)).cuda()
     c, h = (1, 28) if name.startswith("lenet") else (3, 32)
     x = (1.5 * signed_unit(golden_seed * 65536 + 60000, 4 * c * h * h)).astype(np.float32).reshape(4, -1)
-    net = make(1, batch=4, ready=x, labels=[1, 4, 7, 0])
+    net = make(1, batch=4, ready=x, labels=list(labels))
     net.lot.theta[:, :net.count] = parameters
     want, grad = reference(net, model, shapes)
     net.step()
@@ -837,10 +930,10 @@ def start_values(net, shapes):
     net.lot.theta[:, :net.count] = start
 
 
-def time_net(name, net, shapes, repeat, kernels=True):
+def time_net(name, net, shapes, repeat, kernels=True, rounds=7):
     start_values(net, shapes)
     net.lot.reset()
-    step = timed(net.step, repeat)
+    step = timed(net.step, repeat, rounds)
     report(f"{name}, {net.R} runs", step_ms=step / 1000)
     if kernels:
         net.lot.reset()
@@ -848,7 +941,7 @@ def time_net(name, net, shapes, repeat, kernels=True):
         for _, body in net.launches()[:-1]:
             body()
         for label, body in net.launches()[:-1]:
-            us = timed(body, max(1, repeat // 2))
+            us = timed(body, max(1, repeat // 2), rounds)
             found = re.match(r"stage(\d)_(forward|backward)", label)
             more = {}
             if found:
@@ -856,6 +949,9 @@ def time_net(name, net, shapes, repeat, kernels=True):
                 if found[1] == "1" and found[2] == "backward":
                     flop -= 2 * 0.442368e6 * net.batch * net.R
                 more = {"tflops": flop / us / 1e6}
+            found = re.match(r"dense(\d)_(forward|backward)", label)
+            if found:
+                more = {"tflops": 2 * DENSE_MACS[int(found[1])] * (1 if found[2] == "forward" else 2) * net.batch * net.R / us / 1e6}
             if label.startswith("lenet") and label != "lenet_gradients":
                 more = {"tflops": 2 * 0.715e6 * net.batch * net.R / us / 1e6}
             if label == "reduce":
@@ -1014,7 +1110,7 @@ if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
+            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "profile_dense": profile_dense, "layers": layer_by_layer, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()

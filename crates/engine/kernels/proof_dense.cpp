@@ -1,0 +1,285 @@
+// DenseNet through the emulation, f32 and TF32, with one run and with three, short batches among them, against the twin in
+// f64, and the twin against the golden net. Everything that is written is poisoned with NaN first. Build and run:
+//     g++ -std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE proof_dense.cpp -o proof && ./proof [GOLDEN_NETS_FOLDER]
+#include "emulate.h"
+#include "layers.cu"
+#include "rules.cu"
+#include "densenet.cu"
+#include "twin.h"
+#include <memory>
+#include <string>
+
+static int failures = 0, checks = 0;
+static void check(bool good, const std::string& what, double value = 0) {
+    checks++;
+    if (good) return;
+    failures++;
+    printf("FAILED %s %g\n", what.c_str(), value);
+}
+static int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// A tensor of a golden net: uniform in shift ± scale.
+struct Tensor { int count; double scale, shift; };
+
+// How parameters, prepared weights, values and partial sums lie; the host code of the engine does the same.
+struct DensePlan {
+    int parameters = 0, prepared = 0, classes, batch, channels = 24;
+    long long values = 0, partial = 0;
+    std::vector<int> layers;
+    std::vector<Tensor> tensors;
+    std::vector<dense::Prepare> prepare;
+    std::vector<dense::Block> blocks;
+    std::vector<Segment> segments;
+    DenseHead head;
+    void tensor(int count, double scale, double shift) { tensors.push_back({count, scale, shift}), parameters += count; }
+    void frn(int c) { tensor(c, .2, 1), tensor(c, .2, 0), tensor(c, .2, 0); }
+    void conv(int out, int in, int taps) {
+        prepare.push_back({parameters, out, in, taps, prepared, 0});
+        prepared += taps == 1 ? out / 48 * (dense::point_forward(in) + dense::point_backward(in)) : in == 3 ? dense::STEM_FORWARD : dense::MIDDLE_FORWARD + dense::MIDDLE_BACKWARD;
+        tensor(out * in * taps, std::sqrt(6.0 / (in * taps)), 0);
+    }
+    long long take(long long count) { values += count; return values - count; }
+    static int images_together(int block) { return block == 3 ? 4 : 1; }
+    DensePlan(std::vector<int> layers, int classes, int batch) : layers(layers), classes(classes), batch(batch) {
+        const int last = layers.size() - 1;
+        int most = 0;
+        for (int b = 0; b <= last; b++) {
+            const int area = 1024 >> 2 * b, width = channels, all = width + 12 * layers[b];
+            dense::Block at{};
+            at.batch = batch, at.layers = layers[b], at.width = width, at.parameters = parameters, at.prepared = prepared;
+            at.x = take((long long)batch * all * area), at.g = take((long long)batch * all * area);
+            at.z_step = (long long)batch * 48 * area, at.z = take(layers[b] * at.z_step), at.dz = b ? blocks[0].dz : take(at.z_step);
+            at.roots = take(batch * all), at.sums = take(batch * all), at.z_roots = take((long long)layers[b] * batch * 48);
+            if (b == 0) conv(24, 3, 9);
+            for (int l = 0; l < layers[b]; l++) frn(width + 12 * l), conv(48, width + 12 * l, 1), frn(48), conv(12, 48, 9);
+            if (b < last) frn(all), conv(all / 2, all, 1);
+            at.slice = parameters - at.parameters, at.partial = partial;
+            segments.push_back({partial, at.parameters, at.slice, at.slice, images_together(b)});
+            partial += (long long)ceil_div(batch, images_together(b)) * at.slice;
+            channels = b < last ? all / 2 : all;
+            blocks.push_back(at);
+        }
+        for (int b = 0; b < last; b++) {
+            const dense::Block& next = blocks[b + 1];
+            blocks[b].next_channels = next.width + 12 * next.layers, blocks[b].next_first = 12 * next.layers;
+            blocks[b].next_x = next.x, blocks[b].next_g = next.g, blocks[b].next_roots = next.roots, blocks[b].next_sums = next.sums;
+        }
+        const dense::Block& end = blocks[last];
+        const int C = channels;
+        head = {C, classes, parameters, parameters + 3 * C, 0, 0, 0, 1.0f, end.x, end.g, end.roots, end.sums, 0, 0, 0, 0, 0, partial};
+        head.features = take(batch * C), head.delta = take(batch * classes), head.loss = take(batch), head.correct = take(batch), head.logits = take(batch * classes);
+        segments.push_back({partial, parameters, 3 * C, 3 * C, 1});
+        partial += (long long)batch * 3 * C;
+        frn(C), tensor(classes * C, std::sqrt(6.0 / C), 0), tensor(classes, .1, 0);
+    }
+};
+
+struct Lot {
+    std::vector<F> theta, gradient, values, partial, prepared;
+    std::vector<std::vector<Visit>> visits;
+    std::vector<std::vector<Step>> steps;
+    std::vector<std::vector<Outcome>> outcomes;
+    std::vector<Run> runs;
+    Lot(int R, const DensePlan& plan, const F& parameters, int images) {
+        for (int r = 0; r < R; r++) {
+            theta.push_back(parameters), gradient.emplace_back(plan.parameters, NAN), values.emplace_back(plan.values, NAN);
+            partial.emplace_back(plan.partial, NAN), prepared.emplace_back(plan.prepared, NAN);
+            visits.emplace_back(), steps.emplace_back(1, Step{}), outcomes.emplace_back(1, Outcome{});
+            steps.back()[0].images = images, steps.back()[0].dropout_seed = 5;
+            for (int i = 0; i < images; i++) visits.back().push_back({(uint32_t)i, 0, 0, 0, 0});
+        }
+        for (int r = 0; r < R; r++)
+            runs.push_back({theta[r].data(), theta[r].data(), gradient[r].data(), nullptr, nullptr, nullptr, values[r].data(), partial[r].data(), prepared[r].data(),
+                            visits[r].data(), steps[r].data(), outcomes[r].data(), 0, 0, 0, 0, (uint32_t)plan.parameters});
+    }
+};
+
+template <bool TF32> static void forward(DensePlan& plan, Lot& lot, const Images& set) {
+    const int R = lot.runs.size(), batch = plan.batch;
+    Run* runs = lot.runs.data();
+    emu::launch(TF32 ? dense_prepare_tf32 : dense_prepare_f32, dim3(1, plan.prepare.size(), R), 256, runs, plan.prepare.data());
+    emu::launch(TF32 ? dense1_forward_tf32 : dense1_forward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[0]);
+    emu::launch(TF32 ? dense2_forward_tf32 : dense2_forward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[1]);
+    emu::launch(TF32 ? dense3_forward_tf32 : dense3_forward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[2]);
+    emu::launch(TF32 ? dense4_forward_tf32 : dense4_forward_f32, dim3(ceil_div(batch, 4), 1, R), 512, runs, set, plan.blocks[3]);
+    emu::launch(dense_head, dim3(batch, 1, R), 256, runs, set, plan.head);
+}
+template <bool TF32> static void backward(DensePlan& plan, Lot& lot, const Images& set) {
+    const int R = lot.runs.size(), batch = plan.batch;
+    Run* runs = lot.runs.data();
+    emu::launch(TF32 ? dense4_backward_tf32 : dense4_backward_f32, dim3(ceil_div(batch, 4), 1, R), 512, runs, set, plan.blocks[3]);
+    emu::launch(TF32 ? dense3_backward_tf32 : dense3_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[2]);
+    emu::launch(TF32 ? dense2_backward_tf32 : dense2_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[1]);
+    emu::launch(TF32 ? dense1_backward_tf32 : dense1_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[0]);
+    emu::launch(dense_head_gradients, dim3(ceil_div(plan.classes * (plan.channels + 1), 256), 1, R), 256, runs, plan.head);
+    int most = 0;
+    for (const Segment& s : plan.segments) most = std::max(most, s.count);
+    emu::launch(reduce, dim3(ceil_div(most, 256), plan.segments.size(), R), 256, runs, plan.segments.data());
+    emu::launch(tick, dim3(1, 1, R), 32, runs, plan.head.loss, plan.head.correct);
+}
+
+// Loss and gradient the obvious way, and the logits.
+static double twin(const DensePlan& plan, const D& p, const D& pixels, const std::vector<int>& labels, D& grad, D& logits) {
+    const int n = labels.size(), classes = plan.classes;
+    grad.assign(p.size(), 0);
+    std::vector<std::function<void()>> back;
+    int at = 0;
+    // A value and its gradient.
+    struct Value { D v, d; Shape3 s; };
+    auto make = [&](D v, Shape3 s) { auto r = std::make_shared<Value>(); r->d.assign(v.size(), 0), r->v = std::move(v), r->s = s; return r; };
+    typedef std::shared_ptr<Value> V;
+    auto normal = [&](V x) {
+        const int here = at;
+        at += 3 * x->s.c;
+        V y = make(frn(x->s, n, x->v, &p[here]), x->s);
+        back.push_back([&, x, y, here] { const D d = frn_back(x->s, n, x->v, &p[here], y->d, &grad[here]); for (size_t i = 0; i < d.size(); i++) x->d[i] += d[i]; });
+        return y;
+    };
+    auto convolution = [&](V x, int out, int kernel, bool bias = false) {
+        const ConvShape s{x->s, {out, x->s.h, x->s.w}, kernel, 1, kernel / 2, kernel / 2};
+        const int here = at, end = here + weight_count(s);
+        at = end + (bias ? out : 0);
+        V y = make(conv(s, n, x->v, &p[here], bias ? &p[end] : nullptr), s.out);
+        back.push_back([&, x, y, s, here, end, bias] { D d; conv_back(s, n, x->v, &p[here], y->d, d, &grad[here], bias ? &grad[end] : nullptr); for (size_t i = 0; i < d.size(); i++) x->d[i] += d[i]; });
+        return y;
+    };
+    auto join = [&](V a, V b) {
+        const int na = a->s.size(), nb = b->s.size();
+        D v;
+        for (int i = 0; i < n; i++) v.insert(v.end(), &a->v[i * na], &a->v[i * na] + na), v.insert(v.end(), &b->v[i * nb], &b->v[i * nb] + nb);
+        V y = make(v, {a->s.c + b->s.c, a->s.h, a->s.w});
+        back.push_back([&, a, b, y, na, nb] { for (int i = 0; i < n * (na + nb); i++) { const int k = i / (na + nb), j = i % (na + nb); (j < na ? a->d[k * na + j] : b->d[k * nb + j - na]) += y->d[i]; } });
+        return y;
+    };
+    auto pool = [&](V x, int k) {
+        const Shape3 s{x->s.c, x->s.h / k, x->s.w / k};
+        V y = make(D(n * s.size(), 0), s);
+        auto each = [=](auto f) { windows(n * s.c, x->s.h, x->s.w, s.h, s.w, k, k, f); };
+        each([&](int o, const std::vector<int>& w) { for (int i : w) y->v[o] += x->v[i] / w.size(); });
+        back.push_back([=] { each([&](int o, const std::vector<int>& w) { for (int i : w) x->d[i] += y->d[o] / w.size(); }); });
+        return y;
+    };
+    V x = convolution(make(pixels, {3, 32, 32}), 24, 3);
+    for (size_t b = 0; b < plan.layers.size(); b++) {
+        for (int l = 0; l < plan.layers[b]; l++) {
+            V in = normal(x);
+            V middle = normal(convolution(in, 48, 1));
+            x = join(convolution(middle, 12, 3), x);
+        }
+        if (b + 1 < plan.layers.size()) { V in = normal(x); x = pool(convolution(in, x->s.c / 2, 1), 2); }
+    }
+    V y = normal(x), r = make(relu(y->v), y->s);
+    back.push_back([=] { const D d = relu_back(y->v, r->d); for (size_t i = 0; i < d.size(); i++) y->d[i] += d[i]; });
+    V mean = pool(r, 4);
+    const bool products_rounded = rounded;
+    rounded = false;  // the dense layer stays f32
+    V out = convolution(mean, classes, 1, true);
+    int correct;
+    const double loss = cross_entropy_twin(out->v, classes, labels, out->d, correct);
+    logits = out->v;
+    back.back()(), back.pop_back();
+    rounded = products_rounded;
+    for (; !back.empty(); back.pop_back()) back.back()();
+    return loss;
+}
+
+static D numbers(const std::string& text, const std::string& key) {
+    D out;
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) at += key.size(), out.push_back(atof(text.c_str() + at));
+    return out;
+}
+static std::string read_file(const std::string& path) {
+    std::string text;
+    if (FILE* f = fopen(path.c_str(), "rb")) {
+        char buffer[65536];
+        for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
+        fclose(f);
+    }
+    return text;
+}
+// Loss and the norm of every tensor's gradient against the first case of the file.
+static void against_golden(const std::string& path, const DensePlan& plan, double loss, const D& gradient) {
+    std::string text = read_file(path);
+    check(!text.empty(), "no " + path);
+    const size_t second = text.find("{\"name\":\"batch", text.find("{\"name\":\"batch") + 1);
+    if (second != std::string::npos) text.resize(second);
+    if (text.empty()) return;
+    // the golden parameters are f64, these f32
+    const double tolerance = 5e-3;
+    check(std::fabs(numbers(text, "\"loss\":")[0] - loss) < 1e-5 * loss, "golden loss", loss);
+    const D norms = numbers(text, "\"grad_l2\":");
+    check(norms.size() == plan.tensors.size(), "golden tensors", norms.size());
+    size_t at = 0;
+    double worst = 0;
+    for (size_t t = 0; t < plan.tensors.size() && t < norms.size(); t++) {
+        double square = 0;
+        for (int i = 0; i < plan.tensors[t].count; i++, at++) square += gradient[at] * gradient[at];
+        worst = std::max(worst, std::fabs(std::sqrt(square) - norms[t]) / norms[t]);
+    }
+    printf("twin against %s: worst gradient norm %.1e\n", path.c_str(), worst);
+    check(worst < tolerance, "golden gradient norm", worst);
+}
+
+int main(int count, char** arguments) {
+    const int seed = 31, classes = 100;
+    const std::vector<int> labels = {1, 4, 7, 10};
+    F x;
+    for (int i = 0; i < 4 * 3072; i++) x.push_back((float)(1.5 * signed_unit(seed * 65536 + 60000, i)));
+    const std::vector<uint32_t> set_labels(labels.begin(), labels.end());
+    const Images set{nullptr, x.data(), set_labels.data(), nullptr, 3, 32, 32};
+    DensePlan plan({6, 12, 24, 16}, classes, 4);
+    check(plan.parameters == 1050928, "parameters", plan.parameters);
+    F parameters;
+    for (size_t t = 0; t < plan.tensors.size(); t++)
+        for (int i = 0; i < plan.tensors[t].count; i++) parameters.push_back((float)(plan.tensors[t].shift + plan.tensors[t].scale * signed_unit(seed * 65536 + t, i)));
+    const D wide(parameters.begin(), parameters.end());
+    D grad, logits;
+    if (count > 1) {
+        const double loss = twin(plan, wide, D(x.begin(), x.end()), labels, grad, logits);
+        against_golden(std::string(arguments[1]) + "/densenet121_frn.json", plan, loss, grad);
+    }
+    // f32; the paths of TF32 with nothing rounded, to see their sums; TF32 itself, whose rounding moves values over kinks
+    const char* names[] = {"f32", "tf32 unrounded", "tf32"};
+    for (int mode : {0, 1, 2}) {
+        const int own = mode == 0 ? 2 : 1;
+        const bool tf32 = mode > 0;
+        emu::exact = mode == 1, rounded = mode == 2;
+        const double loss = twin(plan, wide, D(x.begin(), x.begin() + own * 3072), std::vector<int>(labels.begin(), labels.begin() + own), grad, logits);
+        F keep;
+        for (int R : {1, 3}) {
+            if (R == 3 && mode) continue;
+            Lot lot(R, plan, parameters, own);
+            for (int r = 0; r + 1 < R; r++) lot.steps[r][0].images = r;  // one run without images, one with a short batch
+            tf32 ? forward<true>(plan, lot, set) : forward<false>(plan, lot, set);
+            tf32 ? backward<true>(plan, lot, set) : backward<false>(plan, lot, set);
+            const F& got = lot.gradient[R - 1];
+            size_t at = 0;
+            D errors;
+            for (const Tensor& t : plan.tensors) {
+                double error = 0, norm = 0;
+                for (int i = 0; i < t.count; i++, at++) error += std::pow(got[at] - grad[at], 2), norm += grad[at] * grad[at];
+                errors.push_back(std::sqrt(error / norm));
+                if (getenv("VERBOSE")) printf("tensor %zu of %d: %.2e\n", errors.size() - 1, t.count, errors.back());
+            }
+            const double worst = *std::max_element(errors.begin(), errors.end(), [](double a, double b) { return !(a >= b) || b != b; });
+            std::nth_element(errors.begin(), errors.begin() + errors.size() / 2, errors.end());
+            const double median = errors[errors.size() / 2];
+            double error = 0, norm = 0;
+            for (size_t i = 0; i < logits.size(); i++) error += std::pow(lot.values[R - 1][plan.head.logits + i] - logits[i], 2), norm += logits[i] * logits[i];
+            printf("densenet %s, %d runs: logits %.2e, gradient median %.2e, worst tensor %.2e\n", names[mode], R, std::sqrt(error / norm), median, worst);
+            check(std::sqrt(error / norm) < (mode == 2 ? 5e-3 : 1e-5), "logits", std::sqrt(error / norm));
+            check(median < (mode == 2 ? 0.3 : 1e-2) && worst < (mode == 2 ? 1.0 : 0.1), "gradient", median);
+            check(std::fabs(lot.outcomes[R - 1][0].loss / own - loss) < (mode == 2 ? 5e-3 : 1e-5) * loss, "loss", lot.outcomes[R - 1][0].loss / own - loss);
+            if (keep.empty()) keep = got;
+            check(!memcmp(keep.data(), got.data(), 4 * keep.size()), "alone and among others differ", R);
+            if (R == 3) {
+                bool untouched = true;
+                for (float g : lot.gradient[0]) untouched &= std::isnan(g);
+                check(untouched, "a run without images was written");
+            }
+        }
+        emu::exact = rounded = false;
+    }
+    printf("%d checks, %d failures\n", checks, failures);
+    return failures != 0;
+}
