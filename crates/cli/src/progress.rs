@@ -1,22 +1,26 @@
 //! What is shown of runs at work: bars on a terminal, lines elsewhere, JSON for machines, or
 //! nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use evaluation::record::{Checkpoint, RunRecord};
+use evaluation::record::{Checkpoint, EpochPoint, RunRecord};
 use experiment::{Event, Observer};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::training::message;
 
+/// Time between lines about epochs where many runs are at work.
+const PAUSE: Duration = Duration::from_secs(10);
+
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Bars on standard error if it is a terminal, else a line per run.
+    /// Bars on standard error if it is a terminal, else a line per epoch; with many runs at most
+    /// one every ten seconds.
     Human,
     /// A JSON object per event on standard output.
     Json,
@@ -41,6 +45,12 @@ struct State {
     done: usize,
     /// Why runs have failed, each reason with the first such run.
     failures: HashMap<String, String>,
+    /// What was remarked; runs of a sweep share most of it.
+    notes: HashSet<String>,
+    /// Epochs of a run in all.
+    epochs: HashMap<String, usize>,
+    /// When the last line about an epoch was written.
+    last_epoch: Option<Instant>,
 }
 
 impl State {
@@ -100,6 +110,8 @@ impl Progress {
             Event::Finished(_) | Event::Skipped(_) | Event::Stopped | Event::Failed(_) => {
                 self.end(&mut state, run, event);
             }
+            Event::Note(note) if !state.notes.insert((*note).to_owned()) => {}
+            Event::Note(note) => self.line(&format!("note: {note}")),
             _ if self.terminal => self.advance(&mut state, run, event),
             Event::Started {
                 epochs,
@@ -110,9 +122,19 @@ impl Progress {
                     0 => String::new(),
                     done => format!(", continued after {done}"),
                 };
+                state.epochs.insert(run.to_owned(), *epochs);
                 self.line(&format!(
                     "{run}: {epochs} epochs of {steps_per_epoch} steps{from}"
                 ));
+            }
+            Event::Epoch(point) => {
+                let recent = |last: Instant| last.elapsed() < PAUSE;
+                if self.runs > 1 && state.last_epoch.is_some_and(recent) {
+                    return;
+                }
+                state.last_epoch = Some(Instant::now());
+                let of = state.epochs.get(run).copied().unwrap_or_default();
+                self.line(&format!("{run}: {}", epoch(point, Some(of))));
             }
             _ => {}
         }
@@ -167,14 +189,7 @@ impl Progress {
             }
             Event::Epoch(point) => {
                 bar.set_position(((point.epoch + 1) * steps) as u64);
-                let validation = point
-                    .validation_loss
-                    .map_or(String::new(), |loss| format!(", validation {loss:.3}"));
-                bar.set_message(format!(
-                    "epoch {} loss {:.3}{validation}",
-                    point.epoch + 1,
-                    point.train_loss
-                ));
+                bar.set_message(epoch(point, None));
             }
             Event::Evaluating { row, checkpoint } => {
                 bar.set_message(format!("evaluating {row}, {}", name(*checkpoint)));
@@ -194,6 +209,17 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template)
         .expect("the template is well formed")
         .progress_chars("━╸ ")
+}
+
+/// An epoch in a few words: its number, of how many where that is not shown elsewhere, and the
+/// losses.
+fn epoch(point: &EpochPoint, of: Option<usize>) -> String {
+    let of = of.map_or(String::new(), |epochs| format!("/{epochs}"));
+    let validation = point
+        .validation_loss
+        .map_or(String::new(), |loss| format!(", validation {loss:.3}"));
+    let (number, loss) = (point.epoch + 1, point.train_loss);
+    format!("epoch {number}{of} loss {loss:.3}{validation}")
 }
 
 fn name(checkpoint: Checkpoint) -> &'static str {
@@ -249,6 +275,7 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
             merge(&mut value, serde_json::to_value(point).ok()?);
             value
         }
+        Event::Note(note) => json!({"event": "note", "run": run, "note": note}),
         Event::Evaluating { row, checkpoint } => json!({
             "event": "evaluating", "run": run, "row": row, "checkpoint": name(*checkpoint),
         }),

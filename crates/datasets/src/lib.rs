@@ -6,7 +6,7 @@
 //! // built in: nothing to fetch
 //! let library = Library::new(None);
 //! let set = library.load("fashion-mnist-mini", Part::Train)?;
-//! let (train, validation) = split(set.len(), 0.1, SplitOrder::Index)?;
+//! let (train, validation) = split(set.labels(), 0.1, SplitOrder::Index)?;
 //! assert_eq!((train.len(), validation.len()), (5_400, 600));
 //!
 //! let order = OrderConfig {
@@ -96,6 +96,6 @@ pub use image_set::ImageSet;
 pub use images::{Images, Normalization, Shape, Visit};
 pub use letters::letters;
 pub use library::{ENVIRONMENT, Library, Location, Origin, Part, Root, cache_folder};
-pub use split::{SplitOrder, split};
+pub use split::{SplitOrder, split, stratified_part};
 pub use verify::{Check, verify};
 pub use visits::{Order, OrderConfig};

@@ -155,7 +155,8 @@ impl Library {
 
     /// A part of a dataset, decoded on first use and shared afterwards; others who ask meanwhile
     /// wait for it. The name is one of the [`manifest`], or the path of a custom dataset (a folder
-    /// of pictures, an NPZ file), absolute, relative to the working folder or to one of the roots.
+    /// of pictures, an NPZ file), absolute, relative to the working folder or to one of the roots;
+    /// one that was moved is found by its last name in a root.
     ///
     /// # Errors
     /// The name is unknown, the files are nowhere to be found (the message says how to get them),
@@ -195,8 +196,11 @@ impl Library {
     /// The path of a custom dataset.
     fn custom_path(&self, name: &str) -> Result<PathBuf> {
         let roots = self.roots.iter().map(|root| &root.path);
-        let candidates = std::iter::once(PathBuf::from(name))
-            .chain(roots.flat_map(|root| [root.join(name), root.join(format!("{name}.npz"))]));
+        let last = Path::new(name).file_name().unwrap_or_default();
+        let candidates = std::iter::once(PathBuf::from(name)).chain(roots.flat_map(|root| {
+            let archive = root.join(format!("{name}.npz"));
+            [root.join(name), archive, root.join(last)]
+        }));
         // an empty name would be the working folder
         let found = candidates
             .filter(|_| !name.is_empty())

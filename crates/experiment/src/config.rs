@@ -97,10 +97,12 @@ pub struct DataConfig {
     /// Share of the training images kept for validation, in `[0, 0.9]`. Default 0.1.
     #[serde(default = "default_share")]
     pub validation_share: f64,
-    /// Which images validate: the last ones by `index` (default) or `shuffled`.
-    #[serde(default)]
-    pub split: SplitKind,
-    /// Seed of the shuffled split. Default 0.
+    /// Which images validate: the last ones by `index`, a `shuffled` choice, or a `stratified` one
+    /// with the same share of every class. Default `index` for the datasets that the program
+    /// knows, which are shuffled as they are, and `stratified` for one's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitKind>,
+    /// Seed of the shuffled and the stratified split. Default 0.
     #[serde(default)]
     pub split_seed: u64,
     /// Seed of the order of the batches; by default it follows from the seed of the run.
@@ -113,7 +115,8 @@ pub struct DataConfig {
     /// Default 0.
     #[serde(default)]
     pub pad: usize,
-    /// Use at most this many training images, validation included; for trials.
+    /// Use at most this many training images, validation included; for trials. The first ones, or
+    /// with the stratified split the first ones of every class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -123,14 +126,41 @@ fn default_share() -> f64 {
 }
 
 /// Which images validate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SplitKind {
     /// The last ones, as in the paper's experiments.
-    #[default]
     Index,
     /// A seeded choice.
     Shuffled,
+    /// A seeded choice with the same share of every class.
+    Stratified,
+}
+
+impl DataConfig {
+    /// Which images validate, the default included.
+    pub fn split_kind(&self) -> SplitKind {
+        let known = datasets::manifest::find(&self.dataset).is_some();
+        self.split.unwrap_or(match known {
+            true => SplitKind::Index,
+            false => SplitKind::Stratified,
+        })
+    }
+
+    /// Spells out what depends on where and when the config is read: the split, and the paths of
+    /// datasets in the working folder, so that a run can go on from another folder.
+    pub(crate) fn settle(&mut self) {
+        self.split = Some(self.split_kind());
+        let names = std::iter::once(&mut self.dataset).chain(&mut self.out_of_domain);
+        for name in names.filter(|name| datasets::manifest::find(name).is_none()) {
+            if let Ok(path) = std::path::absolute(&*name)
+                && path.exists()
+                && let Some(path) = path.to_str()
+            {
+                *name = path.into();
+            }
+        }
+    }
 }
 
 /// The network.
@@ -372,7 +402,7 @@ impl RunConfig {
             origin: origin.into(),
             problem,
         };
-        let config: Self = if settings.is_empty() {
+        let mut config: Self = if settings.is_empty() {
             // straight from the text: the error knows the line
             toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?
         } else {
@@ -383,6 +413,7 @@ impl RunConfig {
             return Self::from_table(table, origin);
         };
         config.check().map_err(|error| problem(error.to_string()))?;
+        config.data.settle();
         Ok(config)
     }
 
@@ -393,7 +424,7 @@ impl RunConfig {
             origin: origin.clone(),
             problem,
         };
-        let config: Self = toml::from_str(&files::read_text(path)?)
+        let mut config: Self = toml::from_str(&files::read_text(path)?)
             .map_err(|error| problem(error.to_string().trim_end().into()))?;
         if config.network != NetworkConfig::custom(network) {
             let name = network.name();
@@ -403,6 +434,7 @@ impl RunConfig {
         config
             .check_with(network)
             .map_err(|error| problem(error.to_string()))?;
+        config.data.settle();
         Ok(config)
     }
 
@@ -412,10 +444,11 @@ impl RunConfig {
             origin: origin.into(),
             problem,
         };
-        let config: Self = table
+        let mut config: Self = table
             .try_into()
             .map_err(|error: toml::de::Error| problem(error.to_string().trim_end().into()))?;
         config.check().map_err(|error| problem(error.to_string()))?;
+        config.data.settle();
         Ok(config)
     }
 
@@ -444,7 +477,7 @@ impl RunConfig {
         let split = (
             data.limit,
             data.validation_share,
-            data.split,
+            data.split_kind(),
             data.split_seed,
         );
         let shared = (&self.network, &data.dataset, split, self.train.batch);

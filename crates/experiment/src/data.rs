@@ -7,6 +7,7 @@ use engine::Network;
 
 use crate::config::{OodNormalization, RunConfig, SplitKind};
 use crate::error::{Error, Result};
+use crate::remarks;
 
 /// The network of a run and its datasets, those included that only the evaluation needs.
 #[derive(Debug, Clone)]
@@ -79,7 +80,10 @@ impl RunData {
                 }
             }
         }
-        let (train, validation) = split(config, set.len())?;
+        let (train, validation) = split(config, set.labels())?;
+        remarks::check_classes(config, &set, &train)?;
+        notes.extend(remarks::of_classes(&set, &test, &train, &validation));
+        notes.extend(remarks::of_schedule(config));
         Ok(Self {
             network,
             normalization: normalization_of(dataset, &set),
@@ -90,6 +94,18 @@ impl RunData {
             train,
             validation,
         })
+    }
+
+    /// What records call the sets to be told apart: by their names, not their paths, as long as
+    /// these differ.
+    pub(crate) fn names_out_of_domain(&self, paths: &[String]) -> Vec<String> {
+        let names = self.out_of_domain.iter().map(|set| set.name());
+        let is_unique = |name: &str| names.clone().filter(|other| *other == name).count() == 1;
+        let choose = |(name, path): (&str, &String)| match is_unique(name) {
+            true => name.to_owned(),
+            false => path.clone(),
+        };
+        names.clone().zip(paths).map(choose).collect()
     }
 
     /// The labels of these images of the training set.
@@ -112,23 +128,29 @@ impl RunData {
     }
 }
 
-/// The images to train on and those to validate on.
-fn split(config: &RunConfig, images: usize) -> Result<(Vec<u32>, Vec<u32>)> {
+/// The images to train on and those to validate on, of all with these labels.
+fn split(config: &RunConfig, labels: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
     let data = &config.data;
-    let images = data.limit.map_or(images, |limit| limit.min(images));
-    let order = match data.split {
+    let seed = data.split_seed;
+    let order = match data.split_kind() {
         SplitKind::Index => SplitOrder::Index,
-        SplitKind::Shuffled => SplitOrder::Shuffled {
-            seed: data.split_seed,
-        },
+        SplitKind::Shuffled => SplitOrder::Shuffled { seed },
+        SplitKind::Stratified => SplitOrder::Stratified { seed },
     };
-    let (train, validation) = datasets::split(images, data.validation_share, order)?;
-    if train.is_empty() {
+    let images = data.limit.map_or(labels.len(), |l| l.min(labels.len()));
+    let used = match order {
+        SplitOrder::Stratified { .. } => datasets::stratified_part(labels, images),
+        _ => (0..images as u32).collect(),
+    };
+    let used_labels: Vec<u32> = used.iter().map(|&image| labels[image as usize]).collect();
+    let parts = datasets::split(&used_labels, data.validation_share, order)?;
+    if parts.0.is_empty() {
         let share = data.validation_share;
         let problem = format!("{share} of {images} images leaves none to train on");
         return Err(Error::setting("data.validation_share", problem));
     }
-    Ok((train, validation))
+    let images_at = |places: Vec<u32>| places.iter().map(|&at| used[at as usize]).collect();
+    Ok((images_at(parts.0), images_at(parts.1)))
 }
 
 /// The constants that go with a known dataset; for a custom one, those of its images.

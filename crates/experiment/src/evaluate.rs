@@ -85,7 +85,9 @@ impl<'a> Evaluator<'a> {
             evaluations.push(evaluation);
             scores_inside.push(scores);
         }
-        let names = &self.config.data.out_of_domain;
+        let names = self
+            .data
+            .names_out_of_domain(&self.config.data.out_of_domain);
         let file_names = file_names(names.iter().map(|name| stem(name)), &["test"]);
         let sets = names.iter().zip(&self.data.out_of_domain).zip(&file_names);
         for ((name, set), file) in sets {

@@ -25,6 +25,7 @@ mod hardware;
 pub mod observer;
 pub mod predictive;
 pub mod preset;
+mod remarks;
 pub mod run;
 pub mod sweep;
 mod training;

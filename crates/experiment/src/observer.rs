@@ -20,6 +20,8 @@ pub enum Event<'a> {
         /// Steps per epoch.
         steps_per_epoch: usize,
     },
+    /// Something to know about the data or the config of a run, told before it begins.
+    Note(&'a str),
     /// Steps were made within an epoch.
     Step {
         /// Epoch, from 0.

@@ -109,9 +109,10 @@ impl Run {
 
     fn create_checked(
         directory: &Path,
-        config: RunConfig,
+        mut config: RunConfig,
         network: Option<Network>,
     ) -> Result<Self> {
+        config.data.settle();
         if directory.join(CONFIG).exists() {
             return Err(Error::Occupied {
                 path: directory.into(),
@@ -171,7 +172,8 @@ impl Run {
     ///
     /// # Errors
     /// There is a run with another config.
-    pub fn open_or_create(directory: &Path, config: RunConfig) -> Result<Self> {
+    pub fn open_or_create(directory: &Path, mut config: RunConfig) -> Result<Self> {
+        config.data.settle();
         if !directory.join(CONFIG).exists() {
             return Self::create(directory, config);
         }
@@ -297,7 +299,7 @@ impl Run {
             schema: SCHEMA.into(),
             name: name.into(),
             experiment: config.experiment.clone(),
-            dataset: config.data.dataset.clone(),
+            dataset: data.set.name().to_owned(),
             network: data.network.name().to_owned(),
             parameters: data.network.parameter_count(),
             rule: config.optimizer.rule.id().into(),
@@ -367,6 +369,9 @@ pub(crate) fn execute_together(
     for (number, run, _, data) in &unfinished {
         match Member::new(run, &names[*number], data, options) {
             Ok(member) => {
+                for note in &data.notes {
+                    options.observer.event(&names[*number], Event::Note(note));
+                }
                 members.push(member);
                 at_work.push((*number, *run, &**data));
             }

@@ -129,7 +129,7 @@ fn write_images(
 }
 
 /// An NPY file of unsigned bytes.
-fn write_bytes(path: &Path, shape: &str, values: &[u8]) {
+pub fn write_bytes(path: &Path, shape: &str, values: &[u8]) {
     let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}");
     let header = format!("{header:<117}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();

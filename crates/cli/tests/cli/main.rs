@@ -9,5 +9,6 @@ mod digest;
 mod evaluate;
 mod infer;
 mod mistakes;
+mod own_data;
 mod report;
 mod training;

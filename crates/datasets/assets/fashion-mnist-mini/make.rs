@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let of_class: Vec<usize> = of_class.collect();
             let share = f64::from(per_class) / of_class.len() as f64;
             let order = SplitOrder::Shuffled { seed: class.into() };
-            let (_, picked) = split(of_class.len(), share, order)?;
+            let (_, picked) = split(&vec![0; of_class.len()], share, order)?;
             chosen.extend(picked.iter().map(|&place| of_class[place as usize]));
         }
         chosen.sort_unstable();

@@ -1,0 +1,176 @@
+//! Data of one's own: how they are split, what is said of them, and where they are found again.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{Outcome, Place};
+use crate::digest::write_bytes;
+
+const CONFIG: &str = "\
+name = \"mine\"
+data = { dataset = \"shapes\", out_of_domain = [\"other/shapes\"] }
+network = { name = \"lenet\" }
+train = { epochs = 4, batch = 16 }
+optimizer = { rule = \"adamw\", lr = 0.003 }
+schedule = { shape = \"warmup-cosine\", warmup = 1 }
+rows = [{ row = \"AdamW\", predictive = \"point\" }]
+";
+
+/// Images of three classes, one class after another, as a folder of pictures gives them; each class
+/// is bright in a third of its own.
+fn write_part(folder: &Path, part: &str, counts: [usize; 3]) {
+    std::fs::create_dir_all(folder).unwrap();
+    let (mut pixels, mut labels) = (Vec::new(), Vec::new());
+    for (class, count) in counts.into_iter().enumerate() {
+        for image in 0..count {
+            let row_is_bright = |row: usize| (class * 9..class * 9 + 9).contains(&row);
+            pixels.extend((0..28 * 28).map(|at| {
+                let noise = ((image * 131 + at * 31) % 60) as u8;
+                noise + if row_is_bright(at / 28) { 150 } else { 0 }
+            }));
+            labels.push(class as u8);
+        }
+    }
+    let count = labels.len();
+    let shape = format!("({count}, 28, 28)");
+    write_bytes(&folder.join(format!("{part}_images.npy")), &shape, &pixels);
+    let shape = format!("({count},)");
+    write_bytes(&folder.join(format!("{part}_labels.npy")), &shape, &labels);
+}
+
+fn place(train: [usize; 3], test: [usize; 3]) -> Place {
+    let place = Place::new().with("mine.toml", CONFIG);
+    write_part(&place.path("shapes"), "train", train);
+    write_part(&place.path("shapes"), "test", test);
+    write_part(&place.path("other/shapes"), "test", [3, 3, 3]);
+    place
+}
+
+fn train(place: &Place, settings: &[&str]) -> Outcome {
+    let mut arguments = vec!["train", "mine.toml", "--out", "run", "--threads", "1"];
+    arguments.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+    place.run(&arguments)
+}
+
+fn record(place: &Place) -> Value {
+    serde_json::from_slice(&std::fs::read(place.path("run/record.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn images_that_come_class_by_class_are_split_by_class() {
+    let place = place([60, 30, 12], [6, 6, 6]);
+    let outcome = train(&place, &[]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("note:"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("mine-seed0: epoch 4/4 loss "),
+        "{}",
+        outcome.stderr
+    );
+    let record = record(&place);
+    assert_eq!(record["config"]["data"]["split"], "stratified");
+    // by its name, not its path
+    assert_eq!(record["dataset"], "shapes");
+    let found = &record["evaluations"][0];
+    assert_eq!(found["out_of_domain"][0]["dataset"], "shapes");
+    // easily learned; validation on the last class alone would be 0
+    let last = record["curves"].as_array().unwrap().last().unwrap();
+    assert!(
+        last["validation_accuracy"].as_f64().unwrap() > 0.9,
+        "{last}"
+    );
+    assert!(found["in_domain"]["accuracy"].as_f64().unwrap() > 0.9);
+}
+
+#[test]
+fn what_is_odd_about_the_data_is_told_in_terminal_and_record() {
+    let place = place([240, 30, 12], [6, 6, 0]);
+    let settings = ["data.split=index", "schedule.warmup=4"];
+    let outcome = train(&place, &settings);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let notes = [
+        "shapes: the validation images have no image of class 0",
+        "shapes: the training images have no image of class 2",
+        "shapes: the test images have no image of class 2",
+        "schedule: the warm-up takes 4 of 4 epochs",
+    ];
+    let record = record(&place);
+    let kept: Vec<&str> = record["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    for note in notes {
+        assert!(
+            outcome.stderr.contains(&format!("note: {note}")),
+            "{note}: {}",
+            outcome.stderr
+        );
+        assert!(
+            kept.iter().any(|kept| kept.starts_with(note)),
+            "{note}: {kept:?}"
+        );
+    }
+    let uneven = train(&self::place([240, 30, 12], [6, 6, 6]), &[]);
+    let expected = "the classes are uneven: 216 training images of class 0, 11 of class 2";
+    assert!(uneven.stderr.contains(expected), "{}", uneven.stderr);
+}
+
+#[test]
+fn a_training_set_of_one_class_is_refused() {
+    let place = place([60, 30, 12], [6, 6, 6]);
+    let outcome = train(&place, &["data.split=index", "data.limit=40"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("all 36 training images of"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        outcome.stderr.contains("are of class 0"),
+        "{}",
+        outcome.stderr
+    );
+    // a stratified limit keeps every class
+    let outcome = train(&self::place([60, 30, 12], [6, 6, 6]), &["data.limit=40"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // one that only the test images have can't be learned
+    let outcome = train(&self::place([60, 60, 0], [6, 6, 6]), &[]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let expected = "note: shapes: the training images have no image of class 2";
+    assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_run_goes_on_from_another_folder_and_with_moved_data() {
+    let place = place([20, 20, 20], [3, 3, 3]);
+    let outcome = train(&place, &["train.epochs=3"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let expected = std::fs::read(place.path("run/last.safetensors")).unwrap();
+    let run = place.path("run");
+    for file in [
+        "record.json",
+        "last.safetensors",
+        "checkpoint.safetensors",
+        "best.safetensors",
+    ] {
+        std::fs::remove_file(run.join(file)).unwrap();
+    }
+    let elsewhere = Place::new();
+    let outcome = elsewhere.run(&["resume", run.to_str().unwrap(), "--threads", "1"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(
+        std::fs::read(run.join("last.safetensors")).unwrap(),
+        expected
+    );
+
+    std::fs::remove_file(run.join("record.json")).unwrap();
+    std::fs::rename(place.path("shapes"), elsewhere.path("shapes")).unwrap();
+    let outcome = place.run(&["resume", "run", "--threads", "1"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let data = elsewhere.folder().to_str().unwrap();
+    let outcome = place.run(&["resume", "run", "--threads", "1", "--data-dir", data]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+}

@@ -1,0 +1,159 @@
+//! What a run should say of its data before it trains: nothing is wrong with them, but a result may
+//! mean something else than one thinks.
+
+use cbopt::ScheduleConfig;
+use datasets::ImageSet;
+
+use crate::config::RunConfig;
+use crate::error::{Error, Result};
+
+/// A class this many times larger than another is told of.
+const UNEVEN: usize = 10;
+/// Most classes that a remark names.
+const NAMED: usize = 5;
+
+/// Refuses training images that are all of one class: every network would be right.
+///
+/// # Errors
+/// A setting that leaves one class.
+pub(crate) fn check_classes(config: &RunConfig, set: &ImageSet, train: &[u32]) -> Result<()> {
+    let labels = set.labels();
+    let first = train.first().map(|&image| labels[image as usize]);
+    let Some(only) = first.filter(|&c| train.iter().all(|&i| labels[i as usize] == c)) else {
+        return Ok(());
+    };
+    let name = class_name(set, only as usize);
+    let problem = format!(
+        "all {} training images of {} are of class {name}; use more images, or another split",
+        train.len(),
+        config.data.dataset
+    );
+    Err(Error::setting("data.dataset", problem))
+}
+
+/// Classes that a part lacks, and classes of very different size.
+pub(crate) fn of_classes(
+    set: &ImageSet,
+    test: &ImageSet,
+    train: &[u32],
+    validation: &[u32],
+) -> Vec<String> {
+    let count = |labels: &mut dyn Iterator<Item = u32>| {
+        let mut counts = vec![0; set.classes().max(test.classes())];
+        labels.for_each(|label| counts[label as usize] += 1);
+        counts
+    };
+    let of = |images: &[u32]| count(&mut images.iter().map(|&i| set.labels()[i as usize]));
+    let trained = of(train);
+    let parts = [
+        ("the training images", trained.clone()),
+        ("the validation images", of(validation)),
+        ("the test images", count(&mut test.labels().iter().copied())),
+    ];
+    let mut remarks = Vec::new();
+    for (part, counts) in parts {
+        let missing: Vec<usize> = (0..counts.len()).filter(|&c| counts[c] == 0).collect();
+        // without a validation part nothing is missing from it
+        if missing.is_empty() || missing.len() == counts.len() {
+            continue;
+        }
+        let names: Vec<String> = missing.iter().map(|&c| class_name(set, c)).collect();
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = names[..names.len().min(NAMED)].join(", ");
+        remarks.push(format!(
+            "{}: {part} have no image of class {names}{more}",
+            set.name()
+        ));
+    }
+    let smallest = (0..trained.len())
+        .filter(|&c| trained[c] > 0)
+        .min_by_key(|&c| trained[c]);
+    let largest = (0..trained.len()).rev().max_by_key(|&c| trained[c]);
+    if let (Some(small), Some(large)) = (smallest, largest)
+        && trained[large] > UNEVEN * trained[small]
+    {
+        remarks.push(format!(
+            "{}: the classes are uneven: {} training images of class {}, {} of class {}; accuracy \
+             speaks mostly of the large ones",
+            set.name(),
+            trained[large],
+            class_name(set, large),
+            trained[small],
+            class_name(set, small),
+        ));
+    }
+    remarks
+}
+
+/// A warm-up that is never over.
+pub(crate) fn of_schedule(config: &RunConfig) -> Option<String> {
+    let ScheduleConfig::WarmupCosine { warmup, .. } = config.schedule else {
+        return None;
+    };
+    let epochs = config.train.epochs;
+    (warmup > 0 && warmup >= epochs as u64).then(|| {
+        format!(
+            "schedule: the warm-up takes {warmup} of {epochs} epochs, so that the learning rate \
+             never falls; set schedule.warmup lower"
+        )
+    })
+}
+
+/// The name of a class in quotes, or its number where the classes have no names.
+fn class_name(set: &ImageSet, class: usize) -> String {
+    match set.class_names() {
+        Some(names) => format!("\"{}\"", names[class]),
+        None => class.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datasets::Shape;
+
+    fn set(labels: &[u32], names: Option<&[&str]>) -> ImageSet {
+        let names = names.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        let pixels = vec![0; labels.len()];
+        ImageSet::new(
+            "shapes",
+            Shape::new(1, 1, 1),
+            3,
+            names,
+            pixels,
+            labels.into(),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_class_that_a_part_lacks_is_named() {
+        let all = set(&[0, 0, 1, 1, 2, 2], Some(&["disk", "ring", "star"]));
+        let test = set(&[0, 1], None);
+        assert_eq!(
+            of_classes(&all, &test, &[0, 1, 2, 3], &[4, 5]),
+            [
+                "shapes: the training images have no image of class \"star\"",
+                "shapes: the validation images have no image of class \"disk\", \"ring\"",
+                "shapes: the test images have no image of class \"star\"",
+            ]
+        );
+        assert!(of_classes(&all, &all, &[0, 2, 4], &[1, 3, 5]).is_empty());
+        // no validation at all is no remark
+        assert!(of_classes(&all, &all, &[0, 1, 2, 3, 4, 5], &[]).is_empty());
+    }
+
+    #[test]
+    fn uneven_classes_are_told_of_from_ten_times_on() {
+        let labels: Vec<u32> = [vec![0; 21], vec![1; 2], vec![2; 3]].concat();
+        let uneven = set(&labels, None);
+        let every: Vec<u32> = (0..26).collect();
+        let remarks = of_classes(&uneven, &uneven, &every, &[]);
+        assert_eq!(remarks.len(), 1);
+        assert!(remarks[0].contains("21 training images of class 0, 2 of class 1"));
+        assert!(of_classes(&uneven, &uneven, &every[1..], &[]).is_empty());
+    }
+}
