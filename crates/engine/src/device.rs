@@ -111,7 +111,7 @@ impl Device {
     }
 
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a number of threads outside its range.
+    /// [`Error::Input`] for a number of threads outside its range.
     pub(crate) fn start(&self, job: Job) -> Result<Box<dyn Backend>> {
         check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
         let choices = Choices::new(self.winograd);

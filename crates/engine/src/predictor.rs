@@ -24,7 +24,7 @@ impl PredictorConfig {
     /// A predictor for `network`.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a number of threads outside its range, or features that the
+    /// [`Error::Input`] for a number of threads outside its range, or features that the
     /// network does not have.
     pub fn build(&self, network: &Network) -> Result<Predictor> {
         if let Some(value) = self.features {
@@ -162,7 +162,7 @@ impl Predictor {
     /// Logits `[n, classes]`.
     ///
     /// # Errors
-    /// [`images::Error::Length`] or [`images::Error::OutOfRange`] for parameters or images that do not fit the
+    /// [`Error::Input`] for parameters or images that do not fit the
     /// network.
     pub fn logits<'a>(
         &mut self,
@@ -207,7 +207,7 @@ impl Predictor {
     /// Monte Carlo dropout is the same weights many times.
     ///
     /// # Errors
-    /// As [`Predictor::logits`]; [`images::Error::OutOfRange`] without samples.
+    /// As [`Predictor::logits`]; [`Error::Input`] without samples.
     pub fn mean_probabilities<'a>(
         &mut self,
         samples: &[&[f32]],
@@ -233,7 +233,7 @@ impl Predictor {
     /// largest.
     ///
     /// # Errors
-    /// As [`Predictor::logits`]; [`images::Error::Length`] or [`images::Error::Label`] for labels that do not fit.
+    /// As [`Predictor::logits`]; [`Error::Input`] for labels that do not fit.
     pub fn loss<'a>(
         &mut self,
         parameters: &[f32],

@@ -42,8 +42,8 @@ impl TrainerConfig {
     /// A trainer of `network` with these members, which keep their order.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a batch or number of threads outside its range, or without
-    /// members; [`images::Error::Length`] unless every member has one entry per parameter; [`Error::Rule`]
+    /// [`Error::Input`] for a batch or number of threads outside its range, or without
+    /// members, or unless every member has one entry per parameter; [`Error::Rule`]
     /// for a state of another rule or length.
     pub fn build(
         &self,
@@ -348,8 +348,8 @@ impl Trainer {
     /// Holds the images that visits go to, instead of those held before.
     ///
     /// # Errors
-    /// [`Error::Images`] for images of another shape, [`images::Error::Length`] for a normalization of
-    /// other channels, [`images::Error::Label`] for a label that is not a class of the network.
+    /// [`Error::Images`] for images of another shape, [`Error::Input`] for a normalization of
+    /// other channels or a label that is not a class of the network.
     pub fn hold(&mut self, images: Arc<Images>, normalization: &Normalization) -> Result<()> {
         check_images(&images, normalization, self.network.input_shape())?;
         check_labels(images.labels(), self.network.classes())?;
@@ -365,8 +365,8 @@ impl Trainer {
     /// go on.
     ///
     /// # Errors
-    /// [`Error::Order`] if no images are held; [`images::Error::Length`] unless there is one stretch per
-    /// member and its steps take all its visits; [`images::Error::OutOfRange`] for a batch outside its
+    /// [`Error::Order`] if no images are held; [`Error::Input`] unless there is one stretch per
+    /// member and its steps take all its visits, or for a batch outside its
     /// range or a visit to no image. Then no step was made.
     pub fn advance(&mut self, stretches: &[Stretch<'_>]) -> Result<Vec<Stretched>> {
         let Some(held) = &mut self.held else {
@@ -399,7 +399,7 @@ impl Trainer {
     /// One step of a run on a batch of the host, with as many gradients as its rule takes samples.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`], [`images::Error::Length`] or [`images::Error::Label`] for data that do not fit;
+    /// [`Error::Input`] for data that do not fit;
     /// [`Error::Rule`] if the rule refuses the step.
     pub fn step(
         &mut self,
@@ -451,7 +451,7 @@ impl Trainer {
     /// It counts as a draw of the dropout masks, see [`Trainer::draws`].
     ///
     /// # Errors
-    /// As [`Trainer::step`]; [`images::Error::Length`] unless `out` has one entry per parameter.
+    /// As [`Trainer::step`]; [`Error::Input`] unless `out` has one entry per parameter.
     pub fn gradient(
         &mut self,
         run: usize,

@@ -350,7 +350,7 @@ impl TwinRun {
 /// Every value of the network for a batch of images.
 ///
 /// # Errors
-/// [`images::Error::Length`] if a slice does not fit the network.
+/// [`crate::Error::Input`] if a slice does not fit the network.
 pub fn forward(
     network: &Network,
     parameters: &[f64],
@@ -415,7 +415,7 @@ pub type Crossings = std::collections::BTreeMap<usize, Vec<usize>>;
 /// Loss and gradients of a batch.
 ///
 /// # Errors
-/// [`images::Error::Length`] if a slice does not fit the network, [`images::Error::Label`] for a
+/// [`crate::Error::Input`] if a slice does not fit the network, or for a
 /// label that is not a class.
 pub fn run(
     network: &Network,

@@ -273,7 +273,7 @@ impl Network {
     /// The flat vector from named parts, in any order.
     ///
     /// # Errors
-    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`images::Error::Length`] for a part
+    /// [`Error::UnknownParameter`], [`Error::MissingParameter`], or [`Error::Input`] for a part
     /// that does not fit.
     pub fn import<'a>(
         &self,
@@ -304,7 +304,7 @@ impl Network {
     /// Named parts of a flat vector, with their shapes, in the order of the state dict.
     ///
     /// # Errors
-    /// [`images::Error::Length`] if `flat` is not one entry per parameter.
+    /// [`Error::Input`] if `flat` is not one entry per parameter.
     pub fn export<'a>(
         &'a self,
         flat: &'a [f32],

@@ -34,7 +34,7 @@ pub fn densenet101(classes: usize, dropout: Option<f64>) -> Result<Network> {
 /// A DenseNet with these blocks.
 ///
 /// # Errors
-/// [`images::Error::OutOfRange`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`
+/// [`crate::Error::Input`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`
 /// or more blocks than the image can be halved for.
 pub fn densenet(
     name: &str,

@@ -8,7 +8,7 @@ use crate::network::{Conv2d, Network, NetworkBuilder, Shape};
 /// LeNet.
 ///
 /// # Errors
-/// [`images::Error::OutOfRange`] for 0 classes.
+/// [`crate::Error::Input`] for 0 classes.
 pub fn lenet(classes: usize) -> Result<Network> {
     build("lenet", classes, None)
 }
@@ -16,7 +16,7 @@ pub fn lenet(classes: usize) -> Result<Network> {
 /// LeNet with dropout that stays on, after each of the two hidden dense layers.
 ///
 /// # Errors
-/// [`images::Error::OutOfRange`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`.
+/// [`crate::Error::Input`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`.
 pub fn lenet_dropout(classes: usize, rate: f64) -> Result<Network> {
     build("lenet-dropout", classes, Some(rate))
 }

@@ -44,7 +44,7 @@ pub const DROPOUT_RATE: f64 = 0.05;
 /// ```
 ///
 /// # Errors
-/// [`Error::UnknownNetwork`], or [`images::Error::OutOfRange`] for 0 classes.
+/// [`Error::UnknownNetwork`], or [`Error::Input`] for 0 classes.
 pub fn by_name(name: &str, classes: Option<usize>) -> Result<Network> {
     let ten = classes.unwrap_or(10);
     let hundred = classes.unwrap_or(100);

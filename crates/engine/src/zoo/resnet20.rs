@@ -11,7 +11,7 @@ use crate::network::{Conv2d, Network, NetworkBuilder, Shape, Value};
 /// ResNet-20-FRN.
 ///
 /// # Errors
-/// [`images::Error::OutOfRange`] for 0 classes.
+/// [`crate::Error::Input`] for 0 classes.
 pub fn resnet20(classes: usize) -> Result<Network> {
     build("resnet20", classes, None)
 }
@@ -19,7 +19,7 @@ pub fn resnet20(classes: usize) -> Result<Network> {
 /// ResNet-20-FRN with dropout that stays on: after the first FRN of each block and after the sum.
 ///
 /// # Errors
-/// [`images::Error::OutOfRange`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`.
+/// [`crate::Error::Input`] for 0 classes, [`crate::Error::Layer`] for a rate outside `[0, 1)`.
 pub fn resnet20_dropout(classes: usize, rate: f64) -> Result<Network> {
     build("resnet20-dropout", classes, Some(rate))
 }

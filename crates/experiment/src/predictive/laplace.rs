@@ -205,7 +205,7 @@ impl LaplaceConfig {
     /// Whether every field is in its range.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for the first that is not.
+    /// [`Error::Input`] for the first that is not.
     pub fn check(&self) -> images::Result<()> {
         check_precision(self.prior_precision)?;
         let steps = self.steps;
@@ -234,7 +234,7 @@ impl LastLayer {
     /// From weights `[classes, features]`, row-major, and a bias `[classes]` where there is one.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] without features or classes, [`images::Error::Length`] or [`Error::NotFinite`]
+    /// [`Error::Input`] without features or classes, the same or [`Error::NotFinite`]
     /// for slices that do not fit.
     pub fn new<T: Copy + Into<f64>>(
         features: usize,
@@ -263,7 +263,7 @@ impl LastLayer {
     ///
     /// # Errors
     /// [`Error::Unsuited`] unless it is a linear one, and unless the features are the same at every
-    /// pass; [`images::Error::Length`] for another number of parameters.
+    /// pass; [`Error::Input`] for another number of parameters.
     pub fn of(network: &Network, parameters: &[f32]) -> Result<Self> {
         let unsuited = |problem: String| Error::Unsuited {
             method: "laplace",
@@ -374,7 +374,7 @@ impl LaplaceFit {
     /// Adds images by their features `[n, D]` and labels.
     ///
     /// # Errors
-    /// [`images::Error::Length`], [`Error::NotFinite`] or [`images::Error::Label`] for data that do not fit; then
+    /// [`Error::Input`] or [`Error::NotFinite`] for data that do not fit; then
     /// nothing changed.
     pub fn add<T: Copy + Into<f64>>(&mut self, features: &[T], labels: &[u32]) -> Result<()> {
         let (width, classes) = (self.layer.features, self.layer.classes);
@@ -417,7 +417,7 @@ impl LaplaceFit {
     /// The distribution: decomposes the factors and settles the prior precision.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a config outside its ranges or a prior precision that ran out of
+    /// [`Error::Input`] for a config outside its ranges or a prior precision that ran out of
     /// the numbers, [`Error::Missing`] without images, [`Error::Eigenvalues`].
     pub fn finish(&self, config: &LaplaceConfig) -> Result<Laplace> {
         config.check()?;
@@ -558,7 +558,7 @@ impl Laplace {
     /// Takes another prior precision.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] unless it is positive and finite.
+    /// [`Error::Input`] unless it is positive and finite.
     pub fn set_prior_precision(&mut self, delta: f64) -> Result<()> {
         check_precision(delta)?;
         self.prior_precision = delta;
@@ -590,7 +590,7 @@ impl Laplace {
     /// Logarithm of the marginal likelihood (evidence) at a prior precision.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] unless it is positive and finite.
+    /// [`Error::Input`] unless it is positive and finite.
     pub fn log_marginal_likelihood(&self, delta: f64) -> Result<f64> {
         check_precision(delta)?;
         let volume: f64 = self.eigenvalues().map(|l| (l / delta).ln_1p()).sum();
@@ -607,7 +607,7 @@ impl Laplace {
     /// step.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a config outside its ranges, or a path that leaves the positive
+    /// [`Error::Input`] for a config outside its ranges, or a path that leaves the positive
     /// numbers.
     pub fn prior_precision_path(&self, config: &LaplaceConfig) -> Result<Vec<f64>> {
         config.check()?;
@@ -678,7 +678,7 @@ impl Laplace {
     /// Variances of the logits `[n, C]`, for features `[n, D]`.
     ///
     /// # Errors
-    /// [`images::Error::Length`] or [`Error::NotFinite`] for features that do not fit.
+    /// [`Error::Input`] or [`Error::NotFinite`] for features that do not fit.
     pub fn variances<T: Copy + Into<f64>>(&self, features: &[T]) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         self.blocks(features, |logits, squares| {

@@ -99,7 +99,7 @@ impl Method {
     /// Whether every number is in its range.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for the first that is not.
+    /// [`Error::Input`] for the first that is not.
     pub fn check(&self) -> images::Result<()> {
         self.approach().check()
     }
@@ -240,9 +240,9 @@ impl Predictive {
     /// alone.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a method outside its ranges, [`Error::Missing`] or
-    /// [`Error::Unsuited`] if network or weights lack what it needs, [`images::Error::Length`],
-    /// [`images::Error::Label`], [`Error::NotFinite`] or [`Error::Engine`] for what does not fit the
+    /// [`Error::Input`] for a method outside its ranges, [`Error::Missing`] or
+    /// [`Error::Unsuited`] if network or weights lack what it needs,
+    /// [`Error::Input`], [`Error::NotFinite`] or [`Error::Engine`] for what does not fit the
     /// network.
     pub fn fit<'a>(
         &mut self,
@@ -260,7 +260,7 @@ impl Predictive {
     /// by the place of an image in `images`, so one set of images is one call.
     ///
     /// # Errors
-    /// [`images::Error::Length`] or [`Error::Engine`] for slices that do not fit the network.
+    /// [`Error::Input`] or [`Error::Engine`] for slices that do not fit the network.
     pub fn predict<'a>(
         &mut self,
         fitted: &dyn Fitted,

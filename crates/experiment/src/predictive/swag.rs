@@ -171,7 +171,7 @@ impl Swag {
     /// Before the first snapshot of so many parameters. Rank 0 keeps no deviations.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for a rank above 4096.
+    /// [`Error::Input`] for a rank above 4096.
     pub fn new(parameters: usize, max_rank: usize) -> Result<Self> {
         check_rank(max_rank)?;
         Ok(Self {
@@ -189,8 +189,8 @@ impl Swag {
     /// More snapshots may be collected on top; `snapshots` says how many the moments stand for.
     ///
     /// # Errors
-    /// [`images::Error::OutOfRange`] for 0 snapshots, more deviations than `max_rank` or a negative second
-    /// moment, [`images::Error::Length`] or [`Error::NotFinite`] for vectors that do not fit or hold no
+    /// [`Error::Input`] for 0 snapshots, more deviations than `max_rank` or a negative second
+    /// moment, the same or [`Error::NotFinite`] for vectors that do not fit or hold no
     /// numbers.
     pub fn from_moments(
         max_rank: usize,
@@ -225,7 +225,7 @@ impl Swag {
     /// Takes in one snapshot of the weights.
     ///
     /// # Errors
-    /// [`images::Error::Length`] or [`Error::NotFinite`]; then nothing changed.
+    /// [`Error::Input`] or [`Error::NotFinite`]; then nothing changed.
     pub fn collect<T: Copy + Into<f64>>(&mut self, weights: &[T]) -> Result<()> {
         check_length("snapshot", weights.len(), self.mean.len())?;
         check_finite("snapshot", weights)?;
@@ -308,7 +308,7 @@ impl Swag {
     /// same numbers, rounded.
     ///
     /// # Errors
-    /// [`Error::Missing`] before the first snapshot, [`images::Error::Length`], [`images::Error::OutOfRange`] or
+    /// [`Error::Missing`] before the first snapshot, [`Error::Input`] or
     /// [`Error::Unsuited`] for noise or a form that does not fit.
     pub fn sample(&self, form: SwagForm, z1: &[f64], z2: &[f64]) -> Result<Vec<f64>> {
         check_length("z1", z1.len(), self.mean.len())?;
@@ -445,7 +445,7 @@ impl Swag {
     /// The collector that [`Swag::to_bytes`] wrote, for a network of so many parameters.
     ///
     /// # Errors
-    /// [`Error::Malformed`], [`Error::Version`] or [`images::Error::Length`] for bytes that are no such
+    /// [`Error::Malformed`], [`Error::Version`] or [`Error::Input`] for bytes that are no such
     /// state; the others as [`Swag::from_moments`].
     pub fn from_bytes(parameters: usize, bytes: &[u8]) -> Result<Self> {
         let malformed = |reason: String| Error::Malformed {
