@@ -32,7 +32,7 @@
 use std::path::Path;
 
 use cbopt::{Rule, RuleConfig, Schedule, ScheduleConfig};
-use engine::{Network, zoo};
+use engine::{Network, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
 use serde::ser::{Error as _, SerializeMap};
@@ -40,7 +40,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::predictive::Method;
+use crate::layers::{self, LayerConfig};
+use crate::predictive::{Method, Point};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,7 +73,9 @@ pub struct RunConfig {
     /// How it is evaluated.
     #[serde(default)]
     pub evaluation: EvaluationConfig,
-    /// The rows of the table that this run gives, each with a predictive method.
+    /// The rows of the table that this run gives, each with a predictive method. By default one,
+    /// called by the name of the run, with `point`.
+    #[serde(default)]
     pub rows: Vec<RowConfig>,
 }
 
@@ -164,10 +167,11 @@ impl DataConfig {
 }
 
 /// The network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkConfig {
-    /// `lenet`, `resnet20`, `densenet121` or `densenet101`.
+    /// `lenet`, `resnet20`, `densenet121` or `densenet101`; any other name if there are layers.
+    #[serde(default)]
     pub name: String,
     /// Rate of dropout that stays on when predicting, in `(0, 1)`. Default: no dropout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,6 +179,20 @@ pub struct NetworkConfig {
     /// Fingerprint of a network that is none of these; the program that trains it has to give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<String>,
+    /// A TOML file with `[[layers]]`, relative to the working folder; they are stored as
+    /// [`NetworkConfig::layers`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The layers of a network of one's own, see [`layers`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerConfig>,
+}
+
+/// What a file of layers holds.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LayersFile {
+    layers: Vec<LayerConfig>,
 }
 
 impl NetworkConfig {
@@ -182,16 +200,96 @@ impl NetworkConfig {
     pub fn custom(network: &Network) -> Self {
         Self {
             name: network.name().to_owned(),
-            dropout: None,
             custom: Some(fingerprint(network)),
+            ..Self::default()
         }
     }
 
-    /// The network for this many classes.
+    /// The network in a TOML file: the config of a run, or `[[layers]]` alone.
     ///
     /// # Errors
-    /// An unknown name or a rate out of range.
-    pub fn build(&self, classes: usize) -> Result<Network> {
+    /// The file cannot be read, or says something else.
+    pub fn read(path: &Path) -> Result<Self> {
+        let origin = path.display().to_string();
+        let mut table = parse_table(&files::read_text(path)?, &origin)?;
+        let mut config = match table.remove("network") {
+            Some(network) => {
+                network
+                    .try_into()
+                    .map_err(|error: toml::de::Error| Error::Config {
+                        origin,
+                        problem: format!("network: {}", error.to_string().trim_end()),
+                    })?
+            }
+            None => Self {
+                file: Some(origin),
+                ..Self::default()
+            },
+        };
+        config.settle()?;
+        Ok(config)
+    }
+
+    /// Reads the file of layers, if there is one, and gives layers without a name of the network
+    /// one.
+    fn settle(&mut self) -> Result<()> {
+        if let Some(file) = self.file.take() {
+            if !self.layers.is_empty() {
+                let problem = "network.layers is given, too; give one of them";
+                return Err(Error::setting("network.file", problem));
+            }
+            let path = Path::new(&file);
+            let read: LayersFile =
+                toml::from_str(&files::read_text(path)?).map_err(|error| Error::Config {
+                    origin: file.clone(),
+                    problem: error.to_string().trim_end().into(),
+                })?;
+            if read.layers.is_empty() {
+                let problem = format!("{file} has no layer");
+                return Err(Error::setting("network.file", problem));
+            }
+            self.layers = read.layers;
+            if self.name.is_empty()
+                && let Some(stem) = path.file_stem()
+            {
+                self.name = stem.to_string_lossy().into_owned();
+            }
+        }
+        if self.name.is_empty() && !self.layers.is_empty() {
+            self.name = "custom".into();
+        }
+        Ok(())
+    }
+
+    /// The network as far as it is known without the data: a built-in one for ten classes. One of
+    /// layers takes its input from the data.
+    ///
+    /// # Errors
+    /// As [`NetworkConfig::build`].
+    pub(crate) fn without_data(&self) -> Result<Option<Network>> {
+        if self.layers.is_empty() {
+            return self.build(Shape::new(3, 32, 32), 10).map(Some);
+        }
+        if zoo::NAMES.contains(&self.name.as_str()) {
+            let name = &self.name;
+            let problem = format!("\"{name}\" is a built-in network; give yours another name");
+            return Err(Error::setting("network.name", problem));
+        }
+        if self.dropout.is_some() {
+            let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
+            return Err(Error::setting("network.dropout", problem));
+        }
+        Ok(None)
+    }
+
+    /// The network for this many classes, and if it is made of layers for images of this shape.
+    ///
+    /// # Errors
+    /// An unknown name, a rate out of range, or a layer that does not fit.
+    pub fn build(&self, input: Shape, classes: usize) -> Result<Network> {
+        if !self.layers.is_empty() {
+            return layers::build(&self.name, &self.layers, input, classes);
+        }
         if self.custom.is_some() {
             let problem = "the network is custom; open the run with the program that made it";
             return Err(Error::setting("network.custom", problem));
@@ -210,7 +308,8 @@ impl NetworkConfig {
             ("densenet101", rate) => zoo::densenet101(classes, rate),
             (name, _) => {
                 let known = "lenet, resnet20, densenet121, densenet101";
-                let problem = format!("no network \"{name}\"; known are {known}");
+                let problem =
+                    format!("no network \"{name}\"; known are {known}, or give network.layers");
                 return Err(Error::setting("network.name", problem));
             }
         };
@@ -412,8 +511,9 @@ impl RunConfig {
             }
             return Self::from_table(table, origin);
         };
-        config.check().map_err(|error| problem(error.to_string()))?;
-        config.data.settle();
+        config
+            .settle()
+            .map_err(|error| problem(error.to_string()))?;
         Ok(config)
     }
 
@@ -432,7 +532,7 @@ impl RunConfig {
             return Err(problem(difference));
         }
         config
-            .check_with(network)
+            .check_with(Some(network))
             .map_err(|error| problem(error.to_string()))?;
         config.data.settle();
         Ok(config)
@@ -447,9 +547,24 @@ impl RunConfig {
         let mut config: Self = table
             .try_into()
             .map_err(|error: toml::de::Error| problem(error.to_string().trim_end().into()))?;
-        config.check().map_err(|error| problem(error.to_string()))?;
-        config.data.settle();
+        config
+            .settle()
+            .map_err(|error| problem(error.to_string()))?;
         Ok(config)
+    }
+
+    /// Fills in what was left out, and checks everything.
+    fn settle(&mut self) -> Result<()> {
+        self.network.settle()?;
+        if self.rows.is_empty() {
+            self.rows.push(RowConfig {
+                row: self.name.clone(),
+                method: Method::Point(Point {}),
+            });
+        }
+        self.check()?;
+        self.data.settle();
+        Ok(())
     }
 
     /// The first key, dotted, in which two configs differ.
@@ -527,11 +642,12 @@ impl RunConfig {
     /// The first setting that is out of range or does not go with the others.
     pub fn check(&self) -> Result<()> {
         // how many classes there are only the data say; what is checked here is the same for all
-        self.check_with(&self.network.build(10)?)
+        self.check_with(self.network.without_data()?.as_ref())
     }
 
-    /// The same for a network that was given or built.
-    pub(crate) fn check_with(&self, network: &Network) -> Result<()> {
+    /// The same for a network that was given or built; without one, what rows need of it is left
+    /// to be checked.
+    pub(crate) fn check_with(&self, network: Option<&Network>) -> Result<()> {
         let is_name = self.name.chars().all(is_letter_of_a_name);
         if self.name.is_empty() || self.name.starts_with('.') || !is_name {
             let problem = format!(
@@ -578,7 +694,7 @@ impl RunConfig {
         self.check_rows(network)
     }
 
-    fn check_rows(&self, network: &Network) -> Result<()> {
+    pub(crate) fn check_rows(&self, network: Option<&Network>) -> Result<()> {
         if self.rows.is_empty() {
             return Err(Error::setting("rows", "there has to be at least one"));
         }
@@ -600,7 +716,7 @@ impl RunConfig {
             {
                 return refuse(field, format!("{value} is not in {range}"));
             }
-            if let Some(needs) = method.needs(self, network) {
+            if let Some(needs) = network.and_then(|network| method.needs(self, network)) {
                 return refuse("predictive", format!("\"{}\" needs {needs}", method.id()));
             }
         }

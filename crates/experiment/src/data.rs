@@ -51,8 +51,9 @@ impl RunData {
         }
         let network = match network {
             Some(network) => network.clone(),
-            None => config.network.build(set.classes())?,
+            None => config.network.build(set.shape(), set.classes())?,
         };
+        config.check_rows(Some(&network))?;
         if network.classes() != set.classes() {
             let (name, found) = (network.name(), network.classes());
             let problem = format!("{name} has {found} classes, {dataset} {}", set.classes());

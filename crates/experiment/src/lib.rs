@@ -22,6 +22,7 @@ pub mod error;
 mod evaluate;
 pub mod files;
 mod hardware;
+pub mod layers;
 pub mod observer;
 pub mod predictive;
 pub mod preset;

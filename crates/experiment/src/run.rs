@@ -103,7 +103,7 @@ impl Run {
     /// As [`Run::create`].
     pub fn create_with(directory: &Path, mut config: RunConfig, network: Network) -> Result<Self> {
         config.network = NetworkConfig::custom(&network);
-        config.check_with(&network)?;
+        config.check_with(Some(&network))?;
         Self::create_checked(directory, config, Some(network))
     }
 

@@ -245,8 +245,8 @@ impl Sweep {
         let mut open: HashMap<String, (usize, usize)> = HashMap::new();
         for (number, config) in self.runs.iter().enumerate() {
             let (group, most) = open.entry(config.group()).or_insert_with(|| {
-                // the number of classes hardly matters to the size of a network
-                let network = config.network.build(10).ok();
+                // neither the number of classes nor, within limits, the input matters much
+                let network = config.network.build(engine::Shape::new(3, 32, 32), 10).ok();
                 let fits = network.map_or(1, |network| options.run.device.together(&network));
                 (usize::MAX, options.together.unwrap_or(fits))
             });

@@ -174,3 +174,79 @@ fn a_run_goes_on_from_another_folder_and_with_moved_data() {
     let outcome = place.run(&["resume", "run", "--threads", "1", "--data-dir", data]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
 }
+
+const LAYERS: &str = "\
+[[layers]]
+layer = \"conv\"
+channels = 8
+kernel = 3
+stride = 2
+padding = \"same\"
+[[layers]]
+layer = \"frn\"
+[[layers]]
+layer = \"residual\"
+channels = 8
+[[layers]]
+layer = \"global-avg-pool\"
+[[layers]]
+layer = \"dense\"
+";
+
+#[test]
+fn a_network_of_ones_own_is_drawn_trained_and_resumed() {
+    let place = place([20, 20, 20], [3, 3, 3]).with("net.toml", LAYERS);
+    let drawn = place.run(&["net", "net.toml", "--input", "1x28x28", "--classes", "3"]);
+    assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
+    assert!(drawn.stdout.contains("residual1.conv2"), "{}", drawn.stdout);
+    for (arguments, expected) in [
+        (&["net", "net.toml"][..], "--input 3x32x32"),
+        (&["net", "net.toml", "--input", "28x28"], "such as 3x64x64"),
+        (
+            &["net", "lenet", "--input", "1x28x28"],
+            "--input is for files",
+        ),
+        (&["net", "none.toml", "--input", "1x28x28"], "none.toml"),
+    ] {
+        let outcome = place.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{arguments:?}");
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    }
+    // a config that leaves out all that has a default
+    let config = "name = \"mine\"\ndata = { dataset = \"shapes\" }\ntrain = { epochs = 20 }\n\
+        network = { file = \"net.toml\" }\noptimizer = { rule = \"ucbopt\", lr = 0.05 }\n";
+    let place = place.with("mine.toml", config);
+    let outcome = train(&place, &["train.batch=16"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let record = record(&place);
+    assert_eq!(record["network"], "net");
+    assert_eq!(record["evaluations"][0]["row"], "mine");
+    assert!(
+        record["evaluations"][0]["in_domain"]["accuracy"]
+            .as_f64()
+            .unwrap()
+            > 0.8
+    );
+    // the layers are in the run, the file may go
+    std::fs::remove_file(place.path("net.toml")).unwrap();
+    std::fs::remove_file(place.path("run/record.json")).unwrap();
+    let outcome = place.run(&["resume", "run", "--threads", "1"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // a layer that does not fit the data leaves nothing behind
+    let place = place.with(
+        "net.toml",
+        LAYERS
+            .replace("kernel = 3", "kernel = 31")
+            .replace("\"same\"", "0"),
+    );
+    let outcome = place.run(&["train", "mine.toml", "--out", "bad"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome
+            .stderr
+            .contains("layer 1 (conv1): kernel 31 does not fit"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!place.path("bad").exists());
+}

@@ -182,6 +182,11 @@ impl NetworkBuilder {
         self.shapes[value.0]
     }
 
+    /// The first mistake so far, which [`NetworkBuilder::build`] will report.
+    pub fn problem(&self) -> Option<&str> {
+        self.error.as_ref().map(|(_, problem)| problem.as_str())
+    }
+
     /// Adds a layer with one input: `make` gives what it computes and its output's shape from the
     /// shape of the input, or has said what does not fit. Whatever is wrong, building goes on with
     /// another value, and the first mistake is reported at the end.

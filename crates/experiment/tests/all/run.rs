@@ -159,7 +159,10 @@ fn every_method_runs_and_says_what_it_did() {
             (Checkpoint::Best, lowest.epoch)
         );
         // the weights carry the names of PyTorch's state dict
-        let network = config.network.build(10).unwrap();
+        let network = config
+            .network
+            .build(engine::Shape::new(3, 32, 32), 10)
+            .unwrap();
         for file in [BEST, LAST] {
             let weights = experiment::weights::read(&run.directory().join(file), &network).unwrap();
             assert!(weights.iter().all(|w| w.is_finite()), "{method} {file}");
