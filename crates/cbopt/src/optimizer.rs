@@ -96,6 +96,24 @@ impl Optimizer {
         Ok(())
     }
 
+    /// Takes over what a device made of the state, so many steps further: `write` fills each buffer
+    /// that the state has between two steps, by its name (see [`State::buffers`]). The steps must
+    /// have been made with the rule's [constants](Update::constants); gradients gathered since the
+    /// last step are forgotten.
+    pub fn adopt(&mut self, steps: u64, mut write: impl FnMut(&'static str, &mut [f32])) {
+        self.discard();
+        self.state.step += steps;
+        for (name, buffer) in self.state.buffers_mut() {
+            write(name, buffer);
+        }
+    }
+
+    /// The error that a step with this gradient is refused with, if it is refused.
+    pub fn refusal(&self, gradient: &[f32]) -> Option<Error> {
+        let limit = self.rule.constants(0.0, 1).limit();
+        self.executor.admit(gradient, limit).err()
+    }
+
     /// Samples of the weights that a step takes a gradient at; 1 for all rules but `ivon`.
     pub fn samples(&self) -> u32 {
         self.rule.samples()
@@ -359,6 +377,44 @@ mod tests {
                 state_parts.curvature.copy_from_slice(&state.curvature);
             }
         }
+    }
+
+    /// A state that was carried elsewhere and back goes on to the same bits.
+    #[test]
+    fn a_state_is_adopted_with_its_steps() {
+        for samples in [1, 2] {
+            let mut here = optimizer(ivon(samples), 5);
+            let mut there = optimizer(ivon(samples), 5);
+            let mut params = [0.5; 5];
+            let step = |optimizer: &mut Optimizer, params: &mut [f32; 5]| {
+                for _ in 0..samples {
+                    give(optimizer, params, 1, |w| w - 1.0).unwrap();
+                }
+                optimizer.step(0.1, params).unwrap();
+            };
+            step(&mut here, &mut params);
+            let state = here.state().clone();
+            there.adopt(1, |name, buffer| {
+                let found = state
+                    .buffers()
+                    .into_iter()
+                    .find(|(other, _)| *other == name);
+                buffer.copy_from_slice(found.unwrap().1);
+            });
+            assert_eq!(there.state(), &state);
+            let mut other = params;
+            step(&mut here, &mut params);
+            step(&mut there, &mut other);
+            assert_eq!((params, here.state()), (other, there.state()));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_gradient() {
+        let optimizer = optimizer(ivon(1), 3);
+        assert_eq!(optimizer.refusal(&[0.0, 1.0, -2.0]), None);
+        let error = optimizer.refusal(&[0.0, f32::INFINITY, f32::NAN]).unwrap();
+        assert!(matches!(error, Error::NonFiniteGradient { index: 1, .. }));
     }
 
     #[test]

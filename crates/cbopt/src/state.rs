@@ -116,6 +116,11 @@ impl State {
         self.skipped_coordinates
     }
 
+    /// Seed of the noise, for `ivon`.
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
     /// First moment of the gradients, or the momentum buffer of `sgd`; empty if the rule has none.
     pub fn momentum(&self) -> &[f32] {
         &self.momentum
@@ -141,7 +146,7 @@ impl State {
 
     /// The buffers with their names, in the order of the saved form; buffers that do not exist are
     /// left out.
-    pub(crate) fn buffers(&self) -> Vec<(&'static str, &[f32])> {
+    pub fn buffers(&self) -> Vec<(&'static str, &[f32])> {
         let mut all: Vec<(&'static str, &[f32])> = vec![
             ("momentum", &self.momentum),
             ("curvature", &self.curvature),
