@@ -1,5 +1,7 @@
 //! Labeled images: pixels `[images, channels, height, width]` of one byte each.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::error::{Result, check, check_labels, check_length};
 use crate::normalization::Normalization;
 use crate::shape::Shape;
@@ -23,7 +25,27 @@ pub struct Images {
     classes: usize,
     pixels: Vec<u8>,
     labels: Vec<u32>,
+    identity: Identity,
 }
+
+/// A number that a set has for itself and its clones; no part of what it equals.
+#[derive(Debug, Clone, Copy)]
+struct Identity(u64);
+
+impl Identity {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Identity {}
 
 impl Images {
     /// `labels.len()` images.
@@ -42,7 +64,14 @@ impl Images {
             classes,
             pixels,
             labels,
+            identity: Identity::new(),
         })
+    }
+
+    /// A number that only this set and its clones have in this process, for whoever keeps copies of
+    /// sets elsewhere.
+    pub fn id(&self) -> u64 {
+        self.identity.0
     }
 
     /// Size of one image.
