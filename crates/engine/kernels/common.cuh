@@ -46,8 +46,9 @@ struct Visit { uint32_t image; int8_t down, right; uint8_t flip, reserved; };
 // The constants of one step of one rule, formed in f64 on the host; which fields a rule reads is said in rules.cu.
 struct Constants { float v[16]; };
 
-// One step of one run. `noise_step` is the step number that noise and dropout are drawn for.
-struct Step { uint32_t first_visit, images; uint64_t noise_step, dropout_seed; Constants constants; };
+// One gradient of one run. `noise_step` is the step number that noise is drawn for, `sample` the number of the gradient in its
+// step, `first_image` the place of the first image among all that dropout masks are drawn for.
+struct Step { uint32_t first_visit, images, first_image, sample; uint64_t noise_step, dropout_seed; Constants constants; };
 
 // What came of a step; the counts are those of the host's step report.
 struct Outcome { double loss; uint32_t correct, unusable, floored, gap_not_positive, clipped, overflowed; };
@@ -58,6 +59,7 @@ struct Run {
     const Visit* visits;
     const Step* steps;
     Outcome* outcomes;
+    float *gradient_mean, *second_mean;  // of the samples of a step, for rules that take several
     uint64_t seed;
     uint32_t step, stopped, rule, parameters;
 };

@@ -34,7 +34,7 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emu {
 constexpr int STACK = 256 << 10;
 enum Wait { RUN, WARP, BLOCK, DONE };
-struct Fiber { ucontext_t start; jmp_buf at; bool begun; Wait wait; std::vector<char> stack; };
+struct Fiber { ucontext_t start; jmp_buf at; bool begun = false; Wait wait; std::vector<char> stack; };
 alignas(128) static char shared[232448];
 static std::vector<Fiber> fibers;
 static jmp_buf scheduler;
@@ -42,11 +42,12 @@ static int current;
 static std::function<void()> body;
 static double exchange[32][8];  // what the lanes of the running warp hold out to each other
 
-inline void entry() { body(); fibers[current].wait = DONE; _longjmp(scheduler, 1); }
 inline void pause(Wait what) {
     fibers[current].wait = what;
     if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1);
 }
+// A fiber that is done waits for the next block: making one takes longer than most blocks.
+inline void entry() { for (;;) body(), pause(DONE); }
 inline void resume(int thread) {
     Fiber& f = fibers[thread];
     current = thread;
@@ -64,8 +65,9 @@ inline void run_block(int threads) {
     if ((int)fibers.size() < threads) fibers.resize(threads);
     for (int i = 0; i < threads; i++) {
         Fiber& f = fibers[i];
-        if (f.stack.empty()) f.stack.resize(STACK);
-        f.begun = false; f.wait = RUN;
+        f.wait = RUN;
+        if (f.begun) continue;
+        f.stack.resize(STACK);
         getcontext(&f.start);
         f.start.uc_stack.ss_sp = f.stack.data();
         f.start.uc_stack.ss_size = f.stack.size();

@@ -7,11 +7,15 @@ struct Conv {
     int weight, bias;            // offsets in the parameters, bias -1 for none
     int group, accumulate;       // images per partial sum; whether grad_input adds to what is there
     int x_stride, y_stride;      // numbers from one image to the next: the channels may be part of a larger tensor
+    int relu, reserved;          // whether the output is cut at 0
     long long x, y, partial;     // input, output (or their gradients), partial sums
 };
-struct Frn { int channels, plane, gamma, accumulate, x_stride, reserved; long long x, y, dx, partial; };  // beta, tau follow gamma; x and dx may be part of a larger tensor
-struct Pool { int planes, in_h, in_w, out_h, out_w, kernel, stride, y_stride; long long x, y, dx; };  // y may be part of a larger tensor
-struct Flat { int size; unsigned threshold; float factor; int layer; long long x, y; };  // size per image
+// beta and tau follow gamma; `add`, if not negative, is added to the output; no gradient of the input is written if `dx` is negative
+struct Frn { int channels, plane, gamma, accumulate, x_stride, y_stride, dx_stride, add_stride; long long x, y, dx, partial, add; };
+// With `relu` a window without a positive number passes no gradient on.
+struct Pool { int planes, in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride, x_stride, y_stride, dx_stride, accumulate, relu, reserved; long long x, y, dx; };
+struct Flat { int size; unsigned threshold; float factor; int layer, x_stride, y_stride, z_stride, accumulate; long long x, y, z; };  // size per image
+struct Rows { int width, stride, samples; float share; long long from; };
 struct Loss { int classes; long long logits, gradient, loss, correct; };
 struct Segment { long long partial; int gradient, count, stride, group; };  // partial[slot * stride + i] is summed over slots
 
@@ -147,6 +151,7 @@ template <bool TF32, int ROWS, bool BACK> __device__ __forceinline__ void conv_r
             if (row >= to_c) continue;
             float value = sum[Mine::index(r, place)];
             if (!BACK && conv.bias >= 0) value += run.point[conv.bias + row];
+            if (!BACK && conv.relu) value = larger(value, 0);
             if (BACK && conv.accumulate) value += target[row * plane];
             target[row * plane] = value;
         }
@@ -228,12 +233,16 @@ extern "C" __global__ void __launch_bounds__(128) frn_forward(const Run* runs, F
     DYNAMIC_SHARED(float, scratch);
     const int c = blockIdx.x;
     const float* x = run.values + frn.x + (long long)blockIdx.y * frn.x_stride + c * frn.plane;
-    float* y = run.values + frn.y + ((long long)blockIdx.y * frn.channels + c) * frn.plane;
+    float* y = run.values + frn.y + (long long)blockIdx.y * frn.y_stride + c * frn.plane;
+    const float* more = frn.add < 0 ? nullptr : run.values + frn.add + (long long)blockIdx.y * frn.add_stride + c * frn.plane;
     float square = 0;
     for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) square = fmaf(x[i], x[i], square);
     const float root = sqrtf(block_sum(square, scratch) / frn.plane + FRN_EPSILON);
     const float *gamma = run.point + frn.gamma, beta = gamma[frn.channels + c], tau = gamma[2 * frn.channels + c];
-    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) y[i] = larger(fmaf(gamma[c], x[i] / root, beta), tau);
+    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) {
+        const float value = larger(fmaf(gamma[c], x[i] / root, beta), tau);
+        y[i] = more ? value + more[i] : value;
+    }
 }
 
 // `y` is the gradient of the output; writes that of the input and one partial sum per image: gamma, beta, tau.
@@ -243,8 +252,8 @@ extern "C" __global__ void __launch_bounds__(128) frn_backward(const Run* runs, 
     DYNAMIC_SHARED(float, scratch);
     const int c = blockIdx.x, n = frn.channels;
     const long long at = (long long)blockIdx.y * frn.x_stride + c * frn.plane;
-    const float *x = run.values + frn.x + at, *dy = run.values + frn.y + ((long long)blockIdx.y * n + c) * frn.plane;
-    float* dx = run.values + frn.dx + at;
+    const float *x = run.values + frn.x + at, *dy = run.values + frn.y + (long long)blockIdx.y * frn.y_stride + c * frn.plane;
+    float* dx = run.values + frn.dx + (long long)blockIdx.y * frn.dx_stride + c * frn.plane;
     float square = 0;
     for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) square = fmaf(x[i], x[i], square);
     const float root = sqrtf(block_sum(square, scratch) / frn.plane + FRN_EPSILON);
@@ -259,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(128) frn_backward(const Run* runs, 
     }
     dgamma = block_sum(dgamma, scratch), dbeta = block_sum(dbeta, scratch), dtau = block_sum(dtau, scratch);
     const float mean = gamma * dgamma / frn.plane;
-    for (int i = threadIdx.x; i < frn.plane; i += blockDim.x) {
+    for (int i = threadIdx.x; i < frn.plane && frn.dx >= 0; i += blockDim.x) {
         const float scaled = x[i] / root, y = fmaf(gamma, scaled, beta);
         const float share = y > tau ? 1.0f : y < tau ? 0.0f : 0.5f;
         // d/root - x mean/root^2/root: one pixel alone cancels to six digits, so both parts are scaled alike first
@@ -278,31 +287,30 @@ extern "C" __global__ void __launch_bounds__(128) frn_backward(const Run* runs, 
     const Run& run = runs[blockIdx.z];                                                         \
     const int i = blockIdx.x * blockDim.x + threadIdx.x;                                       \
     if ((int)blockIdx.y >= images_of(run) || i >= flat.size) return;                           \
-    const float* x = run.values + flat.x + (long long)blockIdx.y * flat.size;                  \
-    float* y = run.values + flat.y + (long long)blockIdx.y * flat.size;
+    const float* x = run.values + flat.x + (long long)blockIdx.y * flat.x_stride;              \
+    float* y = run.values + flat.y + (long long)blockIdx.y * flat.y_stride;
+#define FLAT_TARGET(to, value) const float result = value; (to)[i] = flat.accumulate ? (to)[i] + result : result;
 
 extern "C" __global__ void relu_forward(const Run* runs, Flat flat) { FLAT_INDEX y[i] = larger(x[i], 0); }
-// `y` is the gradient, changed in place.
-extern "C" __global__ void relu_backward(const Run* runs, Flat flat) { FLAT_INDEX y[i] = x[i] > 0 ? y[i] : 0; }
-// y += x: sums of branches, forward and backward.
-extern "C" __global__ void add(const Run* runs, Flat flat) { FLAT_INDEX y[i] += x[i]; }
+// `y` is the gradient of the output, `z` that of the input; they may be the same.
+extern "C" __global__ void relu_backward(const Run* runs, Flat flat) {
+    FLAT_INDEX
+    float* z = run.values + flat.z + (long long)blockIdx.y * flat.z_stride;
+    FLAT_TARGET(z, x[i] > 0 ? y[i] : 0)
+}
+// z = x + y
+extern "C" __global__ void add(const Run* runs, Flat flat) {
+    FLAT_INDEX
+    run.values[flat.z + (long long)blockIdx.y * flat.z_stride + i] = x[i] + y[i];
+}
+extern "C" __global__ void copy(const Run* runs, Flat flat) { FLAT_INDEX FLAT_TARGET(y, x[i]) }
 
-// In place, forward and backward alike; the masks are the host's.
+// Forward and backward alike, in place or not; the masks are the host's.
 extern "C" __global__ void dropout(const Run* runs, Flat flat) {
     FLAT_INDEX
-    const uint64_t seed = run.steps[run.step].dropout_seed;
-    const unsigned key = dropout_key(seed, flat.layer, blockIdx.y);
-    y[i] = x[i] * (dropout_bits(key, i) < flat.threshold ? 0.0f : flat.factor);
-}
-
-// Copies `planes` planes of `plane` numbers between tensors of different numbers of channels (concatenation).
-extern "C" __global__ void copy_planes(const Run* runs, int size, int from_stride, int to_stride, long long x, long long y, int accumulate) {
-    const Run& run = runs[blockIdx.z];
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if ((int)blockIdx.y >= images_of(run) || i >= size) return;
-    float* to = run.values + y + (long long)blockIdx.y * to_stride + i;
-    const float value = run.values[x + (long long)blockIdx.y * from_stride + i];
-    *to = accumulate ? *to + value : value;
+    const Step& step = run.steps[run.step];
+    const unsigned key = dropout_key(step.dropout_seed, flat.layer, step.first_image + blockIdx.y);
+    FLAT_TARGET(y, x[i] * (dropout_bits(key, i) < flat.threshold ? 0.0f : flat.factor))
 }
 
 // ---- pools: one thread per number written; planes is channels, grid (entries / 256, image, run) ---------------------------
@@ -312,14 +320,14 @@ extern "C" __global__ void copy_planes(const Run* runs, int size, int from_strid
     const int i = blockIdx.x * blockDim.x + threadIdx.x, in_plane = pool.in_h * pool.in_w, out_plane = pool.out_h * pool.out_w; \
     if ((int)blockIdx.y >= images_of(run) || i >= pool.planes * side##_plane) return;                                        \
     const int plane = i / side##_plane, py = i % side##_plane / pool.side##_w, px = i % pool.side##_w;                       \
-    const float* x = run.values + pool.x + ((long long)blockIdx.y * pool.planes + plane) * in_plane;                         \
+    const float* x = run.values + pool.x + (long long)blockIdx.y * pool.x_stride + plane * in_plane;                         \
     float* y = run.values + pool.y + (long long)blockIdx.y * pool.y_stride + plane * out_plane;
 
 // Index in the plane of the first maximum, or of a NaN.
 __device__ __forceinline__ int first_maximum(const Pool& pool, const float* x, int y0, int x0) {
     int best = y0 * pool.in_w + x0;
-    for (int ky = 0; ky < pool.kernel; ky++)
-        for (int kx = 0; kx < pool.kernel; kx++) {
+    for (int ky = 0; ky < pool.kernel_h; ky++)
+        for (int kx = 0; kx < pool.kernel_w; kx++) {
             const int at = (y0 + ky) * pool.in_w + x0 + kx;
             if (x[at] > x[best] || x[at] != x[at]) best = at;
         }
@@ -332,22 +340,23 @@ extern "C" __global__ void max_pool_forward(const Run* runs, Pool pool) {
 extern "C" __global__ void avg_pool_forward(const Run* runs, Pool pool) {
     POOL_INDEX(out)
     float sum = 0;
-    for (int ky = 0; ky < pool.kernel; ky++)
-        for (int kx = 0; kx < pool.kernel; kx++) sum += x[(py * pool.stride + ky) * pool.in_w + px * pool.stride + kx];
-    y[py * pool.out_w + px] = sum / (pool.kernel * pool.kernel);
+    for (int ky = 0; ky < pool.kernel_h; ky++)
+        for (int kx = 0; kx < pool.kernel_w; kx++) sum += x[(py * pool.stride + ky) * pool.in_w + px * pool.stride + kx];
+    y[py * pool.out_w + px] = sum / (pool.kernel_h * pool.kernel_w);
 }
 // The windows that hold an input are looked through in order, so nothing is scattered.
 template <bool MAX> __device__ __forceinline__ void pool_back(const Run* runs, const Pool& pool) {
     POOL_INDEX(in)
     float sum = 0;
-    for (int oy = max(0, (py - pool.kernel + pool.stride) / pool.stride); oy < pool.out_h && oy * pool.stride <= py; oy++)
-        for (int ox = max(0, (px - pool.kernel + pool.stride) / pool.stride); ox < pool.out_w && ox * pool.stride <= px; ox++) {
+    for (int oy = max(0, (py - pool.kernel_h + pool.stride) / pool.stride); oy < pool.out_h && oy * pool.stride <= py; oy++)
+        for (int ox = max(0, (px - pool.kernel_w + pool.stride) / pool.stride); ox < pool.out_w && ox * pool.stride <= px; ox++) {
             const float d = y[oy * pool.out_w + ox];
-            if (py >= oy * pool.stride + pool.kernel || px >= ox * pool.stride + pool.kernel) continue;
-            if (!MAX) sum += d / (pool.kernel * pool.kernel);
-            else if (first_maximum(pool, x, oy * pool.stride, ox * pool.stride) == py * pool.in_w + px) sum += d;
+            if (py >= oy * pool.stride + pool.kernel_h || px >= ox * pool.stride + pool.kernel_w) continue;
+            if (!MAX) sum += d / (pool.kernel_h * pool.kernel_w);
+            else if (first_maximum(pool, x, oy * pool.stride, ox * pool.stride) == py * pool.in_w + px) sum += !pool.relu || x[py * pool.in_w + px] > 0 ? d : 0;
         }
-    run.values[pool.dx + ((long long)blockIdx.y * pool.planes + plane) * in_plane + py * pool.in_w + px] = sum;
+    float* dx = run.values + pool.dx + (long long)blockIdx.y * pool.dx_stride + plane * in_plane + py * pool.in_w + px;
+    *dx = pool.accumulate ? *dx + sum : sum;
 }
 extern "C" __global__ void max_pool_backward(const Run* runs, Pool pool) { pool_back<true>(runs, pool); }
 extern "C" __global__ void avg_pool_backward(const Run* runs, Pool pool) { pool_back<false>(runs, pool); }
@@ -376,4 +385,30 @@ extern "C" __global__ void reduce(const Run* runs, const Segment* segments) {
 #pragma unroll 8
     for (int slot = 0; slot < slots; slot++) sum += from[(long long)slot * segment.stride];
     store_gradient(run, segment.gradient + i, sum);
+}
+
+// ---- predictions: a run is a set of weights ----------------------------------------------------------------------------------
+
+// Rows of every image, one after another: grid (entries / 256, image, 1), of the first run.
+extern "C" __global__ void deliver(const Run* runs, Rows rows, float* out) {
+    const Run& run = runs[0];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if ((int)blockIdx.y >= images_of(run) || i >= rows.width) return;
+    out[(long long)(run.steps[run.step].first_image + blockIdx.y) * rows.width + i] = run.values[rows.from + (long long)blockIdx.y * rows.stride + i];
+}
+
+// Every run adds its share of the probabilities, in the order of the runs: grid (image, 1, 1), one warp.
+extern "C" __global__ void mix_probabilities(const Run* runs, Rows rows, float* out) {
+    const int lane = threadIdx.x;
+    if ((int)blockIdx.x >= images_of(runs[0])) return;
+    float* to = out + (long long)(runs[0].steps[runs[0].step].first_image + blockIdx.x) * rows.width;
+    for (int r = 0; r < rows.samples; r++) {
+        const float* z = runs[r].values + rows.from + (long long)blockIdx.x * rows.stride;
+        float top = -INFINITY, sum = 0;
+        for (int i = lane; i < rows.width; i += 32) top = fmaxf(top, z[i]);
+        for (int m = 16; m; m >>= 1) top = fmaxf(top, __shfl_xor_sync(ALL_LANES, top, m));
+        for (int i = lane; i < rows.width; i += 32) sum += expf(z[i] - top);
+        for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
+        for (int i = lane; i < rows.width; i += 32) to[i] += rows.share * (expf(z[i] - top) / sum);
+    }
 }

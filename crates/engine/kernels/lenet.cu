@@ -217,7 +217,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 
     // dense layers
     auto kept = [&](int g, int layer, int o) {
-        return net.threshold == 0 || dropout_bits(dropout_key(step.dropout_seed, layer, min(first + g, images - 1)), o) >= net.threshold ? net.factor : 0.0f;
+        return net.threshold == 0 || dropout_bits(dropout_key(step.dropout_seed, layer, step.first_image + min(first + g, images - 1)), o) >= net.threshold ? net.factor : 0.0f;
     };
     dense<G, 256, 4>(point + F1, 120, [&](int g) { return image[g].features; },
                   [&](int g, int o, float sum) { image[g].hidden1[o] = larger(sum + point[C1 + o], 0) * kept(g, net.layer1, o); });

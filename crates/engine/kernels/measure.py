@@ -36,18 +36,18 @@ Stage = struct("Stage", [(I, "batch parameters prepared slice gradients reserved
 Head = struct("Head", [(I, "batch classes weight slice gradients reserved"), (L, "x dx loss correct logits partial")])
 Block = struct("Block", [(I, "batch layers width parameters prepared slice next_channels next_first"), (L, "x g z z_step dz roots z_roots sums next_x next_g next_roots next_sums partial")])
 DenseHead = struct("DenseHead", [(I, "channels classes frn weight layer predict"), (U, "threshold"), (FL, "factor"), (L, "x g roots sums features delta loss correct logits partial")])
-Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate x_stride y_stride"), (L, "x y partial")])
-Frn = struct("Frn", [(I, "channels plane gamma accumulate x_stride reserved"), (L, "x y dx partial")])
-Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel stride y_stride"), (L, "x y dx")])
-Flat = struct("Flat", [(I, "size"), (U, "threshold"), (FL, "factor"), (I, "layer"), (L, "x y")])
+Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate x_stride y_stride relu reserved"), (L, "x y partial")])
+Frn = struct("Frn", [(I, "channels plane gamma accumulate x_stride y_stride dx_stride add_stride"), (L, "x y dx partial add")])
+Pool = struct("Pool", [(I, "planes in_h in_w out_h out_w kernel_h kernel_w stride x_stride y_stride dx_stride accumulate relu reserved"), (L, "x y dx")])
+Flat = struct("Flat", [(I, "size"), (U, "threshold"), (FL, "factor"), (I, "layer x_stride y_stride z_stride accumulate"), (L, "x y z")])
 Loss = struct("Loss", [(I, "classes"), (L, "logits gradient loss correct")])
-RUN = np.dtype([(n, np.uint64) for n in "theta point gradient momentum curvature envelope values partial prepared visits steps outcomes seed".split()]
+RUN = np.dtype([(n, np.uint64) for n in "theta point gradient momentum curvature envelope values partial prepared visits steps outcomes gradient_mean second_mean seed".split()]
                + [(n, np.uint32) for n in "step stopped rule parameters".split()])
-STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("noise_step", np.uint64), ("dropout_seed", np.uint64), ("constants", np.float32, 16)])
+STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("first_image", np.uint32), ("sample", np.uint32), ("noise_step", np.uint64), ("dropout_seed", np.uint64), ("constants", np.float32, 16)])
 OUTCOME = np.dtype([("loss", np.float64)] + [(n, np.uint32) for n in "correct unusable floored gap_not_positive clipped overflowed".split()])
 VISIT = np.dtype([("image", np.uint32), ("down", np.int8), ("right", np.int8), ("flip", np.uint8), ("reserved", np.uint8)])
 SEGMENT = np.dtype([("partial", np.int64), ("gradient", np.int32), ("count", np.int32), ("stride", np.int32), ("group", np.int32)])
-assert RUN.itemsize == 120 and STEP.itemsize == 88 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24
+assert RUN.itemsize == 136 and STEP.itemsize == 96 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24
 
 
 class Kernels:
@@ -111,7 +111,7 @@ class Lot:
                 self.runs[r][name] = getattr(self, name)[r].data_ptr()
             self.runs[r]["point"] = self.runs[r]["theta"]
             self.runs[r]["visits"] = self.visits.data_ptr() + r * visits.shape[1] * 8
-            self.runs[r]["steps"] = self.steps.data_ptr() + r * self.step_count * 88
+            self.runs[r]["steps"] = self.steps.data_ptr() + r * self.step_count * 96
             self.runs[r]["outcomes"] = self.outcomes.data_ptr() + r * self.step_count * 32
             self.runs[r]["parameters"] = parameters
         self.table = device(self.runs)
@@ -553,7 +553,7 @@ class LayerNet(Net):
         self.segments.append((partial, weight, out * width, out * width, group))
         B, p, shared = self.capacity, self.precision, 4 * 16 * (72 + 136)
         def args(x_at, y_at, add=0):
-            return Conv(c, h, w, out, oh, ow, kernel, stride, top, top, weight, weight + out * c * kernel**2 if bias else -1, group, add, self.strides[x], self.strides[y], x_at, y_at, partial)
+            return Conv(c, h, w, out, oh, ow, kernel, stride, top, top, weight, weight + out * c * kernel**2 if bias else -1, group, add, self.strides[x], self.strides[y], 0, 0, x_at, y_at, partial)
         rows, back = (64 if out > 16 else 16), (64 if c > 16 else 16)
         self.forward_ops.append((f"conv {kernel}x{kernel}", lambda: self.layers.launch(f"conv_forward{rows}_{p}", (ceil(B * oh * ow, 128), ceil(out, rows), self.R), 128, shared, self.lot.table, args(self.places[x], self.places[y]))))
         if x:
@@ -570,7 +570,7 @@ class LayerNet(Net):
         self.partial_size += self.capacity * 3 * c
         self.segments.append((partial, gamma, 3 * c, 3 * c, 1))
         def go(name, dy):
-            return lambda: self.layers.launch(name, (c, self.capacity, self.R), 128 if h * w > 64 else 32, 256, self.lot.table, Frn(c, h * w, gamma, self.adds(x, me) if adds is None else int(adds), self.strides[x], 0, self.places[x], self.slopes[y] if dy else self.places[y], self.slopes[x], partial))
+            return lambda: self.layers.launch(name, (c, self.capacity, self.R), 128 if h * w > 64 else 32, 256, self.lot.table, Frn(c, h * w, gamma, self.adds(x, me) if adds is None else int(adds), self.strides[x], c * h * w, self.strides[x], 0, self.places[x], self.slopes[y] if dy else self.places[y], self.slopes[x], partial, -1))
         self.forward_ops.append(("frn", go("frn_forward", False)))
         self.back("frn back", go("frn_backward", True))
         return y
@@ -580,15 +580,15 @@ class LayerNet(Net):
         self.first(x, object())
         self.slopes[y] = self.slopes[x]  # changed in place
         grid = lambda: (ceil(size, 256), self.capacity, self.R)
-        self.forward_ops.append(("relu", lambda: self.layers.launch("relu_forward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, self.places[x], self.places[y]))))
-        self.back("relu back", lambda: self.layers.launch("relu_backward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, self.places[x], self.slopes[x])))
+        self.forward_ops.append(("relu", lambda: self.layers.launch("relu_forward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, size, size, size, 0, self.places[x], self.places[y], 0))))
+        self.back("relu back", lambda: self.layers.launch("relu_backward", grid(), 256, 0, self.lot.table, Flat(size, 0, 1, 0, size, size, size, 0, self.places[x], self.slopes[x], self.slopes[x])))
         return y
 
     def avg_pool(self, x, kernel, to=None):
         c, h, w = self.shapes[x]
         y = self.value((c, h // kernel, w // kernel)) if to is None else to
         self.first(x, object())
-        pool = lambda at: Pool(c, h, w, h // kernel, w // kernel, kernel, kernel, self.strides[y], self.places[x], at, self.slopes[x])
+        pool = lambda at: Pool(c, h, w, h // kernel, w // kernel, kernel, kernel, kernel, c * h * w, self.strides[y], c * h * w, 0, 0, 0, self.places[x], at, self.slopes[x])
         self.forward_ops.append(("pool", lambda: self.layers.launch("avg_pool_forward", (ceil(c * (h // kernel)**2, 256), self.capacity, self.R), 256, 0, self.lot.table, pool(self.places[y]))))
         self.back("pool back", lambda: self.layers.launch("avg_pool_backward", (ceil(c * h * w, 256), self.capacity, self.R), 256, 0, self.lot.table, pool(self.slopes[y])))
         return y
@@ -719,7 +719,7 @@ def check_layers():
         lot.theta[:, :weights + co] = torch.randn((R, weights + co), generator=g, device="cuda")
         lot.values[:, :n_in] = torch.randn((R, n_in), generator=g, device="cuda")
         lot.values[:, n_in + n_out:n_in + 2 * n_out] = torch.randn((R, n_out), generator=g, device="cuda")
-        conv = Conv(ci, h, w, co, oh, ow, kernel, stride, top, left, 0, weights, group, 0, ci * h * w, co * oh * ow, 0, n_in, 0)
+        conv = Conv(ci, h, w, co, oh, ow, kernel, stride, top, left, 0, weights, group, 0, ci * h * w, co * oh * ow, 0, 0, 0, n_in, 0)
         shared = 4 * 16 * (72 + 136)
         rows = 64 if co > 16 else 16
         k.launch(f"conv_forward{rows}_{precision}", (ceil(batch * oh * ow, 128), ceil(co, rows), R), 128, shared, lot.table, conv)
@@ -756,8 +756,8 @@ def check_layers():
         lot = Lot(R, 3 * c, 4 * n, images * 3 * c, 0, np.zeros((R, images), VISIT), steps)
         lot.theta[:, :3 * c] = torch.randn((R, 3 * c), generator=g, device="cuda")
         lot.values[:, :n], lot.values[:, 2 * n:3 * n] = torch.randn((R, n), generator=g, device="cuda"), torch.randn((R, n), generator=g, device="cuda")
-        k.launch("frn_forward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, c * h * h, 0, 0, n, 3 * n, 0))
-        k.launch("frn_backward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, c * h * h, 0, 0, 2 * n, 3 * n, 0))
+        k.launch("frn_forward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, c * h * h, c * h * h, c * h * h, 0, 0, n, 3 * n, 0, -1))
+        k.launch("frn_backward", (c, images, R), 128, 256, lot.table, Frn(c, h * h, 0, 0, c * h * h, c * h * h, c * h * h, 0, 0, 2 * n, 3 * n, 0, -1))
         k.launch("reduce", (1, 1, R), 256, 0, lot.table, device(np.array([(0, 0, 3 * c, 3 * c, 1)], SEGMENT)))
         torch.cuda.synchronize()
         for r in range(R):

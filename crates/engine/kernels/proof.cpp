@@ -45,7 +45,7 @@ struct Lot {
         }
         for (int r = 0; r < R; r++)
             runs.push_back({theta[r].data(), point[r].data(), gradient[r].data(), momentum[r].data(), curvature[r].data(), envelope[r].data(),
-                            values[r].data(), partial[r].data(), prepared[r].data(), visits[r].data(), steps[r].data(), outcomes[r].data(), 0, 0, 0, 0, (uint32_t)parameters});
+                            values[r].data(), partial[r].data(), prepared[r].data(), visits[r].data(), steps[r].data(), outcomes[r].data(), nullptr, nullptr, 0, 0, 0, 0, (uint32_t)parameters});
     }
 };
 static int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -68,7 +68,7 @@ static void conv_case(const ConvShape& s, int images, int group, bool bias, bool
                 for (int i = 0; i < out; i++) lot.values[r][dy0 + n * y_stride + i] = signed_unit(id + 20, n * out + i);
             }
         }
-        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, x_stride, y_stride, (long long)x0, (long long)y0, 0};
+        Conv c{s.in.c, s.in.h, s.in.w, s.out.c, s.out.h, s.out.w, s.kernel, s.stride, s.top, s.left, 0, bias ? weights : -1, group, 0, x_stride, y_stride, 0, 0, (long long)x0, (long long)y0, 0};
         const int rows = s.out.c > 16 ? 64 : 16, back_rows = s.in.c > 16 ? 64 : 16;
         auto forward = tf32 ? (rows == 64 ? conv_forward64_tf32 : conv_forward16_tf32) : (rows == 64 ? conv_forward64_f32 : conv_forward16_f32);
         auto input = tf32 ? (back_rows == 64 ? conv_input64_tf32 : conv_input16_tf32) : (back_rows == 64 ? conv_input64_f32 : conv_input16_f32);
@@ -117,7 +117,7 @@ static void frn_case(Shape3 s, int images) {
             for (size_t i = 0; i < n; i++) lot.values[r][i] = 2 * signed_unit(r + 1, i), lot.values[r][2 * n + i] = signed_unit(r + 5, i);
             for (int i = 0; i < s.c; i++) lot.point[r][i] = 1 + 0.2 * signed_unit(9, i), lot.point[r][s.c + i] = 0.2 * signed_unit(8, i), lot.point[r][2 * s.c + i] = 0.2 * signed_unit(7, i);
         }
-        Frn f{s.c, s.plane(), 0, 0, s.size(), 0, 0, (long long)n, (long long)(3 * n), 0};
+        Frn f{s.c, s.plane(), 0, 0, s.size(), s.size(), s.size(), 0, 0, (long long)n, (long long)(3 * n), 0, -1};
         emu::launch(frn_forward, dim3(s.c, images, R), 128, lot.runs.data(), f);
         f.y = 2 * n;
         emu::launch(frn_backward, dim3(s.c, images, R), 128, lot.runs.data(), f);
@@ -138,7 +138,7 @@ static void pool_case(Shape3 in, int kernel, int stride, int images) {
     const size_t n = (size_t)images * in.size(), m = (size_t)images * out.size();
     Lot lot(3, 1, 2 * n + 2 * m, 1, images);
     for (auto& v : lot.values) { for (size_t i = 0; i < n; i++) v[i] = signed_unit(3, i); for (size_t i = 0; i < m; i++) v[n + i] = signed_unit(4, i); }
-    Pool p{in.c, in.h, in.w, out.h, out.w, kernel, stride, out.size(), 0, (long long)(n + m), (long long)(n + 2 * m)};
+    Pool p{in.c, in.h, in.w, out.h, out.w, kernel, kernel, stride, in.size(), out.size(), in.size(), 0, 0, 0, 0, (long long)(n + m), (long long)(n + 2 * m)};
     Pool back = p;
     back.y = n;
     const D x = widen(&lot.values[1][0], n), dy = widen(&lot.values[1][n], m);
@@ -198,7 +198,7 @@ static void small_cases() {
         check(lot.values[1][i] == tables[c * 256 + (inside ? pixels[v.image * n + c * 35 + row * 7 + col] : 0)], "%s", "gather");
     }
     const F x = lot.values[1];
-    Flat flat{n, 214748364u, (float)(1 / 0.95), 3, 0, images * n};
+    Flat flat{n, 214748364u, (float)(1 / 0.95), 3, n, n, n, 0, 0, images * n, images * n};
     emu::launch(relu_forward, dim3(1, images, 2), 256, lot.runs.data(), flat);
     for (int i = 0; i < images * n; i++) check(lot.values[1][images * n + i] == std::max(x[i], 0.0f), "%s", "relu");
     emu::launch(add, dim3(1, images, 2), 256, lot.runs.data(), flat);
@@ -214,7 +214,7 @@ static void small_cases() {
         check(lot.values[1][images * n + i] == (u < 214748364u ? 0 : x[i] * (float)(1 / 0.95)), "%s", "dropout");
     }
     check(dropped > 2 && dropped < 50, "%s %g", "dropout share", dropped);
-    emu::launch(copy_planes, dim3(1, images, 2), 256, lot.runs.data(), 35, 70, 105, 35ll, (long long)(images * n), 0);
+    emu::launch(copy, dim3(1, images, 2), 256, lot.runs.data(), Flat{35, 0, 1, 0, 70, 105, 0, 0, 35ll, (long long)(images * n), 0});
     for (int i = 0; i < images * 35; i++) check(lot.values[1][images * n + i / 35 * 105 + i % 35] == x[i / 35 * 70 + 35 + i % 35], "%s", "copy");
 }
 

@@ -90,7 +90,7 @@ struct Lot {
         }
         for (int r = 0; r < R; r++)
             runs.push_back({theta[r].data(), theta[r].data(), gradient[r].data(), nullptr, nullptr, nullptr, values[r].data(), partial[r].data(), prepared[r].data(),
-                            visits[r].data(), steps[r].data(), outcomes[r].data(), 0, 0, 0, 0, (uint32_t)plan.parameters});
+                            visits[r].data(), steps[r].data(), outcomes[r].data(), nullptr, nullptr, 0, 0, 0, 0, (uint32_t)plan.parameters});
     }
 };
 

@@ -12,7 +12,8 @@ enum {
     // adamw, after the averages
     SHRINK = 4, SCALE, EPS, RATE,
     // ivon, after the first average
-    CURVATURE_RATE = 2, CORRECTION, IVON_DECAY, ESS, FIXED_SCALE, IVON_RADIUS, IVON_RATE, HAS_FIXED_SCALE
+    CURVATURE_RATE = 2, CORRECTION, IVON_DECAY, ESS, FIXED_SCALE, IVON_RADIUS, IVON_RATE, HAS_FIXED_SCALE,
+    IVON_SAMPLES, IVON_SHARE  // gradients of a step, and weight of this one in the mean over those so far
 };
 
 __device__ __forceinline__ float average(float weight, float from_old, float old, float fresh) {
@@ -71,7 +72,7 @@ extern "C" __global__ void perturb(const Run* runs) {
     if (run.rule != IVON || images_of(run) == 0 || i >= run.parameters) return;
     const Step& step = run.steps[run.step];
     const float* k = step.constants.v;
-    const float z = normal(run.seed, (unsigned)step.noise_step, 0, i);
+    const float z = normal(run.seed, (unsigned)step.noise_step, step.sample, i);
     run.point[i] = run.theta[i] + z / sqrtf(k[ESS] * (run.curvature[i] + k[IVON_DECAY]));
 }
 
@@ -84,7 +85,19 @@ extern "C" __global__ void update(const Run* runs) {
     if (outcome.unusable) return;
     const Step& now = run.steps[run.step];
     const float* k = now.constants.v;
-    const float g = run.gradient[i], old = run.theta[i];
+    float g = run.gradient[i], second = 0;
+    const float old = run.theta[i];
+    if (run.rule == IVON) {
+        second = (k[HAS_FIXED_SCALE] > 0 ? g : normal(run.seed, (unsigned)now.noise_step, now.sample, i)) * g;
+        if (k[IVON_SAMPLES] > 1) {
+            if (now.sample > 0) {
+                g = run.gradient_mean[i] + k[IVON_SHARE] * (g - run.gradient_mean[i]);
+                second = run.second_mean[i] + k[IVON_SHARE] * (second - run.second_mean[i]);
+            }
+            run.gradient_mean[i] = g, run.second_mean[i] = second;
+            if (now.sample + 1 < (unsigned)k[IVON_SAMPLES]) return;
+        }
+    }
     float theta, h = 0;
     bool floored = false, flat = false, clipped = false;
     if (run.rule <= LCBOPT_ADAPT) {
@@ -121,10 +134,8 @@ extern "C" __global__ void update(const Run* runs) {
         theta = old - (k[SHRINK] * old + k[RATE] * (m / (sqrtf(h) * k[SCALE] + k[EPS])));
         run.momentum[i] = m, run.curvature[i] = h;
     } else {
-        const float squared = k[HAS_FIXED_SCALE];
-        const float second = (squared > 0 ? g : normal(run.seed, (unsigned)now.noise_step, 0, i)) * g;
         const float before = run.curvature[i], total = before + k[IVON_DECAY];
-        const float scale = squared > 0 ? k[FIXED_SCALE] : sqrtf(k[ESS] * total);
+        const float scale = k[HAS_FIXED_SCALE] > 0 ? k[FIXED_SCALE] : sqrtf(k[ESS] * total);
         const float m = average(k[MOMENTUM], k[MOMENTUM_OLD], run.momentum[i], g);
         const float t = k[CURVATURE_RATE] * (before - scale * second);
         h = (before - t) + 0.5f * t * (t / total);
