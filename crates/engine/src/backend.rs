@@ -2,7 +2,10 @@
 
 use images::{Images, Table, Visit};
 
-use crate::plan::Plan;
+use crate::error::Result;
+use crate::network::{Network, Value};
+use crate::plan::{Plan, Purpose};
+use crate::trainer::{Held, Run, Stretch, Stretched, in_turn};
 
 /// Images of a batch, wherever they lie.
 #[derive(Clone, Copy)]
@@ -82,7 +85,7 @@ pub(crate) trait Backend: Send {
         labels: &[u32],
         seed: u64,
         gradient: &mut [f32],
-    ) -> BatchResult;
+    ) -> Result<BatchResult>;
 
     /// Writes or adds what is wanted to the rows of `out`, one per image, for each sample in turn.
     fn forward(
@@ -91,7 +94,18 @@ pub(crate) trait Backend: Send {
         source: Source<'_>,
         wanted: Wanted,
         out: &mut [f32],
-    );
+    ) -> Result<()>;
+
+    /// Makes the steps of every run's stretch, one of them for each run. A run that its rule stops
+    /// leaves alone. Weights and states of the runs are the host's again when this returns.
+    fn advance(
+        &mut self,
+        runs: &mut [Run],
+        held: &mut Held,
+        stretches: &[Stretch<'_>],
+    ) -> Result<Vec<Stretched>> {
+        in_turn(self, runs, held, stretches)
+    }
 
     /// What updates weights and states that lie in the host's memory.
     fn executor(&self) -> cbopt::Executor;
@@ -101,8 +115,45 @@ pub(crate) trait Backend: Send {
 }
 
 /// What a device is asked to run.
-pub(crate) struct Job {
-    pub plan: Plan,
+pub(crate) struct Job<'a> {
+    pub network: &'a Network,
+    pub task: Task,
+}
+
+/// What it is to do with the network.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Task {
+    /// Gradients of at most `batch` images, for `runs` runs at a time; whether an unusable one is
+    /// refused.
+    Train {
+        batch: usize,
+        runs: usize,
+        refuses: bool,
+    },
+    /// The forward pass, with this value as features.
+    Predict { features: Option<Value> },
+}
+
+impl Job<'_> {
+    /// The plan of the task.
+    pub fn plan(&self) -> Plan {
+        Plan::new(
+            self.network,
+            match self.task {
+                Task::Train { .. } => Purpose::TRAINING,
+                Task::Predict { features } => Purpose {
+                    training: false,
+                    features,
+                },
+            },
+        )
+    }
+
     /// Most images of a gradient.
-    pub batch: usize,
+    pub fn batch(&self) -> usize {
+        match self.task {
+            Task::Train { batch, .. } => batch,
+            Task::Predict { .. } => 1,
+        }
+    }
 }

@@ -4,62 +4,129 @@ use machine::Isa;
 
 use crate::backend::{Backend, Job};
 use crate::cpu::{Choices, Cpu};
+use crate::cuda::{self, CardInfo};
 use crate::error::{Error, Result, check_range};
 use crate::network::Network;
 
 /// Most threads.
 pub const MAX_THREADS: usize = 64;
 
+/// Names of GPUs, by their numbers.
+const GPUS: [&str; 8] = [
+    "cuda", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7",
+];
+
+/// The numbers that products are computed with; all else is `f32`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// `f32`.
+    #[default]
+    F32,
+    /// The factors of the products of convolutions are rounded to TF32, which has 11 bits of
+    /// precision; sums are `f32`.
+    Tf32,
+}
+
+impl Precision {
+    /// The names that configs and records have for them.
+    pub const NAMES: [&'static str; 2] = ["f32", "tf32"];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+        }
+    }
+}
+
 /// A device, chosen once; what is computed there asks no further.
 ///
 /// ```
 /// use engine::Device;
-/// let device = Device::by_name("auto")?.threads(2);
-/// assert_eq!((device.name(), device.precision()), ("cpu", "f32"));
+/// let device = Device::by_name("cpu")?.threads(2);
+/// assert_eq!((device.name(), device.precision().name()), ("cpu", "f32"));
 /// let message = Device::by_name("abacus").unwrap_err().to_string();
-/// assert_eq!(message, "no device \"abacus\"; there are auto, cpu");
+/// assert_eq!(message, "no device \"abacus\"; there are auto, cpu, cuda, cuda:1 to cuda:7");
 /// # Ok::<(), engine::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Device {
+    kind: Kind,
     threads: usize,
     isa: Isa,
     winograd: bool,
+    precision: Precision,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Cpu,
+    Cuda(usize),
 }
 
 impl Default for Device {
-    /// The one that [`Device::by_name`] calls "auto".
+    /// The processor.
     fn default() -> Self {
         Self::cpu()
     }
 }
 
 impl Device {
-    /// Names that [`Device::by_name`] knows.
-    pub const NAMES: [&'static str; 2] = ["auto", "cpu"];
-
     /// The processor: as many threads as the machine has, at most 8, and its widest instruction
     /// set.
     pub fn cpu() -> Self {
         Self {
+            kind: Kind::Cpu,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(8)),
             isa: Isa::detect(),
             winograd: true,
+            precision: Precision::F32,
         }
     }
 
-    /// The device of this name: `cpu`, or `auto` for the fastest of the machine.
+    /// The GPU of this number, from 0.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] with the names there are.
+    /// [`Error::Device`] if the driver is missing, with what was looked for, or there is no such
+    /// GPU; [`Error::Input`] for a number above 7.
+    pub fn cuda(number: usize) -> Result<Self> {
+        check_range("number of GPUs", number + 1, GPUS.len(), "0..=7")?;
+        cuda::info(number)?;
+        Ok(Self {
+            kind: Kind::Cuda(number),
+            ..Self::cpu()
+        })
+    }
+
+    /// The device of this name: `cpu`; `cuda` or `cuda:0` for the first GPU, `cuda:1` for the
+    /// second; `auto` for the first GPU if there is one, else the processor.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`] with the names there are; as [`Device::cuda`] for a GPU that is not
+    /// there.
     pub fn by_name(name: &str) -> Result<Self> {
         match name {
-            "auto" | "cpu" => Ok(Self::cpu()),
-            _ => Err(Error::UnknownDevice {
-                name: name.into(),
-                known: Self::NAMES.join(", "),
-            }),
+            "cpu" => Ok(Self::cpu()),
+            "auto" => Ok(Self::cuda(0).unwrap_or_else(|_| Self::cpu())),
+            "cuda:0" => Self::cuda(0),
+            name => match GPUS.iter().position(|gpu| *gpu == name) {
+                Some(number) => Self::cuda(number),
+                None => Err(Error::UnknownDevice {
+                    name: name.into(),
+                    known: "auto, cpu, cuda, cuda:1 to cuda:7".into(),
+                }),
+            },
         }
+    }
+
+    /// The GPUs of the machine.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the driver is missing or does not start.
+    pub fn gpus() -> Result<Vec<CardInfo>> {
+        let count = cuda::count()?.min(GPUS.len());
+        (0..count).map(cuda::info).collect()
     }
 
     /// With so many threads of the processor, `1..=64`. Results do not depend on it.
@@ -74,20 +141,42 @@ impl Device {
         Self { isa, ..self }
     }
 
-    /// With or without Winograd's form of 3×3 convolutions, where it pays.
+    /// With or without Winograd's form of 3×3 convolutions, where it pays; for the processor alone.
     #[must_use]
     pub const fn winograd(self, winograd: bool) -> Self {
         Self { winograd, ..self }
     }
 
+    /// With products of this precision.
+    ///
+    /// # Errors
+    /// [`Error::Precision`] if the device does not have it.
+    pub fn with_precision(self, precision: Precision) -> Result<Self> {
+        if self.kind == Kind::Cpu && precision != Precision::F32 {
+            return Err(Error::Precision {
+                precision: precision.name(),
+                device: self.name(),
+            });
+        }
+        Ok(Self { precision, ..self })
+    }
+
     /// Its name, as in records.
     pub const fn name(&self) -> &'static str {
-        "cpu"
+        match self.kind {
+            Kind::Cpu => "cpu",
+            Kind::Cuda(number) => GPUS[number],
+        }
     }
 
     /// The numbers it computes with.
-    pub const fn precision(&self) -> &'static str {
-        "f32"
+    pub const fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Whether it is a processor of the host.
+    pub const fn is_cpu(&self) -> bool {
+        matches!(self.kind, Kind::Cpu)
     }
 
     /// Threads of the processor, the calling one included.
@@ -101,20 +190,32 @@ impl Device {
     }
 
     /// How many runs of a network it trains best together.
-    pub const fn together(&self, _network: &Network) -> usize {
-        1
+    pub fn together(&self, network: &Network) -> usize {
+        match self.kind {
+            Kind::Cpu => 1,
+            Kind::Cuda(number) => cuda::together(number, self.precision, network),
+        }
     }
 
-    /// How many steps are worth handing over at once.
-    pub const fn stretch(&self) -> usize {
-        1
+    /// How many steps of so many runs of a network are worth handing over at once.
+    pub fn stretch(&self, network: &Network, runs: usize) -> usize {
+        match self.kind {
+            Kind::Cpu => 1,
+            Kind::Cuda(_) => cuda::stretch(network, runs),
+        }
     }
 
     /// # Errors
-    /// [`Error::Input`] for a number of threads outside its range.
-    pub(crate) fn start(&self, job: Job) -> Result<Box<dyn Backend>> {
+    /// [`Error::Input`] for a number of threads outside its range, [`Error::Device`] if the device
+    /// does not do it.
+    pub(crate) fn start(&self, job: &Job<'_>) -> Result<Box<dyn Backend>> {
         check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
-        let choices = Choices::new(self.winograd);
-        Ok(Box::new(Cpu::new(job, self.threads, self.isa, choices)))
+        match self.kind {
+            Kind::Cpu => {
+                let choices = Choices::new(self.winograd);
+                Ok(Box::new(Cpu::new(job, self.threads, self.isa, choices)))
+            }
+            Kind::Cuda(number) => cuda::start(number, self.precision, job),
+        }
     }
 }

@@ -48,6 +48,17 @@ pub enum Error {
         /// The names there are.
         known: String,
     },
+    /// A device that cannot be used, or that failed.
+    #[error("{0}")]
+    Device(String),
+    /// A precision that a device does not have.
+    #[error("precision \"{precision}\" is not one of the device {device}, which has f32")]
+    Precision {
+        /// The precision asked for.
+        precision: &'static str,
+        /// The device.
+        device: &'static str,
+    },
     /// Images of another shape than the network takes.
     #[error("the images are {found}, the network takes {expected}")]
     Images {
@@ -62,6 +73,12 @@ pub enum Error {
     /// The update rule refused the step.
     #[error(transparent)]
     Rule(#[from] cbopt::Error),
+}
+
+impl Error {
+    pub(crate) fn device(problem: String) -> Self {
+        Self::Device(problem)
+    }
 }
 
 /// `Ok` if `value` is in `1..=most`.

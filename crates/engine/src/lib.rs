@@ -1,5 +1,5 @@
 //! Networks as data, compiled once to a plan, trained and evaluated on the CPU in blocks of 16
-//! images.
+//! images, or on a GPU many runs at a time.
 //!
 //! ```text
 //! NetworkBuilder / zoo ──► Network ──► Plan ──► Device ──► Trainer, Predictor
@@ -10,14 +10,16 @@
 //! - [`twin`] computes it the obvious way in `f64`; everything fast is held against it.
 //! - A plan settles once what is computed in which order and which values share memory.
 //! - A [`Device`] runs the plan; the CPU does it sixteen images side by side with the instruction
-//!   set it finds ([`Isa`]).
+//!   set it finds ([`Isa`]), a GPU all images of all runs in one launch ([`kernels`]).
 //! - [`Trainer`] makes steps with any rule of `cbopt`, [`Predictor`] gives probabilities, logits
 //!   and features.
 //!
-//! Results do not depend on the number of threads, to the last bit.
+//! Results do not depend on the number of threads, nor on the runs that share a GPU, to the last
+//! bit.
 
 mod backend;
 mod cpu;
+mod cuda;
 mod device;
 mod dropout;
 pub mod error;
@@ -29,7 +31,8 @@ pub mod twin;
 pub mod zoo;
 
 pub use cpu::peak_gflops;
-pub use device::{Device, MAX_THREADS};
+pub use cuda::{CardInfo, kernels};
+pub use device::{Device, MAX_THREADS, Precision};
 pub use dropout::DropoutMode;
 pub use error::{Error, Result};
 pub use machine::Isa;

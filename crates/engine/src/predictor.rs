@@ -4,11 +4,10 @@
 use images::{Images, Normalization, Visit, check_labels, check_length};
 use random::mix;
 
-use crate::backend::{Backend, Job, Sample, Source, Wanted};
+use crate::backend::{Backend, Job, Sample, Source, Task, Wanted};
 use crate::device::Device;
 use crate::error::{Error, Result, check_range};
 use crate::network::{Network, Shape, Value};
-use crate::plan::{Plan, Purpose};
 
 /// How to predict.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -32,18 +31,18 @@ impl PredictorConfig {
             let range = "the values of the network";
             images::check("features", index as f64, range, index < values)?;
         }
-        let purpose = Purpose {
-            training: false,
+        let task = Task::Predict {
             features: self.features,
         };
-        let plan = Plan::new(network, purpose);
+        let job = Job { network, task };
+        let plan = job.plan();
         Ok(Predictor {
             config: *self,
             input: plan.input_shape,
             classes: plan.classes,
             features: plan.features.1,
             parameters: plan.parameters,
-            backend: self.device.start(Job { plan, batch: 1 })?,
+            backend: self.device.start(&job)?,
         })
     }
 }
@@ -155,7 +154,7 @@ impl Predictor {
             }
         };
         let mut out = vec![0.0; source.count(self.input.len()) * width];
-        self.backend.forward(samples, source, wanted, &mut out);
+        self.backend.forward(samples, source, wanted, &mut out)?;
         Ok(out)
     }
 

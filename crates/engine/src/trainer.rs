@@ -7,11 +7,10 @@ use cbopt::{NonFinite, Optimizer, Rule, State, StepReport};
 use images::{Images, Normalization, Table, Visit, check_labels, check_length};
 use random::mix;
 
-use crate::backend::{Backend, BatchResult, Job, Source};
+use crate::backend::{Backend, BatchResult, Job, Source, Task};
 use crate::device::Device;
 use crate::error::{Error, Result, check_range};
 use crate::network::Network;
-use crate::plan::{Plan, Purpose};
 use crate::predictor::{check_image, check_images};
 
 /// Largest batch.
@@ -52,13 +51,14 @@ impl TrainerConfig {
     ) -> Result<Trainer> {
         check_range("batch", self.batch, MAX_BATCH, "1..=4096")?;
         let count = network.parameter_count();
-        let purpose = Purpose {
-            training: true,
-            features: None,
+        let members: Vec<Member> = members.into_iter().collect();
+        check_range("members", members.len(), usize::MAX, "1..")?;
+        let task = Task::Train {
+            batch: self.batch,
+            runs: members.len(),
+            refuses: self.non_finite == NonFinite::Refuse,
         };
-        let plan = Plan::new(network, purpose);
-        let batch = self.batch;
-        let backend = self.device.start(Job { plan, batch })?;
+        let backend = self.device.start(&Job { network, task })?;
         let members = members.into_iter().map(|member| {
             check_length("parameters", member.parameters.len(), count)?;
             let executor = backend.executor().non_finite(self.non_finite);
@@ -71,10 +71,10 @@ impl TrainerConfig {
                 parameters: member.parameters,
                 seed: member.seed,
                 draws: member.draws,
+                on_device: false,
             })
         });
         let members = members.collect::<Result<Vec<_>>>()?;
-        check_range("members", members.len(), usize::MAX, "1..")?;
         Ok(Trainer {
             config: *self,
             network: network.clone(),
@@ -189,30 +189,37 @@ pub struct TrainStep {
 }
 
 /// One run at work.
-struct Run {
-    optimizer: Optimizer,
-    parameters: Vec<f32>,
-    seed: u64,
-    draws: u64,
+pub(crate) struct Run {
+    pub optimizer: Optimizer,
+    pub parameters: Vec<f32>,
+    pub seed: u64,
+    pub draws: u64,
+    /// Whether the device has the same weights and state, for one with a memory of its own.
+    pub on_device: bool,
 }
 
 impl Run {
     /// Seed of the masks of the next gradient.
     fn masks(&self) -> u64 {
-        mix(self.seed ^ mix(self.draws))
+        self.masks_of(self.draws)
+    }
+
+    /// Seed of the masks of a gradient, by its number.
+    pub fn masks_of(&self, draw: u64) -> u64 {
+        mix(self.seed ^ mix(draw))
     }
 
     /// Takes one gradient where the rule wants it.
     fn gather(
         &mut self,
-        backend: &mut dyn Backend,
+        backend: &mut (impl Backend + ?Sized),
         source: Source<'_>,
         labels: &[u32],
-    ) -> cbopt::Result<BatchLoss> {
+    ) -> Result<BatchLoss> {
         let masks = self.masks();
         let (at, place) = self.optimizer.point(&self.parameters)?;
         self.draws += 1;
-        let result = backend.gradient(at, source, labels, masks, place);
+        let result = backend.gradient(at, source, labels, masks, place)?;
         self.optimizer.gather(labels.len())?;
         Ok(BatchLoss::of(result, labels))
     }
@@ -220,22 +227,23 @@ impl Run {
     /// One step of the rule on a batch, with as many gradients as it takes samples; all or nothing.
     fn step(
         &mut self,
-        backend: &mut dyn Backend,
+        backend: &mut (impl Backend + ?Sized),
         lr: f64,
         source: Source<'_>,
         labels: &[u32],
-    ) -> cbopt::Result<TrainStep> {
+    ) -> Result<TrainStep> {
         let samples = self.optimizer.samples();
         let (mut loss, mut correct) = (0.0, 0);
+        self.on_device = false;
         let mut attempt = || {
             for _ in 0..samples {
                 let batch = self.gather(&mut *backend, source, labels)?;
                 loss += batch.loss / f64::from(samples);
                 correct += batch.correct;
             }
-            self.optimizer.step(lr, &mut self.parameters)
+            Ok(self.optimizer.step(lr, &mut self.parameters)?)
         };
-        let report = attempt();
+        let report: Result<StepReport> = attempt();
         if report.is_err() {
             self.optimizer.discard();
         }
@@ -251,9 +259,9 @@ impl Run {
 }
 
 /// The images that visits go to.
-struct Held {
-    images: Arc<Images>,
-    tables: Vec<Table>,
+pub(crate) struct Held {
+    pub images: Arc<Images>,
+    pub tables: Vec<Table>,
     /// Labels of the current batch.
     labels: Vec<u32>,
 }
@@ -384,9 +392,7 @@ impl Trainer {
                 check_image(visit.image, &held.images)?;
             }
         }
-        let runs = self.members.iter_mut().zip(stretches);
-        let stretched = runs.map(|(run, stretch)| held.stretch(run, &mut *self.backend, stretch));
-        Ok(stretched.collect())
+        self.backend.advance(&mut self.members, held, stretches)
     }
 
     fn check_images(&self, images: &[f32], labels: &[u32]) -> Result<()> {
@@ -413,7 +419,7 @@ impl Trainer {
         if run.optimizer.is_gathering() {
             return Err(Error::Order("micro-batches are pending: call apply first"));
         }
-        Ok(run.step(&mut *self.backend, lr, Source::Floats(images), labels)?)
+        run.step(&mut *self.backend, lr, Source::Floats(images), labels)
     }
 
     /// Adds the gradient of a micro-batch, weighted by its images; [`Trainer::apply`] then makes
@@ -425,7 +431,7 @@ impl Trainer {
     pub fn accumulate(&mut self, run: usize, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
         self.check_images(images, labels)?;
         let source = Source::Floats(images);
-        Ok(self.members[run].gather(&mut *self.backend, source, labels)?)
+        self.members[run].gather(&mut *self.backend, source, labels)
     }
 
     /// One step of the rule with the mean gradient of the micro-batches, which are forgotten then.
@@ -439,6 +445,7 @@ impl Trainer {
         if !run.optimizer.is_gathering() {
             return Err(Error::Order("no micro-batch was accumulated"));
         }
+        run.on_device = false;
         Ok(run.optimizer.step(lr, &mut run.parameters)?)
     }
 
@@ -467,18 +474,31 @@ impl Trainer {
         let parameters = &run.parameters;
         let result = self
             .backend
-            .gradient(parameters, source, labels, masks, out);
+            .gradient(parameters, source, labels, masks, out)?;
         Ok(BatchLoss::of(result, labels))
     }
+}
+
+/// Makes the steps of one run after another, every gradient by the device and every update by the
+/// host.
+pub(crate) fn in_turn(
+    backend: &mut (impl Backend + ?Sized),
+    runs: &mut [Run],
+    held: &mut Held,
+    stretches: &[Stretch<'_>],
+) -> Result<Vec<Stretched>> {
+    let runs = runs.iter_mut().zip(stretches);
+    runs.map(|(run, stretch)| held.stretch(run, backend, stretch))
+        .collect()
 }
 
 impl Held {
     fn stretch(
         &mut self,
         run: &mut Run,
-        backend: &mut dyn Backend,
+        backend: &mut (impl Backend + ?Sized),
         stretch: &Stretch<'_>,
-    ) -> Stretched {
+    ) -> Result<Stretched> {
         let mut stretched = Stretched {
             steps: Vec::with_capacity(stretch.steps.len()),
             stopped: None,
@@ -496,15 +516,16 @@ impl Held {
                 tables: &self.tables,
                 visits: batch,
             };
-            match run.step(backend, step.lr, source, &self.labels) {
+            match run.step(&mut *backend, step.lr, source, &self.labels) {
                 Ok(step) => stretched.steps.push(step),
-                Err(error) => {
+                Err(Error::Rule(error)) => {
                     stretched.stopped = Some(error);
                     break;
                 }
+                Err(error) => return Err(error),
             }
         }
-        stretched
+        Ok(stretched)
     }
 }
 

@@ -308,7 +308,7 @@ impl Run {
                 .expect("a checked config has only tables, numbers and words"),
             code: hardware::code(),
             device: device.name().to_owned(),
-            precision: device.precision().to_owned(),
+            precision: device.precision().name().to_owned(),
             hardware: hardware::hardware(device.thread_count(), device.instruction_set()),
             timings: Timings {
                 started_unix: progress.started_unix,

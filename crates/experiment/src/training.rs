@@ -138,7 +138,7 @@ impl Group {
         Ok(Self {
             trainer,
             predictor: predictor.build(&data.network)?,
-            stretch: options.device.stretch(),
+            stretch: options.device.stretch(&data.network, members.len()),
         })
     }
 }
@@ -192,7 +192,7 @@ impl<'a> Member<'a> {
             (progress, begin(config, data, seeds)?, None)
         };
         progress.device = options.device.name().to_owned();
-        progress.precision = options.device.precision().to_owned();
+        progress.precision = options.device.precision().name().to_owned();
         Ok(Self {
             config,
             name,

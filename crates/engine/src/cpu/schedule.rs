@@ -20,6 +20,7 @@ use super::vector::LANES;
 use super::{simple, winograd};
 use crate::backend::{Backend, BatchResult, Job, Sample, Source, Wanted};
 use crate::dropout::DropoutMode;
+use crate::error::Result;
 
 /// Most groups of blocks, each with gradients of its own.
 const GROUPS: usize = 16;
@@ -69,10 +70,11 @@ fn groups_of(cluster: usize, groups: usize) -> Range<usize> {
 
 impl Cpu {
     /// A machine with so many threads.
-    pub fn new(job: Job, threads: usize, isa: Isa, choices: Choices) -> Self {
-        let training = job.plan.is_training();
-        let program = Program::new(job.plan, choices);
-        let groups = job.batch.div_ceil(LANES).min(GROUPS);
+    pub fn new(job: &Job<'_>, threads: usize, isa: Isa, choices: Choices) -> Self {
+        let plan = job.plan();
+        let training = plan.is_training();
+        let program = Program::new(plan, choices);
+        let groups = job.batch().div_ceil(LANES).min(GROUPS);
         let workers = Arc::new(Workers::start(threads));
         let arenas = (0..workers.count())
             .map(|_| Memory::new((program.arena + program.scratch) * LANES))
@@ -328,7 +330,7 @@ impl Backend for Cpu {
         labels: &[u32],
         seed: u64,
         gradient: &mut [f32],
-    ) -> BatchResult {
+    ) -> Result<BatchResult> {
         let plan = &self.program.plan;
         assert_eq!(source.count(plan.input_shape.len()), labels.len());
         assert_eq!(parameters.len(), plan.parameters);
@@ -338,12 +340,11 @@ impl Backend for Cpu {
         self.group_gradients(parameters, source, labels, seed, groups);
         self.sum_clusters(groups.div_ceil(CLUSTER), gradient);
         let results = self.results.lock().expect("nobody panics with the lock");
-        results[..groups]
-            .iter()
-            .fold(BatchResult::default(), |a, b| BatchResult {
-                loss: a.loss + b.loss,
-                correct: a.correct + b.correct,
-            })
+        let add = |a: BatchResult, b: &BatchResult| BatchResult {
+            loss: a.loss + b.loss,
+            correct: a.correct + b.correct,
+        };
+        Ok(results[..groups].iter().fold(BatchResult::default(), add))
     }
 
     fn forward(
@@ -352,7 +353,7 @@ impl Backend for Cpu {
         source: Source<'_>,
         wanted: Wanted,
         out: &mut [f32],
-    ) {
+    ) -> Result<()> {
         let plan = &self.program.plan;
         let total = source.count(plan.input_shape.len());
         assert_eq!(out.len(), total * self.width(wanted));
@@ -363,6 +364,7 @@ impl Backend for Cpu {
             self.transform_weights(samples.len(), |set| samples[set].parameters);
             self.forward_together(samples, source, total, wanted, out);
         }
+        Ok(())
     }
 
     fn executor(&self) -> Executor {

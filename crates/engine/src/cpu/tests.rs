@@ -8,10 +8,10 @@ use random::Stream;
 
 use super::lower::{Program, Step, Winograd};
 use super::{Choices, Cpu};
-use crate::backend::{Backend, Job, Sample, Source, Wanted};
+use crate::backend::{Backend, Job, Sample, Source, Task, Wanted};
 use crate::dropout::DropoutMode;
 use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
-use crate::plan::{Op, Plan, Purpose};
+use crate::plan::Op;
 use crate::{twin, zoo};
 
 /// Relative error, in the norm of a tensor, that rounding in `f32` explains: some hundred sums of
@@ -38,17 +38,21 @@ const USUAL: Choices = Choices {
     fuse_pooling: true,
 };
 
-fn job(network: &Network, training: bool, batch: usize) -> Job {
-    let purpose = Purpose {
-        training,
-        features: None,
+fn job(network: &Network, training: bool, batch: usize) -> Job<'_> {
+    let task = if training {
+        Task::Train {
+            batch,
+            runs: 1,
+            refuses: true,
+        }
+    } else {
+        Task::Predict { features: None }
     };
-    let plan = Plan::new(network, purpose);
-    Job { plan, batch }
+    Job { network, task }
 }
 
 fn program(network: &Network, training: bool, choices: Choices) -> Program {
-    Program::new(job(network, training, 1).plan, choices)
+    Program::new(job(network, training, 1).plan(), choices)
 }
 
 struct Data {
@@ -83,24 +87,26 @@ fn gradient(
     isa: Isa,
 ) -> (f64, Vec<f32>) {
     let batch = data.labels.len();
-    let mut cpu = Cpu::new(job(network, true, batch), threads, isa, choices);
+    let mut cpu = Cpu::new(&job(network, true, batch), threads, isa, choices);
     let mut out = vec![f32::NAN; network.parameter_count()];
     let source = Source::Floats(&data.images);
     // Twice: memory that was used before must not matter.
-    cpu.gradient(&data.parameters, source, &data.labels, SEED, &mut out);
-    let result = cpu.gradient(&data.parameters, source, &data.labels, SEED, &mut out);
+    let mut run = || cpu.gradient(&data.parameters, source, &data.labels, SEED, &mut out);
+    run().unwrap();
+    let result = run().unwrap();
     (result.loss / batch as f64, out)
 }
 
 fn logits(network: &Network, data: &Data, choices: Choices, threads: usize, isa: Isa) -> Vec<f32> {
-    let mut cpu = Cpu::new(job(network, false, 1), threads, isa, choices);
+    let mut cpu = Cpu::new(&job(network, false, 1), threads, isa, choices);
     let mut out = vec![f32::NAN; data.labels.len() * network.classes()];
     let sample = Sample {
         parameters: &data.parameters,
         seed: SEED,
     };
     let source = Source::Floats(&data.images);
-    cpu.forward(&[sample], source, Wanted::Logits, &mut out);
+    cpu.forward(&[sample], source, Wanted::Logits, &mut out)
+        .unwrap();
     out
 }
 

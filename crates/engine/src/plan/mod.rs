@@ -15,7 +15,7 @@ mod fuse;
 mod op;
 mod place;
 
-pub(crate) use op::{Convolution, Dense, Dropout, Op, Slot, Slots, Target};
+pub(crate) use op::{Convolution, Dense, Dropout, Frn, Op, Slot, Slots, Target};
 
 use crate::network::{Network, Shape, Value};
 
@@ -49,6 +49,14 @@ pub(crate) struct Purpose {
     pub training: bool,
     /// The value that is kept as features; the input of the last layer if none is named.
     pub features: Option<Value>,
+}
+
+impl Purpose {
+    /// With all passes, and nobody who asks for features.
+    pub const TRAINING: Self = Self {
+        training: true,
+        features: None,
+    };
 }
 
 /// Scales of the channels in one buffer: a place each, and whether it has been computed.
@@ -147,10 +155,9 @@ impl<O> Plan<O> {
     }
 }
 
-impl<O: Slots> Plan<O> {
-    /// Gives every buffer its place in one arena, `gap` entries apart, and returns the length of
-    /// the arena. Slots then count from its start.
-    pub fn place_buffers(&mut self, gap: usize) -> usize {
+impl<O: Slots + Clone> Plan<O> {
+    /// Where every buffer begins in one arena, `gap` entries apart, and the length of the arena.
+    pub fn places(&self, gap: usize) -> (Vec<usize>, usize) {
         // The input is written before the first operation; logits and features are read after the
         // forward pass.
         let mut lives = vec![None; self.buffers.len()];
@@ -166,12 +173,18 @@ impl<O: Slots> Plan<O> {
         }
         touch(self.logits, self.forward);
         touch(self.features.0, self.forward);
-        for (time, op) in self.ops.iter_mut().enumerate() {
-            for slot in op.slots() {
+        for (time, op) in self.ops.iter().enumerate() {
+            for slot in op.clone().slots() {
                 touch(*slot, time);
             }
         }
-        let (offsets, total) = arena::place(&self.buffers, &lives, gap);
+        arena::place(&self.buffers, &lives, gap)
+    }
+
+    /// Gives every buffer its place, `gap` entries apart, and returns the length of the arena.
+    /// Slots then count from its start.
+    pub fn place_buffers(&mut self, gap: usize) -> usize {
+        let (offsets, total) = self.places(gap);
         let resolve = |slot: &mut Slot| slot.offset += offsets[slot.buffer];
         for op in &mut self.ops {
             op.slots().into_iter().for_each(resolve);

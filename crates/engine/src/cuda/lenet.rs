@@ -1,0 +1,122 @@
+//! LeNet from pixels to gradients inside a thread block, in f32: the kernels of `lenet.cu`.
+
+use super::kernels::Source;
+use super::program::{Argument, Call, Program};
+use super::table::Lenet;
+use crate::dropout::dropout_threshold;
+use crate::network::{LayerKind, Network};
+use crate::zoo;
+
+/// Most classes that the kernels have room for.
+const CLASSES: usize = 32;
+/// Parameters of the two convolutions.
+const CONVOLUTIONS: usize = 2572;
+/// Bytes of shared memory of an image.
+const IMAGE: usize =
+    4 * (784 + 6 * 146 + 256 + 120 + 84 + 32 + 32 + 84 + 120 + 16 * 144 + 56) + 8 * (256 + 864);
+/// Bytes of shared memory of the weights.
+const WEIGHTS: usize = 4 * (25 * 8 + 6 * 25 * 16 + 16 * 25 * 6);
+/// From so many runs on a block takes two images, and the dense layers' gradients larger tiles. No
+/// sum depends on it.
+const MANY: usize = 4;
+
+/// The rate of the network's dropout, if the network is LeNet.
+fn recognize(network: &Network) -> Option<f64> {
+    let rate = network.layers().iter().find_map(|layer| match layer.kind {
+        LayerKind::Dropout { rate, .. } => Some(rate),
+        _ => None,
+    });
+    let classes = network.classes();
+    let known = match rate {
+        None => zoo::lenet(classes),
+        Some(rate) => zoo::lenet_dropout(classes, rate),
+    };
+    let known = known.ok()?;
+    let same = known.layers == network.layers
+        && known.shapes == network.shapes
+        && known.parameters == network.parameters;
+    (same && classes <= CLASSES).then_some(rate.unwrap_or(0.0))
+}
+
+/// The program of LeNet for at most `batch` images, for `runs` runs; none for another network, or a
+/// card with too little shared memory.
+pub(super) fn program(
+    network: &Network,
+    batch: usize,
+    shared: usize,
+    runs: usize,
+) -> Option<Program> {
+    let rate = recognize(network)?;
+    let classes = network.classes();
+    let layer = |name| {
+        network
+            .output(name)
+            .map_or(0, |value| value.index() as i32 - 1)
+    };
+    let mut at = 0;
+    let mut place = |width: usize| {
+        let place = at;
+        at += batch * width;
+        place as i64
+    };
+    let net = Lenet {
+        classes: classes as i32,
+        layer1: layer("fc1.dropout"),
+        layer2: layer("fc2.dropout"),
+        threshold: dropout_threshold(rate),
+        factor: (1.0 / (1.0 - rate)) as f32,
+        reserved: 0,
+        features: place(256),
+        hidden1: place(120),
+        hidden2: place(84),
+        delta1: place(120),
+        delta2: place(84),
+        delta3: place(classes),
+        loss: place(1),
+        correct: place(1),
+        partial: 0,
+    };
+    let many = runs >= MANY;
+    let (images, kernel) = if many { (2, "lenet2") } else { (1, "lenet1") };
+    let bytes = images * IMAGE + WEIGHTS;
+    let (outputs, gradients) = if many {
+        (16, "lenet_gradients16")
+    } else {
+        (8, "lenet_gradients8")
+    };
+    if bytes > shared {
+        return None;
+    }
+    let tiles = 2 * 120usize.div_ceil(outputs) + 84usize.div_ceil(outputs);
+    let call = |kernel, blocks, threads, shared, arguments| Call {
+        source: Source::Lenet,
+        kernel,
+        grid: [blocks, 1],
+        threads,
+        shared,
+        arguments,
+    };
+    Some(Program {
+        calls: vec![
+            call(
+                kernel,
+                batch.div_ceil(images),
+                320,
+                bytes,
+                vec![Argument::Runs, Argument::Images, net.into()],
+            ),
+            call(
+                gradients,
+                21 + tiles + classes.div_ceil(outputs),
+                512,
+                4 * 128 * (128 + outputs),
+                vec![Argument::Runs, net.into()],
+            ),
+        ],
+        values: at,
+        partial: batch * CONVOLUTIONS,
+        loss: net.loss,
+        correct: net.correct,
+        ..Program::default()
+    })
+}

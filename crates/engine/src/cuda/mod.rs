@@ -1,0 +1,121 @@
+//! The CUDA backend: trains many runs in one launch, and evaluates many sets of weights.
+//!
+//! Weights, states, images and tables of steps live on the card; a stretch of steps is handed over
+//! at once, and dozens of steps are one graph. [`layers`] makes a network of any shape from general
+//! kernels, [`lenet`] and [`resnet`] know kernels for one network; which one serves is settled by
+//! the network and the card alone, so that the bits of a run depend on nothing else. [`driver`]
+//! wraps the driver, [`kernels`] holds and compiles the sources, [`table`] says how descriptors lie
+//! in memory, [`training`] and [`prediction`] do the work.
+//!
+//! `unsafe` is allowed here and in `cpu`, and nowhere else in the crate.
+#![allow(unsafe_code)]
+
+mod driver;
+pub mod kernels;
+mod layers;
+mod lenet;
+mod memory;
+mod prediction;
+mod program;
+mod resnet;
+mod rules;
+mod table;
+mod training;
+
+use crate::backend::{Backend, Job, Task};
+use crate::device::Precision;
+use crate::error::Result;
+use crate::network::Network;
+use crate::plan::{Plan, Purpose};
+use driver::Card;
+use program::Program;
+
+pub(crate) use driver::count;
+
+/// Share of the card's memory that runs which are trained together may take, in percent.
+const TRAINED_TOGETHER: usize = 60;
+/// Most runs that are trained together: more are not faster.
+const MOST_TOGETHER: usize = 64;
+/// Batch that the memory of a run is estimated for.
+const USUAL_BATCH: usize = 128;
+/// Multiplications and additions that are worth handing over at once: about a second of work.
+const STRETCH: u64 = 20_000_000_000_000;
+
+/// What a card is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CardInfo {
+    /// Its name.
+    pub name: String,
+    /// Bytes of its memory.
+    pub memory: usize,
+    /// Its compute capability, major and minor.
+    pub capability: (i32, i32),
+    /// Version of CUDA that the driver supports, such as 13000 for 13.0.
+    pub driver: i32,
+}
+
+/// What the card of this number is.
+pub(crate) fn info(ordinal: usize) -> Result<CardInfo> {
+    let card = Card::open(ordinal)?;
+    Ok(CardInfo {
+        name: card.name.clone(),
+        memory: card.memory,
+        capability: card.capability,
+        driver: card.driver,
+    })
+}
+
+/// A backend for a job on the card of this number.
+pub(crate) fn start(
+    ordinal: usize,
+    precision: Precision,
+    job: &Job<'_>,
+) -> Result<Box<dyn Backend>> {
+    let card = Card::open(ordinal)?;
+    Ok(match job.task {
+        Task::Train {
+            batch,
+            runs,
+            refuses,
+        } => {
+            let program = training_program(job.network, batch, precision, card.shared, runs);
+            Box::new(training::Training::new(card, program, job, runs, refuses)?)
+        }
+        Task::Predict { .. } => Box::new(prediction::Prediction::new(card, job, precision)?),
+    })
+}
+
+/// How a network is trained on a card whose blocks have so much shared memory.
+fn training_program(
+    network: &Network,
+    batch: usize,
+    precision: Precision,
+    shared: usize,
+    runs: usize,
+) -> Program {
+    let tf32 = precision == Precision::Tf32;
+    if !tf32 && let Some(program) = lenet::program(network, batch, shared, runs) {
+        return program;
+    }
+    if let Some(program) = resnet::program(network, batch, shared, tf32) {
+        return program;
+    }
+    let plan = Plan::new(network, Purpose::TRAINING);
+    layers::program(&plan, batch, tf32)
+}
+
+/// How many runs of a network are trained best together on the card of this number.
+pub(crate) fn together(ordinal: usize, precision: Precision, network: &Network) -> usize {
+    let Ok(card) = Card::open(ordinal) else {
+        return 1;
+    };
+    let program = training_program(network, USUAL_BATCH, precision, card.shared, 1);
+    let bytes = memory::bytes_per_run(&program, network.parameter_count());
+    (card.memory / 100 * TRAINED_TOGETHER / bytes.max(1)).clamp(1, MOST_TOGETHER)
+}
+
+/// How many steps of so many runs of a network are worth handing over at once.
+pub(crate) fn stretch(network: &Network, runs: usize) -> usize {
+    let step = network.training_flops() * (USUAL_BATCH * runs) as u64;
+    (STRETCH / step.max(1)).clamp(8, 1024) as usize
+}

@@ -1,0 +1,245 @@
+//! ResNet-20 with FRN, one kernel per stage and direction: the kernels of `resnet.cu`, which say
+//! what the offsets mean that are settled here.
+
+use super::kernels::Source;
+use super::program::{Argument, BLOCK, Call, Program};
+use super::table::{Head, Plain, Prepare, Stage};
+use crate::network::Network;
+use crate::zoo;
+
+/// Most classes: the gradients of the dense layer fit the grid of the sums.
+const CLASSES: usize = 512;
+/// Side and channels of the stages.
+const STAGES: [(usize, usize); 3] = [(32, 16), (16, 32), (8, 64)];
+/// Channels and pixels before the dense layer.
+const LAST: usize = 64;
+/// Threads of a stage.
+const THREADS: usize = 512;
+/// Blocks of `prepare` per convolution.
+const PREPARE_BLOCKS: usize = 40;
+/// Blocks of `resnet_reduce`: the numbers of the largest convolution.
+const REDUCE_BLOCKS: usize = (64 * 64 * 9 + 4 * 64) / BLOCK;
+
+/// Names of the kernels in one precision.
+struct Names {
+    prepare: &'static str,
+    forward: [&'static str; 3],
+    backward: [&'static str; 3],
+    reduce: &'static str,
+}
+
+const F32: Names = Names {
+    prepare: "prepare_f32",
+    forward: [
+        "stage1_forward_f32",
+        "stage2_forward_f32",
+        "stage3_forward_f32",
+    ],
+    backward: [
+        "stage1_backward_f32",
+        "stage2_backward_f32",
+        "stage3_backward_f32",
+    ],
+    reduce: "resnet_reduce_f32",
+};
+const TF32: Names = Names {
+    prepare: "prepare_tf32",
+    forward: [
+        "stage1_forward_tf32",
+        "stage2_forward_tf32",
+        "stage3_forward_tf32",
+    ],
+    backward: [
+        "stage1_backward_tf32",
+        "stage2_backward_tf32",
+        "stage3_backward_tf32",
+    ],
+    reduce: "resnet_reduce_tf32",
+};
+
+/// Where the next things go: parameters, rearranged weights, and gradients of an image.
+#[derive(Default)]
+struct Places {
+    parameters: usize,
+    prepared: usize,
+    gradients: usize,
+    table: Vec<Prepare>,
+}
+
+impl Places {
+    /// A convolution with bias and FRN, whose input is padded to so many channels; `back` if its
+    /// input needs a gradient.
+    fn conv(&mut self, out: usize, inputs: usize, kernel: usize, padded: usize, back: bool) {
+        let taps = kernel * kernel;
+        let mut row = Prepare {
+            weight: self.parameters as i32,
+            out: out as i32,
+            inputs: inputs as i32,
+            padded: padded as i32,
+            taps: taps as i32,
+            forward: self.prepared as i32,
+            backward: -1,
+            partial: self.gradients as i32,
+        };
+        self.gradients += out * padded * taps + 4 * out;
+        self.prepared += padded * taps * (out + 8);
+        if back {
+            row.backward = self.prepared as i32;
+            self.prepared += out * taps * (inputs + 8);
+        }
+        self.parameters += out * inputs * taps + 4 * out;
+        self.table.push(row);
+    }
+
+    /// The convolutions of a stage.
+    fn stage(&mut self, stage: usize, channels: usize) {
+        if stage == 0 {
+            self.conv(channels, 3, 3, 8, false);
+        } else {
+            let before = channels / 2;
+            self.conv(channels, before, 3, before, true);
+            self.conv(channels, channels, 3, channels, true);
+            self.conv(channels, before, 1, before, true);
+        }
+        for _ in usize::from(stage > 0)..3 {
+            self.conv(channels, channels, 3, channels, true);
+            self.conv(channels, channels, 3, channels, true);
+        }
+    }
+}
+
+/// Bytes of shared memory of a stage.
+fn shared_bytes(stage: usize, tf32: bool) -> usize {
+    let (side, channels) = STAGES[stage];
+    let plane = (side + 2) * (side + 4) + if tf32 { 0 } else { 4 };
+    let tiles = (side * side / 16 * channels / 8 / 32).max(2);
+    let pixel_warps = if tf32 {
+        side * side / 16 / tiles
+    } else {
+        (side / 8) * (side / 8)
+    };
+    let piece = if channels == 16 { 16 } else { 32 };
+    let planes = if stage == 0 { 2 } else { 3 };
+    let weights = piece * 9 * (channels + 8);
+    4 * (planes * channels * plane + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
+}
+
+/// The program of ResNet-20 without dropout for at most `batch` images; none for another network,
+/// or a card with too little shared memory.
+pub(super) fn program(
+    network: &Network,
+    batch: usize,
+    shared: usize,
+    tf32: bool,
+) -> Option<Program> {
+    let classes = network.classes();
+    let known = zoo::resnet20(classes).ok()?;
+    let same = known.layers == network.layers
+        && known.shapes == network.shapes
+        && known.parameters == network.parameters;
+    let bytes = [0, 1, 2].map(|stage| shared_bytes(stage, tf32));
+    if !same || classes > CLASSES || bytes.iter().any(|&bytes| bytes > shared) {
+        return None;
+    }
+    let mut places = Places::default();
+    let (mut values, mut source, mut source_gradient) = (0, 0, 0);
+    let mut stages = Vec::new();
+    for (number, (side, channels)) in STAGES.into_iter().enumerate() {
+        let size = batch * channels * side * side;
+        stages.push(Stage {
+            batch: batch as i32,
+            parameters: places.parameters as i32,
+            prepared: places.prepared as i32,
+            gradients: places.gradients as i32,
+            values: values as i64,
+            roots: (values + 13 * size) as i64,
+            input: source as i64,
+            input_gradient: source_gradient as i64,
+            ..Stage::default()
+        });
+        (source, source_gradient) = (values + 9 * size, values + 11 * size);
+        values += 13 * size + 7 * batch * channels;
+        places.stage(number, channels);
+    }
+    let dense = (LAST + 1) * classes;
+    let slice = (places.gradients + dense).next_multiple_of(4);
+    let head = Head {
+        batch: batch as i32,
+        classes: classes as i32,
+        weight: places.parameters as i32,
+        slice: slice as i32,
+        gradients: places.gradients as i32,
+        reserved: 0,
+        x: source as i64,
+        dx: source_gradient as i64,
+        loss: values as i64,
+        correct: (values + batch) as i64,
+        logits: (values + 2 * batch) as i64,
+        partial: 0,
+    };
+    places.table.push(Prepare {
+        weight: places.parameters as i32,
+        out: dense as i32,
+        backward: -1,
+        partial: places.gradients as i32,
+        ..Prepare::default()
+    });
+    for stage in &mut stages {
+        stage.slice = slice as i32;
+    }
+    let names = if tf32 { TF32 } else { F32 };
+    Some(Program {
+        calls: calls(&names, &stages, head, places.table.len(), bytes),
+        values: values + batch * (2 + classes),
+        partial: batch * slice,
+        prepared: places.prepared,
+        table: places.table.iter().flat_map(Plain::words).collect(),
+        loss: head.loss,
+        correct: head.correct,
+        ..Program::default()
+    })
+}
+
+/// Weights rearranged, the stages forward, the loss, the stages backward, the sums over images.
+fn calls(
+    names: &Names,
+    stages: &[Stage],
+    head: Head,
+    convolutions: usize,
+    shared: [usize; 3],
+) -> Vec<Call> {
+    let call = |kernel, grid, threads, shared, arguments| Call {
+        source: Source::Resnet,
+        kernel,
+        grid,
+        threads,
+        shared,
+        arguments,
+    };
+    let batch = head.batch as usize;
+    let stage = |kernel, number: usize| {
+        let arguments = vec![Argument::Runs, Argument::Images, stages[number].into()];
+        call(kernel, [batch, 1], THREADS, shared[number], arguments)
+    };
+    let prepare = vec![Argument::Runs, Argument::Table];
+    let prepare_grid = [PREPARE_BLOCKS, convolutions - 1];
+    let mut all = vec![call(names.prepare, prepare_grid, BLOCK, 0, prepare)];
+    all.extend((0..3).map(|number| stage(names.forward[number], number)));
+    let loss = vec![Argument::Runs, Argument::Images, head.into()];
+    let loss_bytes = 4 * (LAST + 2 * head.classes as usize);
+    all.push(call("resnet_head", [batch, 1], BLOCK, loss_bytes, loss));
+    all.extend(
+        (0..3)
+            .rev()
+            .map(|number| stage(names.backward[number], number)),
+    );
+    let reduce = vec![
+        Argument::Runs,
+        Argument::Table,
+        head.partial.into(),
+        head.slice.into(),
+    ];
+    let reduce_grid = [REDUCE_BLOCKS, convolutions];
+    all.push(call(names.reduce, reduce_grid, BLOCK, 0, reduce));
+    all
+}
