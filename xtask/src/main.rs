@@ -10,13 +10,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check|quick|widths
+const USAGE: &str = "usage: cargo xtask check|quick|widths|kernels FOLDER [ARCHITECTURE...]
 
 check   the full proof: format, widths, spelling, lints, tests (doctests included), CUDA kernels
         on the host, examples, documentation with broken links denied, packages, the promised Rust
         version, aarch64, dependency rules, Miri; a step whose tool is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
-widths  comments and Markdown wider than 100 columns";
+widths  comments and Markdown wider than 100 columns
+kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless others are named;
+        NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
 const SLOW_EXAMPLES: [&str; 1] = ["swap"];
@@ -31,6 +33,7 @@ fn main() -> Result<()> {
         ["check"] => check(),
         ["quick"] => quick(),
         ["widths"] => widths(),
+        ["kernels", ref words @ ..] => compile_kernels(words),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
             Ok(())
@@ -120,7 +123,38 @@ fn kernels() -> Result<()> {
             .stdout(Stdio::null());
         run("proof of the kernels", &mut proof)?;
     }
-    Ok(())
+    emulated_gpu(&folder)
+}
+
+/// The tests of the CUDA device on a GPU that is made of the emulation.
+fn emulated_gpu(kernels: &Path) -> Result<()> {
+    let folder = root().join("target/emulated-gpu");
+    std::fs::create_dir_all(&folder)?;
+    let folder = folder.canonicalize()?;
+    let mut compile = Command::new("g++");
+    compile
+        .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w".split(' '))
+        .args("-shared -fPIC driver.cpp -o".split(' '))
+        .arg(folder.join("libcuda.so.1"))
+        .current_dir(kernels);
+    run("emulated GPU", &mut compile)?;
+    std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13"))?;
+    let mut tests = cargo_command("test -p maxitive-engine --test gpu --locked");
+    tests
+        .env("LD_LIBRARY_PATH", &folder)
+        .env("XDG_CACHE_HOME", &folder)
+        .env("MAXITIVE_GPU", "1");
+    run("tests on the emulated GPU", &mut tests)
+}
+
+/// Compiles the CUDA kernels to the folder that is named, for the architectures that are.
+fn compile_kernels(words: &[&str]) -> Result<()> {
+    if words.is_empty() {
+        bail!("{USAGE}");
+    }
+    let mut command = cargo_command("run --quiet -p maxitive-engine --example kernels --");
+    command.args(words);
+    run("kernels", &mut command)
 }
 
 fn examples() -> Result<()> {

@@ -63,6 +63,7 @@ enum Command {
     Figures(commands::figures::FiguresArgs),
     Net(commands::net::NetArgs),
     Bench(commands::bench::BenchArgs),
+    Devices(commands::devices::DevicesArgs),
     Completions(commands::completions::CompletionsArgs),
     Man(commands::man::ManArgs),
 }
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Command::Figures(args) => commands::figures::execute(args),
         Command::Net(args) => commands::net::execute(args),
         Command::Bench(args) => commands::bench::execute(args),
+        Command::Devices(args) => commands::devices::execute(args),
         Command::Evaluate(args) => commands::evaluate::execute(args),
         Command::Report(args) => commands::report::execute(args),
         Command::Completions(args) => commands::completions::execute(args),

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod completions;
 pub mod data;
+pub mod devices;
 pub mod evaluate;
 pub mod figures;
 pub mod infer;

@@ -5,7 +5,7 @@ use crate::common::Place;
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 20] = [
+    let commands: [&[&str]; 21] = [
         &[],
         &["data"],
         &["data", "list"],
@@ -24,6 +24,7 @@ fn every_command_has_help_with_an_example() {
         &["net"],
         &["bench"],
         &["report"],
+        &["devices"],
         &["completions"],
         &["man"],
     ];
@@ -222,4 +223,45 @@ fn bench_prints_its_record() {
         let outcome = place.run(&["bench", wrong[0], wrong[1]]);
         assert_eq!(outcome.code, Some(2), "{wrong:?}: {}", outcome.stderr);
     }
+}
+
+/// Without NVIDIA's driver the message says what was looked for; with it, what was found.
+#[test]
+fn devices_are_listed_and_a_missing_gpu_is_explained() {
+    let place = Place::new();
+    let outcome = place.run(&["devices"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.starts_with("cpu "), "{}", outcome.stdout);
+    let json = place.run(&["devices", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["devices"][0]["name"], "cpu");
+    let Some(problem) = json["gpu_problem"].as_str() else {
+        assert!(!outcome.stdout.contains("no GPU: the CUDA driver's library"));
+        return;
+    };
+    assert!(outcome.stdout.contains(problem), "{}", outcome.stdout);
+    let arguments = [
+        "train",
+        "fashion-mnist-lenet/sgd",
+        "--out",
+        "run",
+        "--device",
+    ];
+    for device in ["cuda", "cuda:1"] {
+        let outcome = place.run(&[&arguments[..], &[device]].concat());
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        for words in ["--device", problem] {
+            assert!(
+                outcome.stderr.contains(words),
+                "{words}: {}",
+                outcome.stderr
+            );
+        }
+    }
+    let looked = problem.contains("looked for libcuda.so.1: ") || problem.contains("nvcuda.dll");
+    assert!(
+        looked || problem.contains("start the CUDA driver"),
+        "{problem}"
+    );
+    assert!(place.files().is_empty(), "nothing is written");
 }
