@@ -12,9 +12,9 @@ use experiment::Stop;
 use crate::progress::{Mode, Progress};
 use crate::user_error::UserError;
 
-/// Arguments of every command that trains.
+/// Where data come from and where networks are computed.
 #[derive(Debug, Clone, Args)]
-pub struct TrainingArgs {
+pub struct ComputeArgs {
     /// Folder with datasets; searched before $MAXITIVE_DATA, the cache folder and the system's
     /// packages
     #[arg(long, value_name = "DIR")]
@@ -28,18 +28,9 @@ pub struct TrainingArgs {
     /// Threads in all; by default those of the machine. Results do not depend on it
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
-    /// Seconds between two checkpoints of a run; 0 saves one after the other
-    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
-    pub checkpoint_seconds: f64,
-    /// No progress, only results and errors
-    #[arg(long, short, conflicts_with = "json")]
-    pub quiet: bool,
-    /// One JSON object per line and event on standard output
-    #[arg(long)]
-    pub json: bool,
 }
 
-impl TrainingArgs {
+impl ComputeArgs {
     /// Where datasets come from.
     pub fn library(&self) -> Library {
         let library = Library::new(self.data_dir.clone());
@@ -58,6 +49,29 @@ impl TrainingArgs {
         )
     }
 
+    /// The device with all threads.
+    pub fn device(&self) -> Device {
+        self.device.threads(self.threads())
+    }
+}
+
+/// Arguments of every command that trains.
+#[derive(Debug, Clone, Args)]
+pub struct TrainingArgs {
+    #[command(flatten)]
+    pub compute: ComputeArgs,
+    /// Seconds between two checkpoints of a run; 0 saves one after the other
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    pub checkpoint_seconds: f64,
+    /// No progress, only results and errors
+    #[arg(long, short, conflicts_with = "json")]
+    pub quiet: bool,
+    /// One JSON object per line and event on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl TrainingArgs {
     /// Whether advice is wanted besides results and errors.
     pub fn advises(&self) -> bool {
         !self.quiet && !self.json
@@ -67,14 +81,14 @@ impl TrainingArgs {
     /// data.
     pub fn resume_command(&self, folder: &Path) -> String {
         let mut command = format!("maxitive resume {}", quoted(folder));
-        if let Some(data) = &self.data_dir {
+        if let Some(data) = &self.compute.data_dir {
             command.push_str(&format!(" --data-dir {}", quoted(data)));
         }
-        if self.unverified {
+        if self.compute.unverified {
             command.push_str(" --unverified");
         }
-        if self.device != Device::default() {
-            command.push_str(&format!(" --device {}", self.device.name()));
+        if self.compute.device != Device::default() {
+            command.push_str(&format!(" --device {}", self.compute.device.name()));
         }
         command
     }

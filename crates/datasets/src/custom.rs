@@ -154,7 +154,7 @@ fn decode_pictures(root: &Path, classes: &[String]) -> Result<(Vec<Picture>, Vec
             continue;
         }
         let files = entries(&folder)?.into_iter();
-        for file in files.filter(|path| is_picture(path)) {
+        for file in files.filter(|path| Picture::has_ending(path)) {
             let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
             let picture = Picture::decode(&bytes).map_err(Error::malformed(&file))?;
             if let (Some(known), Some(first)) = (pictures.first(), &first)
@@ -173,11 +173,6 @@ fn decode_pictures(root: &Path, classes: &[String]) -> Result<(Vec<Picture>, Vec
         }
     }
     Ok((pictures, labels))
-}
-
-fn is_picture(path: &Path) -> bool {
-    let end = path.extension().map(|end| end.to_ascii_lowercase());
-    end.is_some_and(|end| ["png", "jpg", "jpeg"].iter().any(|known| end == *known))
 }
 
 type Load<'a> = dyn FnMut(&str) -> Result<(Array, PathBuf)> + 'a;

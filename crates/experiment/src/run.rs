@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
 use crate::files;
 use crate::hardware;
+use crate::model::{self, ModelFile};
 use crate::observer::{Event, Observer, Stop};
 use crate::training::{self, Finished, Member};
 use crate::weights;
@@ -276,7 +277,10 @@ impl Run {
         weights::write(&self.directory.join(LAST), &data.network, &last.parameters)?;
         if let Some(best) = &best {
             weights::write(&self.directory.join(BEST), &data.network, &best.parameters)?;
+            model::write_posterior(&self.directory, "best", best)?;
         }
+        model::write_posterior(&self.directory, "last", &last)?;
+        ModelFile::of(data).write(&self.directory)?;
         let start = Instant::now();
         let evaluator = Evaluator {
             config: &self.config,

@@ -9,6 +9,7 @@ pub mod figures;
 pub mod infer;
 pub mod man;
 pub mod net;
+pub mod predict;
 pub mod quickstart;
 pub mod report;
 pub mod reproduce;

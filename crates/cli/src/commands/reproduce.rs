@@ -110,7 +110,7 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
     }
     let (grid, training) = (&args.grid, &args.grid.training);
     let mut sweep = args.extent.sweep(name, &grid.settings)?;
-    let library = training.library();
+    let library = training.compute.library();
     let left_out = keep_trainable(&mut sweep, &library)?;
     keep_available(&mut sweep, &library)?;
     let out = args
@@ -263,16 +263,16 @@ fn one_process_each(
         } else {
             command.arg("--quiet").stdout(Stdio::null());
         }
-        if let Some(folder) = &training.data_dir {
+        if let Some(folder) = &training.compute.data_dir {
             command.arg("--data-dir").arg(folder);
         }
-        if let Some(threads) = training.threads {
+        if let Some(threads) = training.compute.threads {
             command.args(["--threads", &threads.to_string()]);
         }
-        command.args(["--device", training.device.name()]);
+        command.args(["--device", training.compute.device.name()]);
         let seconds = training.checkpoint_seconds.to_string();
         command.args(["--checkpoint-seconds", &seconds]);
-        if training.unverified {
+        if training.compute.unverified {
             command.arg("--unverified");
         }
         if training.advises() {

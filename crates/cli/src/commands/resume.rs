@@ -28,5 +28,5 @@ pub struct ResumeArgs {
 /// The folder holds no run, or the run fails.
 pub fn execute(args: ResumeArgs) -> anyhow::Result<ExitCode> {
     let run = Run::open(&args.directory).map_err(training::error)?;
-    execute_run(&run, None, &args.training.library(), &args.training)
+    execute_run(&run, None, &args.training.compute.library(), &args.training)
 }

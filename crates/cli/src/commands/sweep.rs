@@ -64,7 +64,7 @@ pub struct GridArgs {
 pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     let (grid, training) = (&args.grid, &args.grid.training);
     let sweep = Sweep::read(&args.sweep, &grid.settings).map_err(training::error)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, &training.library(), grid)?;
+    let (records, code) = execute_sweep(&sweep, &args.out, &training.compute.library(), grid)?;
     if !training.json && !records.is_empty() {
         tables::print(&records)?;
     }
@@ -91,7 +91,7 @@ pub fn execute_sweep(
     let training = &grid.training;
     let stop = training::stop_on_interrupt()?;
     let progress = training.progress(sweep.runs().len());
-    let threads = training.threads();
+    let threads = training.compute.threads();
     let jobs = grid
         .jobs
         .map_or(threads, usize::from)
@@ -101,7 +101,7 @@ pub fn execute_sweep(
         together: None,
         run: RunOptions {
             library,
-            device: training.device.threads((threads / jobs).max(1)),
+            device: training.compute.device.threads((threads / jobs).max(1)),
             observer: &progress,
             stop: &stop,
             checkpoint_seconds: training.checkpoint_seconds,

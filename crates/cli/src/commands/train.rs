@@ -71,7 +71,7 @@ pub fn execute(args: TrainArgs) -> anyhow::Result<ExitCode> {
         return Err(UserError::new("--out is missing: the folder of the run").into());
     };
     // data that are not there, or do not fit, leave no folder behind
-    let library = args.training.library();
+    let library = args.training.compute.library();
     let data = RunData::load(&config, &library).map_err(training::error)?;
     let run = Run::create(out, config).map_err(training::error)?;
     execute_run(&run, Some(data), &library, &args.training)
@@ -105,7 +105,7 @@ pub fn execute_run(
     let progress = training.progress(1);
     let options = RunOptions {
         library,
-        device: training.device.threads(training.threads()),
+        device: training.compute.device(),
         observer: &progress,
         stop: &stop,
         checkpoint_seconds: training.checkpoint_seconds,

@@ -19,8 +19,7 @@ rows = [{ row = \"AdamW\", predictive = \"point\" }]
 
 /// Images of three classes, one class after another, as a folder of pictures gives them; each class
 /// is bright in a third of its own.
-fn write_part(folder: &Path, part: &str, counts: [usize; 3]) {
-    std::fs::create_dir_all(folder).unwrap();
+fn images(counts: [usize; 3]) -> (Vec<u8>, Vec<u8>) {
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     for (class, count) in counts.into_iter().enumerate() {
         for image in 0..count {
@@ -32,6 +31,12 @@ fn write_part(folder: &Path, part: &str, counts: [usize; 3]) {
             labels.push(class as u8);
         }
     }
+    (pixels, labels)
+}
+
+fn write_part(folder: &Path, part: &str, counts: [usize; 3]) {
+    std::fs::create_dir_all(folder).unwrap();
+    let (pixels, labels) = images(counts);
     let count = labels.len();
     let shape = format!("({count}, 28, 28)");
     write_bytes(&folder.join(format!("{part}_images.npy")), &shape, &pixels);
@@ -249,4 +254,190 @@ fn a_network_of_ones_own_is_drawn_trained_and_resumed() {
         outcome.stderr
     );
     assert!(!place.path("bad").exists());
+}
+
+/// A PNG file, gray or with this picture in all colors.
+fn png(size: u32, color: bool, pixels: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, size, size);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_color(if color {
+        png::ColorType::Rgb
+    } else {
+        png::ColorType::Grayscale
+    });
+    let repeated: Vec<u8> = pixels.iter().flat_map(|&p| [p, p, p]).collect();
+    let mut writer = encoder.write_header().unwrap();
+    writer
+        .write_image_data(if color { &repeated } else { pixels })
+        .unwrap();
+    writer.finish().unwrap();
+    bytes
+}
+
+/// Trains, then asks for the test images as pictures: the probabilities are those that the run's
+/// own evaluation kept.
+fn predicts_what_was_evaluated(config: &str, rows: &[(&str, &str)]) -> Place {
+    let place = place([20, 20, 20], [4, 3, 3]).with("mine.toml", config);
+    let outcome = train(&place, &["evaluation.keep_predictions=true"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let (pixels, _) = images([4, 3, 3]);
+    std::fs::create_dir_all(place.path("new")).unwrap();
+    for (number, image) in pixels.chunks(28 * 28).enumerate() {
+        // half of them in color: the luma of gray is the gray
+        let bytes = png(28, number % 2 == 0, image);
+        std::fs::write(place.path(&format!("new/{number:02}.png")), bytes).unwrap();
+    }
+    for (row, folder) in rows {
+        for (word, ending) in [("best", "best"), ("final", "final")] {
+            let arguments = [
+                "predict",
+                "run",
+                "new",
+                "--row",
+                row,
+                "--checkpoint",
+                word,
+                "-o",
+                "p.npy",
+            ];
+            let outcome = place.run(&arguments);
+            assert_eq!(outcome.code, Some(0), "{row}: {}", outcome.stderr);
+            let kept = format!("run/predictions/{folder}-{ending}/test.npy");
+            let kept = std::fs::read(place.path(&kept)).unwrap();
+            assert_eq!(
+                std::fs::read(place.path("p.npy")).unwrap(),
+                kept,
+                "{row} {word}"
+            );
+        }
+    }
+    place
+}
+
+#[test]
+fn pictures_get_the_probabilities_of_the_evaluation() {
+    let config = CONFIG.replace("epochs = 4", "epochs = 6")
+        .replace("rows = [", "swag = { start = 2, rank = 2 }\nrows = [{ row = \"swag\", predictive = \"swag\", samples = 3 }, { row = \"laplace\", predictive = \"laplace\" }, ");
+    let rows = [("AdamW", "adamw"), ("swag", "swag"), ("laplace", "laplace")];
+    let place = predicts_what_was_evaluated(&config, &rows);
+
+    let table = place.run(&[
+        "predict",
+        "run",
+        "new/00.png",
+        "new/09.png",
+        "--row",
+        "AdamW",
+    ]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let lines: Vec<Vec<&str>> = table
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0],
+        ["file", "class", "probability", "entropy", "score"]
+    );
+    assert_eq!(
+        (lines[1][..2].to_vec(), lines[2][..2].to_vec()),
+        (vec!["new/00.png", "0"], vec!["new/09.png", "2"])
+    );
+    let json = place.json(&["predict", "run", "new", "--row", "AdamW"]);
+    assert_eq!(json["classes"], serde_json::json!(["0", "1", "2"]));
+    let first = &json["pictures"][0];
+    let p: Vec<f64> = first["probabilities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_f64)
+        .collect();
+    assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+    let entropy: f64 = -p.iter().map(|p| p * p.ln()).sum::<f64>();
+    assert!((first["entropy"].as_f64().unwrap() - entropy).abs() < 1e-9);
+    let csv = place.run(&["predict", "run", "new", "-o", "p.csv"]);
+    assert_eq!((csv.code, csv.stdout.as_str()), (Some(0), ""));
+    let text = std::fs::read_to_string(place.path("p.csv")).unwrap();
+    assert!(
+        text.starts_with("file,class,probability,entropy,score,p(0),p(1),p(2)\nnew/00.png,0,"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 11);
+}
+
+#[test]
+fn samples_of_the_weights_predict_from_the_stored_state() {
+    let config = CONFIG
+        .replace("rule = \"adamw\", lr = 0.003", "rule = \"ivon\", lr = 0.1")
+        .replace(
+            "rows = [",
+            "rows = [{ row = \"ivon\", predictive = \"ivon\", samples = 3 }, ",
+        );
+    predicts_what_was_evaluated(&config, &[("ivon", "ivon"), ("AdamW", "adamw")]);
+}
+
+#[test]
+fn mistakes_in_predictions_are_named() {
+    let place = place([20, 20, 20], [4, 3, 3]);
+    let bad = place.run(&["predict", "run", "x.png"]);
+    assert_eq!(bad.code, Some(2));
+    assert!(bad.stderr.contains("holds no run"), "{}", bad.stderr);
+    let outcome = train(&place, &["data.validation_share=0"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let place = place
+        .with("large.png", png(40, false, &[7; 1600]))
+        .with("ok.png", png(28, false, &[7; 784]))
+        .with("broken.png", &png(28, false, &[7; 784])[..60])
+        .with("text.png", "hello");
+    let last = ["--checkpoint", "final"];
+    for (arguments, expected) in [
+        (&["ok.png"][..], "the run had no validation images"),
+        (
+            &["large.png"],
+            "large.png: is 40x40, the network takes 28x28; --resize",
+        ),
+        (&["none.png"], "none.png: cannot be read"),
+        (&["broken.png"], "broken.png: "),
+        (
+            &["text.png"],
+            "text.png: picture at byte 0: \"hell\", expected a PNG or JPEG file",
+        ),
+        (&["empty"], "empty: has no PNG or JPEG file"),
+        (
+            &["ok.png", "--row", "SGD"],
+            "has no row \"SGD\"; there are \"AdamW\"",
+        ),
+        (
+            &["ok.png", "-o", "p.txt"],
+            "p.txt: the ending is not .csv, .json or .npy",
+        ),
+    ] {
+        let extra: &[&str] = if expected.contains("validation") {
+            &[]
+        } else {
+            &last
+        };
+        let outcome = place.run(&[&["predict", "run"], arguments, extra].concat());
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    }
+    let outcome = place.run(&[
+        "predict",
+        "run",
+        "large.png",
+        "--resize",
+        "--checkpoint",
+        "final",
+    ]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    std::fs::write(place.path("run/model.json"), "{}").unwrap();
+    let outcome = place.run(&["predict", "run", "ok.png", "--checkpoint", "final"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("model.json: missing field"),
+        "{}",
+        outcome.stderr
+    );
 }

@@ -6,6 +6,7 @@
 //! gray levels on average and 5 at most; after resizing to 32x32, by 0.25 and 3.
 
 use std::io::Cursor;
+use std::path::Path;
 
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
@@ -62,14 +63,27 @@ impl Picture {
         &self.pixels
     }
 
-    /// The bytes plane by plane, `[channels, height, width]`, a gray picture repeated where color
-    /// is asked for.
+    /// Whether a file has the ending of a picture that can be decoded.
+    pub fn has_ending(path: &Path) -> bool {
+        let end = path.extension().map(|end| end.to_ascii_lowercase());
+        end.is_some_and(|end| ["png", "jpg", "jpeg"].iter().any(|known| end == *known))
+    }
+
+    /// The bytes plane by plane, `[channels, height, width]`: a gray picture is repeated where
+    /// color is asked for, a colored one becomes gray by its luma, as `convert("L")` does.
     ///
     /// # Panics
-    /// If gray is asked of a colored picture.
+    /// If neither 1 nor 3 channels are asked for.
     pub fn planes(&self, channels: usize) -> Vec<u8> {
+        assert!([1, 3].contains(&channels), "gray or color");
         let own = self.shape.channels;
-        assert!(own == channels || own == 1, "color does not become gray");
+        if (own, channels) == (3, 1) {
+            let luma = |p: &[u8]| {
+                let [r, g, b] = [p[0], p[1], p[2]].map(u32::from);
+                ((19_595 * r + 38_470 * g + 7_471 * b + 32_768) >> 16) as u8
+            };
+            return self.pixels.chunks_exact(3).map(luma).collect();
+        }
         let plane = |channel: usize| self.pixels.iter().skip(channel % own).step_by(own);
         (0..channels).flat_map(plane).copied().collect()
     }
@@ -255,6 +269,17 @@ fn checked(
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn color_becomes_gray_by_its_luma_and_gray_is_repeated() {
+        // red, green, blue, white: 0.299, 0.587, 0.114 and 1 of 255
+        let colors = vec![255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255];
+        let picture = Picture::new(Shape::new(3, 2, 2), colors);
+        assert_eq!(picture.planes(1), [76, 150, 29, 255]);
+        assert_eq!(picture.planes(3)[..4], [255, 0, 0, 255]);
+        let gray = Picture::new(Shape::new(1, 1, 2), vec![7, 9]);
+        assert_eq!(gray.planes(3), [7, 9, 7, 9, 7, 9]);
+    }
 
     pub(crate) fn write_png(
         color: png::ColorType,

@@ -1,0 +1,306 @@
+//! `maxitive predict`: what a finished run says of new pictures.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use datasets::formats::npy::{self, Array, Values};
+use datasets::formats::picture::Picture;
+use datasets::{Images, Shape};
+use evaluation::record::Checkpoint;
+use experiment::{Model, files};
+use serde_json::{Value, json};
+
+use crate::text::{TextTable, number};
+use crate::training::{self, ComputeArgs};
+use crate::user_error::UserError;
+
+/// Predict the class of new pictures with a finished run.
+///
+/// RUN is the folder of a run. PICTURES are PNG or JPEG files, folders of them, or - for one
+/// picture from standard input. A row tells the most probable class, its probability, the entropy
+/// of all probabilities in nats, and the score by which the run tells images of another kind: the
+/// lower, the stranger.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  maxitive predict runs/mine new/
+  maxitive predict runs/mine a.png b.jpg -o answers.csv
+  maxitive predict runs/mine new/ --row 'SGD + Laplace' --checkpoint final --json
+  curl -s https://example.org/a.png | maxitive predict runs/mine -")]
+pub struct PredictArgs {
+    /// Folder of a finished run
+    run: PathBuf,
+    /// Pictures, folders of pictures, or - for standard input
+    #[arg(required = true)]
+    pictures: Vec<PathBuf>,
+    /// Where to write all probabilities, by its ending: .csv, .json or .npy
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Row of the run's config whose method predicts; by default the first
+    #[arg(long, value_name = "NAME")]
+    row: Option<String>,
+    /// Weights of lowest validation loss, or those after the last step
+    #[arg(long, value_enum, default_value_t = Which::Best)]
+    checkpoint: Which,
+    /// Scale pictures of another size, and cut out their middle
+    #[arg(long)]
+    resize: bool,
+    /// JSON on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// Which weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    Best,
+    Final,
+}
+
+/// What is told of a picture.
+struct Answer {
+    file: String,
+    class: String,
+    probability: f64,
+    entropy: f64,
+    score: f64,
+    probabilities: Vec<f32>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A run that is not finished, a picture that cannot be read or does not fit, a file that cannot be
+/// written.
+pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
+    let format = args.out.as_deref().map(Format::of).transpose()?;
+    let model = Model::open(&args.run).map_err(training::error)?;
+    let row = model.row(args.row.as_deref()).map_err(training::error)?;
+    let (names, images) = read(&model, &args)?;
+    let checkpoint = match args.checkpoint {
+        Which::Best => Checkpoint::Best,
+        Which::Final => Checkpoint::Final,
+    };
+    let library = args.compute.library();
+    let device = args.compute.device();
+    let probabilities = model
+        .predict(row, checkpoint, &images, (device, &library))
+        .map_err(training::error)?;
+    let answers = answers(&model, names, &probabilities)?;
+    if let (Some(path), Some(format)) = (&args.out, format) {
+        let bytes = format.bytes(&model, &row.row, &answers)?;
+        files::write_atomically(path, &bytes).map_err(training::error)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", json(&model, &row.row, &answers))?;
+    } else if args.out.is_none() {
+        write!(out, "{}", table(&answers))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pictures with their names, as one set for the network.
+fn read(model: &Model, args: &PredictArgs) -> anyhow::Result<(Vec<String>, Images)> {
+    let mut files = Vec::new();
+    for path in &args.pictures {
+        if path.is_dir() {
+            let before = files.len();
+            collect(path, &mut files)?;
+            if files.len() == before {
+                let problem = format!("{}: has no PNG or JPEG file", path.display());
+                return Err(UserError::new(problem).into());
+            }
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let input = model.input();
+    let mut pixels = Vec::with_capacity(files.len() * input.len());
+    for file in &files {
+        let picture = decode(file)?;
+        let fitted = fit(picture, input, args.resize)
+            .map_err(|problem| UserError::new(format!("{}: {problem}", file.display())))?;
+        pixels.extend(fitted.planes(input.channels));
+    }
+    let labels = vec![0; files.len()];
+    let images = Images::new(input, model.file().classes, pixels, labels)?;
+    let names = files.iter().map(|file| file.display().to_string());
+    Ok((names.collect(), images))
+}
+
+/// All pictures below a folder, sorted.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let told = || UserError::new(format!("{}: cannot be read", folder.display()));
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(told)? {
+        entries.push(entry.with_context(told)?.path());
+    }
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if Picture::has_ending(&path) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn decode(file: &Path) -> anyhow::Result<Picture> {
+    let told = |problem: String| UserError::new(format!("{}: {problem}", file.display()));
+    let mut bytes = Vec::new();
+    let read = if file == Path::new("-") {
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| ())
+    } else {
+        std::fs::read(file).map(|content| bytes = content)
+    };
+    read.map_err(|error| told(format!("cannot be read: {error}")))?;
+    Ok(Picture::decode(&bytes).map_err(|malformed| told(malformed.to_string()))?)
+}
+
+/// The picture in the size of the input, or what is in the way.
+fn fit(picture: Picture, input: Shape, resize: bool) -> Result<Picture, String> {
+    let Shape { height, width, .. } = picture.shape();
+    if (height, width) == (input.height, input.width) {
+        return Ok(picture);
+    }
+    let takes = format!("{}x{}", input.height, input.width);
+    if !resize {
+        return Err(format!(
+            "is {height}x{width}, the network takes {takes}; --resize scales it and cuts out its \
+             middle"
+        ));
+    }
+    if input.height != input.width {
+        return Err(format!(
+            "is {height}x{width}; --resize makes squares, and the network takes {takes}"
+        ));
+    }
+    Ok(picture.resized_square(input.height))
+}
+
+fn answers(
+    model: &Model,
+    names: Vec<String>,
+    probabilities: &[f32],
+) -> anyhow::Result<Vec<Answer>> {
+    let classes = model.file().classes;
+    let scores = model.config().evaluation.score.of(probabilities, classes)?;
+    let rows = probabilities.chunks_exact(classes);
+    let answer = |((file, row), score): ((String, &[f32]), f64)| {
+        // of equal ones the first
+        let best = (0..classes)
+            .rev()
+            .max_by(|&a, &b| row[a].total_cmp(&row[b]));
+        let best = best.unwrap_or_default();
+        let entropy = row.iter().map(|&p| f64::from(p)).filter(|&p| p > 0.0);
+        Answer {
+            file,
+            class: model.class_name(best),
+            probability: row[best].into(),
+            entropy: -entropy.map(|p| p * p.ln()).sum::<f64>(),
+            score,
+            probabilities: row.to_vec(),
+        }
+    };
+    Ok(names
+        .into_iter()
+        .zip(rows)
+        .zip(scores)
+        .map(answer)
+        .collect())
+}
+
+fn table(answers: &[Answer]) -> String {
+    let mut table = TextTable::new(["file", "class", "probability", "entropy", "score"]);
+    for answer in answers {
+        let numbers = [answer.probability, answer.entropy, answer.score];
+        let words = [answer.file.clone(), answer.class.clone()];
+        table.row(
+            words
+                .into_iter()
+                .chain(numbers.map(|value| format!("{value:.4}"))),
+        );
+    }
+    table.render()
+}
+
+fn json(model: &Model, row: &str, answers: &[Answer]) -> Value {
+    let classes = (0..model.file().classes).map(|class| model.class_name(class));
+    let pictures = answers.iter().map(|answer| {
+        let all = answer.probabilities.iter().map(|&p| number(p.into()));
+        json!({
+            "file": answer.file,
+            "class": answer.class,
+            "probability": number(answer.probability),
+            "entropy": number(answer.entropy),
+            "score": number(answer.score),
+            "probabilities": all.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "row": row,
+        "score": model.config().evaluation.score.name(),
+        "classes": classes.collect::<Vec<_>>(),
+        "pictures": pictures.collect::<Vec<_>>(),
+    })
+}
+
+/// What is written to a file.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Csv,
+    Json,
+    Npy,
+}
+
+impl Format {
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("csv") => Ok(Self::Csv),
+            Some("json") => Ok(Self::Json),
+            Some("npy") => Ok(Self::Npy),
+            _ => {
+                let problem = format!("{}: the ending is not .csv, .json or .npy", path.display());
+                Err(UserError::new(problem).into())
+            }
+        }
+    }
+
+    fn bytes(self, model: &Model, row: &str, answers: &[Answer]) -> anyhow::Result<Vec<u8>> {
+        let classes = model.file().classes;
+        match self {
+            Self::Json => Ok(format!("{}\n", json(model, row, answers)).into_bytes()),
+            Self::Npy => {
+                let all: Vec<f32> = answers
+                    .iter()
+                    .flat_map(|a| a.probabilities.clone())
+                    .collect();
+                let array = Array::new(vec![answers.len(), classes], Values::Singles(all))?;
+                let mut bytes = Vec::new();
+                npy::write(&mut bytes, &array)?;
+                Ok(bytes)
+            }
+            Self::Csv => {
+                let mut writer = csv::Writer::from_writer(Vec::new());
+                let head = ["file", "class", "probability", "entropy", "score"].map(String::from);
+                let names = (0..classes).map(|class| format!("p({})", model.class_name(class)));
+                writer.write_record(head.into_iter().chain(names))?;
+                for answer in answers {
+                    let numbers = [answer.probability, answer.entropy, answer.score];
+                    let words = [answer.file.clone(), answer.class.clone()].into_iter();
+                    let numbers = numbers.into_iter().map(|value| value.to_string());
+                    let all = answer.probabilities.iter().map(f32::to_string);
+                    writer.write_record(words.chain(numbers).chain(all))?;
+                }
+                Ok(writer.into_inner().map_err(|error| error.into_error())?)
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A finished run as a model: what it needs to predict for images that nobody has seen.
+//!
+//! Beside the weights a run leaves `model.json` (shape of the images, names of the classes,
+//! constants of the normalization), and where the method needs it the state of the rule
+//! (`best.state.safetensors`, for `ivon`) and the moments of SWAG (`best.swag.safetensors`), each
+//! with `last` instead of `best` for the weights after the last step. `laplace` is fitted anew to
+//! the training images, which have to be there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datasets::{Images, Library, Normalization};
+use engine::{Device, Input, Network, PredictorConfig, Shape};
+use evaluation::record::Checkpoint;
+use random::Seeds;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{RowConfig, RunConfig};
+use crate::data::RunData;
+use crate::error::{Error, Result};
+use crate::files;
+use crate::predictive::{Labeled, Method, Predictive, Swag, Trained};
+use crate::run::{CONFIG, Run};
+use crate::weights;
+
+/// The file in the directory of a run.
+pub const MODEL: &str = "model.json";
+const SCHEMA: &str = "maxitive-model/1";
+
+/// What `model.json` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelFile {
+    /// Version of the format.
+    pub schema: String,
+    /// Name of the dataset.
+    pub dataset: String,
+    /// Name of the network.
+    pub network: String,
+    /// Channels, height and width of an image.
+    pub input: [usize; 3],
+    /// Number of classes.
+    pub classes: usize,
+    /// Their names in order, where they have any.
+    pub class_names: Option<Vec<String>>,
+    /// A byte `v` of channel `c` becomes `(v / 255 - mean[c]) / std[c]`.
+    pub mean: Vec<f32>,
+    /// See [`ModelFile::mean`].
+    pub std: Vec<f32>,
+    /// Images that it was trained on.
+    pub training_images: usize,
+}
+
+impl ModelFile {
+    pub(crate) fn of(data: &RunData) -> Self {
+        let Shape {
+            channels,
+            height,
+            width,
+        } = data.set.shape();
+        Self {
+            schema: SCHEMA.into(),
+            dataset: data.set.name().into(),
+            network: data.network.name().into(),
+            input: [channels, height, width],
+            classes: data.set.classes(),
+            class_names: data.set.class_names().map(<[String]>::to_vec),
+            mean: data.normalization.mean().to_vec(),
+            std: data.normalization.std().to_vec(),
+            training_images: data.train.len(),
+        }
+    }
+
+    pub(crate) fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(MODEL);
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::malformed(&path, error.to_string()))?;
+        files::write_atomically(&path, (text + "\n").as_bytes())
+    }
+
+    fn read(path: &Path) -> Result<Self> {
+        let file: Self = serde_json::from_str(&files::read_text(path)?)
+            .map_err(|error| Error::malformed(path, error.to_string()))?;
+        if file.schema != SCHEMA {
+            let problem = format!("has the schema \"{}\", expected \"{SCHEMA}\"", file.schema);
+            return Err(Error::malformed(path, problem));
+        }
+        let names = file.class_names.as_ref();
+        if names.is_some_and(|names| names.len() != file.classes) {
+            let problem = format!("does not name each of its {} classes", file.classes);
+            return Err(Error::malformed(path, problem));
+        }
+        Ok(file)
+    }
+}
+
+/// Writes what predictions need beside the weights; `which` is `best` or `last`.
+pub(crate) fn write_posterior(directory: &Path, which: &str, trained: &Trained) -> Result<()> {
+    if let Some((rule, state)) = &trained.optimizer
+        && rule.predicts_with_state()
+    {
+        files::write_atomically(&state_path(directory, which), &state.to_bytes())?;
+    }
+    if let Some(swag) = &trained.swag {
+        files::write_atomically(&swag_path(directory, which), &swag.to_bytes())?;
+    }
+    Ok(())
+}
+
+fn state_path(directory: &Path, which: &str) -> PathBuf {
+    directory.join(format!("{which}.state.safetensors"))
+}
+
+fn swag_path(directory: &Path, which: &str) -> PathBuf {
+    directory.join(format!("{which}.swag.safetensors"))
+}
+
+/// A finished run, opened to predict.
+#[derive(Debug)]
+pub struct Model {
+    directory: PathBuf,
+    config: RunConfig,
+    file: ModelFile,
+    network: Network,
+    normalization: Normalization,
+}
+
+impl Model {
+    /// The model in the directory of a run.
+    ///
+    /// # Errors
+    /// There is no run, it is not finished, or a file of it cannot be read.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let run = Run::open(directory)?;
+        let path = directory.join(MODEL);
+        if !path.exists() {
+            let problem = "holds no model.json: the run is not finished, or was made by an older \
+                           version; `maxitive resume` finishes it, an older one after its \
+                           record.json is removed";
+            return Err(Error::malformed(directory, problem));
+        }
+        let file = ModelFile::read(&path)?;
+        let [channels, height, width] = file.input;
+        let config = run.config().clone();
+        let input = Shape::new(channels, height, width);
+        let network = config.network.build(input, file.classes)?;
+        if network.input_shape() != input {
+            let takes = network.input_shape();
+            let problem = format!("says images of {input}, the network takes {takes}");
+            return Err(Error::malformed(&path, problem));
+        }
+        let normalization = Normalization::new(file.mean.clone(), file.std.clone())
+            .map_err(|error| Error::malformed(&path, error.to_string()))?;
+        if normalization.channels() != channels {
+            let problem = format!("has constants for {} channels", normalization.channels());
+            return Err(Error::malformed(&path, problem));
+        }
+        Ok(Self {
+            directory: directory.into(),
+            config,
+            file,
+            network,
+            normalization,
+        })
+    }
+
+    /// What `model.json` says.
+    pub fn file(&self) -> &ModelFile {
+        &self.file
+    }
+
+    /// The config of the run.
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// Shape of the images it takes.
+    pub fn input(&self) -> Shape {
+        self.network.input_shape()
+    }
+
+    /// What a class is called: its name, or its number.
+    pub fn class_name(&self, class: usize) -> String {
+        let names = self.file.class_names.as_ref();
+        names.map_or_else(|| class.to_string(), |names| names[class].clone())
+    }
+
+    /// Class probabilities `[n, classes]` of all `images`, by the method of a row of the config.
+    ///
+    /// The seed of samples and masks is that of the run's own evaluation, so that its test images
+    /// get the probabilities that its record speaks of.
+    ///
+    /// # Errors
+    /// Images of another shape, weights or states that are missing or damaged, or for `laplace`
+    /// training images that cannot be had.
+    pub fn predict(
+        &self,
+        row: &RowConfig,
+        checkpoint: Checkpoint,
+        images: &Images,
+        (device, library): (Device, &Library),
+    ) -> Result<Vec<f32>> {
+        let trained = self.trained(row, checkpoint)?;
+        let config = PredictorConfig {
+            device,
+            ..PredictorConfig::default()
+        };
+        let mut predictive = Predictive::new(&self.network, config)?;
+        let data = match row.method {
+            Method::Laplace(_) => Some(RunData::load(&self.config, library)?),
+            _ => None,
+        };
+        let labels = data.as_ref().map(|data| data.labels(&data.train));
+        let training = Labeled {
+            images: match &data {
+                Some(data) => Input::Bytes {
+                    images: data.set.images(),
+                    normalization: &data.normalization,
+                    indices: &data.train,
+                },
+                None => Input::Floats(&[]),
+            },
+            labels: labels.as_deref().unwrap_or(&[]),
+        };
+        let fitted = predictive.fit(&row.method, &trained, training)?;
+        let all: Vec<u32> = (0..images.len() as u32).collect();
+        let input = Input::Bytes {
+            images,
+            normalization: &self.normalization,
+            indices: &all,
+        };
+        let seed = Seeds::new(self.config.seed).stream("predict");
+        Ok(predictive.predict(&*fitted, seed, input)?)
+    }
+
+    /// The row of this name; without one, the first.
+    ///
+    /// # Errors
+    /// The config has no such row; the message has those it has.
+    pub fn row(&self, name: Option<&str>) -> Result<&RowConfig> {
+        let rows = &self.config.rows;
+        let found = rows
+            .iter()
+            .find(|row| name.is_none_or(|name| row.row == name));
+        found.ok_or_else(|| {
+            let known: Vec<String> = rows.iter().map(|row| format!("\"{}\"", row.row)).collect();
+            let name = name.unwrap_or_default();
+            let path = self.directory.join(CONFIG);
+            let known = known.join(", ");
+            Error::malformed(&path, format!("has no row \"{name}\"; there are {known}"))
+        })
+    }
+
+    /// The weights, and what the method of the row needs beside them.
+    fn trained(&self, row: &RowConfig, checkpoint: Checkpoint) -> Result<Trained> {
+        let which = match checkpoint {
+            Checkpoint::Best => "best",
+            Checkpoint::Final => "last",
+        };
+        let path = self.directory.join(format!("{which}.safetensors"));
+        if checkpoint == Checkpoint::Best && !path.exists() {
+            let problem = "is not there: the run had no validation images; take the last weights \
+                           (--checkpoint final)";
+            return Err(Error::malformed(&path, problem));
+        }
+        let mut trained = Trained::new(weights::read(&path, &self.network)?);
+        let parameters = trained.parameters.len();
+        match row.method {
+            Method::Ivon(_) => {
+                let seed = Seeds::new(self.config.seed).stream("ivon");
+                let rule = self
+                    .config
+                    .optimizer
+                    .build(self.file.training_images, seed)?;
+                let path = state_path(&self.directory, which);
+                let state = rule
+                    .state_from_bytes(parameters, &files::read(&path)?)
+                    .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                trained.optimizer = Some((rule, state));
+            }
+            Method::Swag(_) => {
+                let path = swag_path(&self.directory, which);
+                let swag = Swag::from_bytes(parameters, &files::read(&path)?)
+                    .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                trained.swag = Some(Arc::new(swag));
+            }
+            _ => {}
+        }
+        Ok(trained)
+    }
+}
