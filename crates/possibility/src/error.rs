@@ -75,6 +75,18 @@ pub enum Error {
         /// What is impossible.
         what: &'static str,
     },
+    /// A posterior without a finite mode: nothing can be said of it.
+    #[error("there is no finite mode: {reason}")]
+    NoMode {
+        /// What keeps the mode away.
+        reason: &'static str,
+    },
+    /// Something that is not defined, or not known, for what it is asked of.
+    #[error("not supported: {what}")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// A bound could not be certified to the requested accuracy; the truth lies in
     /// `[lower, upper]`.
     #[error("not certified ({reason}): the value lies in [{lower}, {upper}]")]

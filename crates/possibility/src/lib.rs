@@ -33,7 +33,7 @@
 //! | posteriors from a loss and a prior, consistency bounds | [`posterior`], [`smooth`], [`bound`] |
 //! | fitting a candidate by either bound | [`variational`] |
 //! | the tightest Gaussians around a posterior | [`tight`] |
-//! | logistic regression | [`logistic`] |
+//! | logistic, linear and Poisson regression: exact profiles | [`regression`] |
 //! | your own one-dimensional function, searched with a guarantee | [`curve`], [`search`], [`arithmetic`] |
 #![forbid(unsafe_code)]
 
@@ -49,11 +49,11 @@ pub mod function;
 pub mod joint;
 pub mod line;
 mod linear;
-pub mod logistic;
 mod newton;
 pub mod normal;
 mod numeric;
 pub mod posterior;
+pub mod regression;
 pub mod search;
 pub mod set;
 pub mod smooth;

@@ -253,6 +253,34 @@ impl RealSet {
         &self.parts
     }
 
+    /// The finite points of the closure that lie nearest to `x`, below and above it; `x` alone if
+    /// the closure holds it. A function that falls away from `x` has its supremum over the set at
+    /// one of them.
+    ///
+    /// ```
+    /// use possibility::{Interval, RealSet};
+    /// let set: RealSet = [Interval::below(-2.0)?, Interval::above(1.0)?].into_iter().collect();
+    /// assert_eq!(set.nearest(0.0), [Some(-2.0), Some(1.0)]);
+    /// assert_eq!(set.nearest(1.0), [Some(1.0), None]);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn nearest(&self, x: f64) -> [Option<f64>; 2] {
+        let [mut below, mut above] = [None; 2];
+        for part in &self.parts {
+            let point = part.clamp(x);
+            if point == x {
+                return [Some(x), None];
+            }
+            // the parts are in increasing order
+            if point < x {
+                below = Some(point).filter(|point| point.is_finite()).or(below);
+            } else if above.is_none() {
+                above = Some(point).filter(|point| point.is_finite());
+            }
+        }
+        [below, above]
+    }
+
     /// Whether no point belongs to the set.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

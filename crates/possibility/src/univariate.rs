@@ -14,7 +14,7 @@ use crate::set::{Interval, RealSet};
 /// use possibility::prelude::*;
 /// let functions: [Box<dyn Univariate>; 2] = [
 ///     Box::new(Poisson.observe(&[2, 3, 7])?),
-///     Box::new(possibility::logistic::Marginal::new(4.0, 1.2)?),
+///     Box::new(possibility::regression::Marginal::new(4.0, 1.2)?),
 /// ];
 /// for function in functions {
 ///     assert_eq!(function.mode(), Some(4.0));

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use possibility::prelude::*;
+use possibility::regression::{Dispersion, Response};
 use serde_json::Value;
 
 use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
 use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
 use crate::inference::{
-    Prior, Questions, Timings, categorical, logistic, multivariate_normal, option_error, picture,
+    Prior, Questions, Timings, categorical, multivariate_normal, option_error, picture, regression,
     scalar,
 };
 use crate::plot::{Figure, Format};
@@ -79,10 +80,14 @@ Examples:
 Examples:
   maxitive infer gamma rain.csv --column millimeters --shape 2.5 --json")]
     Gamma(GammaArgs),
-    /// Numbers with normal noise of known variance. The mean parameter is the mean
+    /// Numbers with normal noise of known or unknown variance. The mean parameter is the mean
     #[command(after_long_help = "\
 Examples:
-  maxitive infer normal heights.csv --column height --variance 40 --event '170 <= mean <= 175'")]
+  maxitive infer normal heights.csv --column height --variance 40 --event '170 <= mean <= 175'
+  maxitive infer normal heights.csv --column height --event 'mean > 170' --event 'variance < 60'
+
+Without --variance the variance is unknown: the mean has the profile (1 + z^2/n)^(-n/2), close to Student's
+curve, and the variance a profile of its own. The prior's weight is then in units of 1/variance.")]
     Normal(NormalArgs),
     /// Vectors with normal noise of known covariance. The mean parameter is the mean vector
     #[command(after_long_help = "\
@@ -97,12 +102,29 @@ a header its rows and columns are those of --columns.")]
     #[command(after_long_help = "\
 Examples:
   maxitive infer logistic patients.csv --target cured --covariates age,dose --prior-precision 0.5
-  maxitive infer logistic patients.csv --target cured --event 'dose > 0.1' --json
+  maxitive infer logistic patients.csv --target cured --standardize --event 'dose > 0.1' --json
+  maxitive infer logistic patients.csv --target cured --event 'dose > age'
 
-Three normal possibility functions at the mode are reported: Laplace, which has the curvature of the
-posterior, and two that bound it for certain, upper and lower. Without --event the sign of every
-coefficient is asked for; an event on the variable `coefficient` is asked of each of them.")]
-    Logistic(LogisticArgs),
+Every number is exact: cuts and events are those of the profile of the posterior, each with a
+certificate. Beside them three normal possibility functions at the mode: laplace, an approximation,
+and two bounds, upper and lower. Without --event the sign of every coefficient is asked for; an event
+on the variable `coefficient` is asked of each of them, and an event may compare coefficients.")]
+    Logistic(RegressionArgs),
+    /// Regression of a number on covariates, with normal noise of known or unknown variance
+    #[command(after_long_help = "\
+Examples:
+  maxitive infer linear houses.csv --target price --covariates area,age
+  maxitive infer linear houses.csv --target price --variance 100 --event 'area > 2*age' --json
+
+Without --variance the variance is unknown and profiled out; it is reported too, and events may ask for
+`variance`. The prior's precision is then in units of 1/variance.")]
+    Linear(LinearArgs),
+    /// Regression of the log rate of a count on covariates
+    #[command(after_long_help = "\
+Examples:
+  maxitive infer poisson-regression calls.csv --target calls --covariates hour,rain
+  maxitive infer poisson-regression calls.csv --target calls --event 'rain > 0' --alpha 0.1")]
+    PoissonRegression(RegressionArgs),
 }
 
 /// A column of a file.
@@ -260,9 +282,9 @@ struct GammaArgs {
 
 #[derive(Debug, Args)]
 struct NormalArgs {
-    /// The known variance
-    #[arg(long, value_name = "V", value_parser = finite, allow_hyphen_values = true)]
-    variance: f64,
+    /// The known variance [default: unknown]
+    #[arg(long, value_name = "V", value_parser = positive, allow_hyphen_values = true)]
+    variance: Option<f64>,
     #[command(flatten)]
     common: ScalarArgs,
 }
@@ -287,18 +309,33 @@ struct MultivariateNormalArgs {
 }
 
 #[derive(Debug, Args)]
-struct LogisticArgs {
+struct RegressionArgs {
     /// CSV file with a header, or - for standard input
     file: PathBuf,
-    /// Column of the labels: 0/1, false/true, no/yes
+    /// Column of the target
     #[arg(long, value_name = "NAME")]
     target: String,
     /// Columns of the covariates, comma separated [default: all but the target]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     covariates: Option<Vec<String>>,
-    /// Precision of the normal prior at 0 of every coefficient
-    #[arg(long, value_name = "D", default_value_t = 1.0, value_parser = finite, allow_hyphen_values = true)]
-    prior_precision: f64,
+    /// Precision of the normal prior at 0 of every covariate's coefficient; 0 says nothing
+    /// [default: 1 for logistic, else 0]
+    #[arg(long, value_name = "D", value_parser = not_negative, allow_hyphen_values = true)]
+    prior_precision: Option<f64>,
+    /// Precision of the normal prior at 0 of the constant term; 0 says nothing
+    #[arg(
+        long,
+        value_name = "D",
+        default_value_t = 0.0,
+        value_parser = not_negative,
+        allow_hyphen_values = true,
+        conflicts_with = "no_intercept"
+    )]
+    intercept_precision: f64,
+    /// Let the priors be those of covariates of mean 0 and standard deviation 1; coefficients are
+    /// reported as ever
+    #[arg(long)]
+    standardize: bool,
     /// Leave the constant term out
     #[arg(long)]
     no_intercept: bool,
@@ -307,6 +344,15 @@ struct LogisticArgs {
     threads: Option<NonZero<usize>>,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct LinearArgs {
+    /// The known variance [default: unknown]
+    #[arg(long, value_name = "V", value_parser = positive, allow_hyphen_values = true)]
+    variance: Option<f64>,
+    #[command(flatten)]
+    common: RegressionArgs,
 }
 
 fn finite(text: &str) -> Result<f64, String> {
@@ -320,6 +366,13 @@ fn not_negative(text: &str) -> Result<f64, String> {
     match finite(text)? {
         value if value >= 0.0 => Ok(value),
         _ => Err("not in [0, inf)".to_owned()),
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match finite(text)? {
+        value if value > 0.0 => Ok(value),
+        _ => Err("not in (0, inf)".to_owned()),
     }
 }
 
@@ -361,14 +414,26 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
             let family = Gamma::new(args.shape).map_err(|error| option_error("--shape", &error))?;
             infer_scalar(&family, NUMBER, &args.common)
         }
-        Family::Normal(args) => {
-            let family = NormalNoise::new(args.variance)
-                .map_err(|error| option_error("--variance", &error))?;
-            infer_scalar(&family, NUMBER, &args.common)
-        }
+        Family::Normal(args) => match args.variance {
+            Some(variance) => {
+                let family = NormalNoise::new(variance)
+                    .map_err(|error| option_error("--variance", &error))?;
+                infer_scalar(&family, NUMBER, &args.common)
+            }
+            None => infer_normal(&args.common),
+        },
         Family::Categorical(args) => infer_categorical(&args),
         Family::MultivariateNormal(args) => infer_multivariate_normal(&args),
-        Family::Logistic(args) => infer_logistic(&args),
+        Family::Logistic(args) => {
+            infer_regression("logistic", Response::Bernoulli, KNOWN, 1.0, &args)
+        }
+        Family::PoissonRegression(args) => {
+            infer_regression("poisson-regression", Response::Poisson, KNOWN, 0.0, &args)
+        }
+        Family::Linear(args) => {
+            let dispersion = args.variance.map_or(Dispersion::Unknown, Dispersion::Known);
+            infer_regression("linear", Response::Normal, dispersion, 0.0, &args.common)
+        }
     }
 }
 
@@ -419,18 +484,69 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
     args.output.finish(json, text, figure, report.timings)
 }
 
-fn infer_logistic(args: &LogisticArgs) -> anyhow::Result<ExitCode> {
-    let mut table = Table::open(&args.file)?;
-    let model = logistic::Model {
+/// The dispersion of a response without one.
+const KNOWN: Dispersion = Dispersion::Known(1.0);
+
+fn infer_regression(
+    family: &'static str,
+    response: Response,
+    dispersion: Dispersion,
+    prior_precision: f64,
+    args: &RegressionArgs,
+) -> anyhow::Result<ExitCode> {
+    let model = regression::Model {
+        family,
+        response,
+        dispersion,
         target: args.target.clone(),
         covariates: args.covariates.as_deref().map(trimmed),
-        prior_precision: args.prior_precision,
-        intercept: !args.no_intercept,
+        prior_precision: args.prior_precision.unwrap_or(prior_precision),
+        intercept: (!args.no_intercept).then_some("intercept"),
+        intercept_mode: 0.0,
+        intercept_precision: args.intercept_precision,
+        standardize: args.standardize,
         threads: args.threads,
     };
-    let questions = args.output.questions(ParameterArg::Mean);
-    let report = logistic::report(&mut table, &model, &questions)?;
-    let figure = || picture::logistic(&report);
+    report_regression(&mut Table::open(&args.file)?, &model, &args.output)
+}
+
+/// The mean of numbers of unknown variance: a regression on nothing but a constant.
+fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
+    if args.parameter == ParameterArg::Natural {
+        let message =
+            "--parameter natural: needs --variance, the natural parameter is mean/variance";
+        return Err(UserError::new(message).into());
+    }
+    let (mut table, column) = args.column.open()?;
+    let (mean, weight) = match args.prior.prior() {
+        Some(prior) if prior.mean.len() == 1 => (prior.mean[0], prior.weight),
+        Some(_) => return Err(UserError::new("--prior-mean: one number is expected").into()),
+        None => (0.0, 0.0),
+    };
+    let model = regression::Model {
+        family: "normal",
+        response: Response::Normal,
+        dispersion: Dispersion::Unknown,
+        target: table.header()[column].clone(),
+        covariates: Some(Vec::new()),
+        prior_precision: 0.0,
+        intercept: Some("mean"),
+        intercept_mode: mean,
+        intercept_precision: weight,
+        standardize: false,
+        threads: None,
+    };
+    report_regression(&mut table, &model, &args.output)
+}
+
+fn report_regression(
+    table: &mut Table,
+    model: &regression::Model,
+    output: &OutputArgs,
+) -> anyhow::Result<ExitCode> {
+    let questions = output.questions(ParameterArg::Mean);
+    let report = regression::report(table, model, &questions)?;
+    let figure = || picture::regression(&report);
     let (json, text) = (|| report.json(), || report.text());
-    args.output.finish(json, text, figure, report.timings)
+    output.finish(json, text, figure, report.timings)
 }

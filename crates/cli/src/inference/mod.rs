@@ -2,9 +2,9 @@
 //! and programs.
 
 pub mod categorical;
-pub mod logistic;
 pub mod multivariate_normal;
 pub mod picture;
+pub mod regression;
 pub mod report;
 pub mod scalar;
 

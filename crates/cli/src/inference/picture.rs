@@ -1,10 +1,10 @@
 //! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode marked.
 
 use plotters::style::RGBColor;
-use possibility::Univariate;
 use possibility::summary::Coordinate;
+use possibility::{Interval, Univariate};
 
-use super::logistic;
+use super::regression::{self, Drawn};
 use super::report::Report;
 use crate::plot::{Figure, Panel, Stroke, palette};
 use crate::text::significant;
@@ -127,20 +127,8 @@ fn coordinate_panel(
     let cuts = &coordinate.cuts;
     let ends = cuts.iter().flat_map(|cut| [cut.lower(), cut.upper()]);
     let points = curve(function, &range, ends.chain(mode));
-    let mut ordered: Vec<_> = alphas.iter().zip(cuts).collect();
-    ordered.sort_by(|a, b| a.0.total_cmp(b.0));
-    for (i, &(&alpha, cut)) in ordered.iter().enumerate() {
-        // tints instead of transparency: the legend then shows the color of the picture
-        let share = (i + 1) as f64 / (ordered.len() + 1) as f64;
-        let color = tint(palette::BLUE, 0.1 + 0.5 * share);
-        let inside = points
-            .iter()
-            .filter(|p| cut.lower() <= p.0 && p.0 <= cut.upper());
-        let band = inside.map(|&(x, y)| (x, 0.0, y)).collect();
-        panel
-            .band(band, color, 1.0)
-            .labeled(format!("{}-cut", significant(alpha)));
-    }
+    let levels: Vec<(f64, Interval)> = alphas.iter().copied().zip(cuts.iter().copied()).collect();
+    shade_cuts(&mut panel, &points, &levels);
     panel.line(points, Stroke::solid(palette::BLUE));
     if let Some(mode) = mode {
         let label = mode_label(mode);
@@ -158,50 +146,66 @@ fn coordinate_panel(
     Ok(panel)
 }
 
-/// One panel for each coefficient: the Laplace approximation and the band that holds the posterior.
+/// One panel for each coefficient: the exact profile with its α-cuts, and the Laplace approximation.
 ///
 /// # Errors
-/// Too many coefficients.
-pub fn logistic(report: &logistic::Report) -> anyhow::Result<Figure> {
-    check_count(report.coefficients.len(), "coefficients")?;
-    let mut panels = Vec::with_capacity(report.coefficients.len());
-    let smallest = report.alphas.iter().copied().fold(1.0, f64::min);
-    for coefficient in &report.coefficients {
-        let [laplace, upper, lower] = &coefficient.views;
-        let [laplace_at, upper_at, lower_at] =
-            [laplace, upper, lower].map(|view| &*view.coordinate.function);
-        let tight = shown_range(laplace_at, smallest)?;
-        let reach = 0.6 * (tight.end - tight.start);
-        let middle = 0.5 * (tight.end + tight.start);
-        let range = middle - reach..middle + reach;
-        let mode = laplace_at.mode();
-        let draw = |function: &dyn Univariate| curve(function, &range, mode);
-        let (above, below) = (draw(upper_at), draw(lower_at));
-        let mut panel =
-            Panel::new("", range.clone(), 0.0..TOP).labels(&coefficient.name, "possibility");
-        let band = above.iter().zip(&below).map(|(a, b)| (a.0, b.1, a.1));
+/// Too many coefficients, or a profile that cannot be found.
+pub fn regression(report: &regression::Report) -> anyhow::Result<Figure> {
+    check_count(report.len(), "coefficients")?;
+    let panels = report.drawn(INVISIBLE)?.iter().map(profile_panel).collect();
+    Ok(arrange(panels, format!("{} posterior", report.family())))
+}
+
+fn profile_panel(drawn: &Drawn<'_>) -> Panel {
+    let points = drawn.curve.points();
+    let (first, last) = (points[0].value, points[points.len() - 1].value);
+    let air = 0.04 * (last - first);
+    let range = first - air..last + air;
+    let mut panel = Panel::new("", range.clone(), 0.0..TOP).labels(drawn.name, "possibility");
+    let step = (range.end - range.start) / f64::from(POINTS);
+    let mut places: Vec<f64> = (0..=POINTS)
+        .map(|i| range.start + step * f64::from(i))
+        .chain(points.iter().map(|point| point.value))
+        .chain(
+            drawn
+                .cuts
+                .iter()
+                .flat_map(|(_, cut)| [cut.lower(), cut.upper()]),
+        )
+        .collect();
+    places.sort_by(f64::total_cmp);
+    let exact: Vec<(f64, f64)> = places
+        .iter()
+        .map(|&x| (x, drawn.curve.possibility(x)))
+        .collect();
+    shade_cuts(&mut panel, &exact, &drawn.cuts);
+    panel
+        .line(exact, Stroke::solid(palette::BLUE))
+        .labeled("exact");
+    let laplace = curve(drawn.laplace, &range, Some(drawn.mode));
+    panel
+        .line(laplace, Stroke::dashed(palette::ORANGE))
+        .labeled("Laplace (approximation)");
+    panel
+        .dots(vec![(drawn.mode, 1.0)], palette::VERMILION)
+        .labeled(mode_label(drawn.mode));
+    panel
+}
+
+/// Shades the area below the curve inside each cut, the smallest level first.
+fn shade_cuts(panel: &mut Panel, points: &[(f64, f64)], cuts: &[(f64, Interval)]) {
+    let mut ordered: Vec<_> = cuts.iter().collect();
+    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (i, (alpha, cut)) in ordered.iter().enumerate() {
+        // tints instead of transparency: the legend then shows the color of the picture
+        let share = (i + 1) as f64 / (ordered.len() + 1) as f64;
+        let color = tint(palette::BLUE, 0.1 + 0.5 * share);
+        let inside = points
+            .iter()
+            .filter(|p| cut.lower() <= p.0 && p.0 <= cut.upper());
+        let band = inside.map(|&(x, y)| (x, 0.0, y)).collect();
         panel
-            .band(band.collect(), palette::SKY, 0.25)
-            .labeled("holds the posterior");
-        panel
-            .line(above, Stroke::dashed(palette::ORANGE))
-            .labeled("upper");
-        panel
-            .line(below, Stroke::dotted(palette::GREEN).width(2.4))
-            .labeled("lower");
-        panel
-            .line(draw(laplace_at), Stroke::solid(palette::BLUE))
-            .labeled("Laplace");
-        for (&alpha, cut) in report.alphas.iter().zip(&laplace.coordinate.cuts) {
-            let ends = vec![(cut.lower(), alpha), (cut.upper(), alpha)];
-            panel.line(ends, Stroke::solid(palette::BLUE).width(1.0));
-        }
-        if let Some(mode) = mode {
-            panel
-                .dots(vec![(mode, 1.0)], palette::VERMILION)
-                .labeled(mode_label(mode));
-        }
-        panels.push(panel);
+            .band(band, color, 1.0)
+            .labeled(format!("{}-cut", significant(*alpha)));
     }
-    Ok(arrange(panels, "logistic posterior".to_owned()))
 }

@@ -5,7 +5,7 @@ use crate::common::Place;
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 21] = [
+    let commands: [&[&str]; 23] = [
         &[],
         &["data"],
         &["data", "list"],
@@ -20,6 +20,8 @@ fn every_command_has_help_with_an_example() {
         &["infer", "normal"],
         &["infer", "multivariate-normal"],
         &["infer", "logistic"],
+        &["infer", "linear"],
+        &["infer", "poisson-regression"],
         &["figures"],
         &["net"],
         &["bench"],

@@ -337,7 +337,17 @@ fn logistic_values_solve_their_equations() {
     let coefficients = report["coefficients"].as_array().unwrap();
     assert_eq!(coefficients.len(), 1);
     let slope = &coefficients[0];
-    assert_eq!(keys(slope), ["name", "mode", "laplace", "upper", "lower"]);
+    let names = [
+        "name",
+        "mode",
+        "alpha_cuts",
+        "events",
+        "certified_to",
+        "laplace",
+        "upper",
+        "lower",
+    ];
+    assert_eq!(keys(slope), names);
     assert_eq!(slope["name"], "x");
     let w = number(&slope["mode"]);
     let sigma = 1.0 / (1.0 + (-w).exp());
@@ -345,30 +355,201 @@ fn logistic_values_solve_their_equations() {
         (0.5 * w - (1.0 - sigma)).abs() < 1e-12,
         "the gradient vanishes at {w}"
     );
-    let precisions = [
-        ("laplace", 0.5 + sigma * (1.0 - sigma)),
-        ("upper", 0.5),
-        ("lower", 0.5 + (w / 2.0).tanh() / (2.0 * w)),
-    ];
-    for (name, precision) in precisions {
-        let view = &slope[name];
-        assert_eq!(keys(view), ["mode", "precision", "alpha_cuts", "events"]);
-        assert_close(&view["precision"], precision);
-        let reach = (-2.0 * 0.1_f64.ln() / precision).sqrt();
-        assert_close(&view["alpha_cuts"][0]["lower"], w - reach);
-        assert_close(&view["alpha_cuts"][0]["upper"], w + reach);
-        let at_zero = (-0.5 * precision * w * w).exp();
-        let events = view["events"].as_array().unwrap();
-        let names: Vec<&str> = events
-            .iter()
-            .map(|e| e["event"].as_str().unwrap())
-            .collect();
-        assert_eq!(names, ["x > 0", "x < 0", "x = 0"]);
-        assert_close(&events[0]["necessity"], 1.0 - at_zero);
-        assert_close(&events[1]["possibility"], at_zero);
-        assert_close(&events[2]["possibility"], at_zero);
+    // in one dimension the profile is the posterior itself
+    let log_posterior = |w: f64| -((-w).exp().ln_1p() + 0.25 * w * w);
+    let at_zero = (log_posterior(0.0) - log_posterior(w)).exp();
+    let events = slope["events"].as_array().unwrap();
+    let names: Vec<&str> = events
+        .iter()
+        .map(|e| e["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["x > 0", "x < 0", "x = 0"]);
+    assert_close(&events[0]["necessity"], 1.0 - at_zero);
+    assert_close(&events[1]["possibility"], at_zero);
+    assert_close(&events[2]["possibility"], at_zero);
+    for end in ["lower", "upper"] {
+        let end = number(&slope["alpha_cuts"][0][end]);
+        let level = (log_posterior(end) - log_posterior(w)).exp();
+        assert!((level - 0.1).abs() < 1e-9, "{level} at {end}");
     }
+    assert!(number(&slope["certified_to"]) < 1e-12);
+    let laplace = &slope["laplace"];
+    assert_eq!(keys(laplace), ["precision", "alpha_cuts", "events"]);
+    assert_close(&laplace["precision"], 0.5 + sigma * (1.0 - sigma));
+    for (bound, order) in [("upper", -1.0), ("lower", 1.0)] {
+        assert_eq!(keys(&slope[bound]), ["precision", "alpha_cuts"]);
+        let off = number(&slope[bound]["alpha_cuts"][0]["lower"])
+            - number(&slope["alpha_cuts"][0]["lower"]);
+        assert!(order * off > 0.0, "{bound} by {off}");
+    }
+    assert_close(&report["bounds_hold_above"], 0.1);
     assert_close(&report["log_consistency"], sigma.ln() - 0.25 * w * w);
+}
+
+/// The data of Spector and Mazzeo (1980): GPA, TUCE, PSI, GRADE.
+const SPECTOR: &str = "\
+2.66,20,0,0 2.89,22,0,0 3.28,24,0,0 2.92,12,0,0 4.00,21,0,1 2.86,17,0,0 2.76,17,0,0 2.87,21,0,0 \
+3.03,25,0,0 3.92,29,0,1 2.63,20,0,0 3.32,23,0,0 3.57,23,0,0 3.26,25,0,1 3.53,26,0,0 2.74,19,0,0 \
+2.75,25,0,0 2.83,19,0,0 3.12,23,1,0 3.16,25,1,1 2.06,22,1,0 3.62,28,1,1 2.89,14,1,0 3.51,26,1,0 \
+3.54,24,1,1 2.83,27,1,1 3.39,17,1,1 2.67,24,1,0 3.65,21,1,1 4.00,23,1,1 3.10,21,1,0 2.39,19,1,1";
+
+#[test]
+fn logistic_profiles_are_exact_where_laplace_is_far_off() {
+    let spector = format!("GPA,TUCE,PSI,GRADE\n{}\n", SPECTOR.replace(' ', "\n"));
+    let place = Place::new()
+        .with("separated.csv", "x,y\n1,0\n2,0\n3,1\n4,1\n")
+        .with("spector.csv", spector);
+    let arguments = [
+        "infer",
+        "logistic",
+        "separated.csv",
+        "--target",
+        "y",
+        "--prior-precision",
+        "1e-6",
+    ];
+    let outcome = place.run(&arguments);
+    let line = outcome
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("x > 0"));
+    assert!(line.unwrap().contains("0.937"), "{}", outcome.stdout);
+    let mut arguments = vec![
+        "infer",
+        "logistic",
+        "spector.csv",
+        "--target",
+        "GRADE",
+        "--prior-precision",
+        "1e-4",
+    ];
+    let outcome = place.run(&arguments);
+    let line = outcome
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("GPA < 0"));
+    assert!(line.unwrap().contains("0.0336544"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("certified to"),
+        "{}",
+        outcome.stdout
+    );
+    // one coefficient against another, and a prediction
+    arguments.extend([
+        "--event",
+        "GPA > PSI",
+        "--event",
+        "intercept + 3*GPA + 20*TUCE < 0",
+    ]);
+    let events = place.json(&arguments)["events"].as_array().unwrap().clone();
+    assert_eq!(events.len(), 2);
+    let credence = |i: usize| {
+        (
+            number(&events[i]["possibility"]),
+            number(&events[i]["necessity"]),
+        )
+    };
+    assert!(credence(0).0 == 1.0 && credence(0).1 > 0.0 && credence(0).1 < 0.5);
+    assert!(credence(1).0 == 1.0 && credence(1).1 > 0.9);
+}
+
+#[test]
+fn standardizing_makes_units_irrelevant() {
+    let rows = [
+        (1.2, 7.0, 0),
+        (3.4, 2.0, 1),
+        (2.2, 9.0, 0),
+        (5.0, 4.0, 1),
+        (0.4, 3.0, 0),
+        (4.1, 8.0, 1),
+    ];
+    let table = |unit: f64| {
+        let rows = rows.map(|(a, b, y)| format!("{},{b},{y}\n", unit * a));
+        format!("a,b,y\n{}", rows.concat())
+    };
+    let place = Place::new()
+        .with("m.csv", table(1.0))
+        .with("mm.csv", table(1000.0));
+    let slope = |file: &str| {
+        let report = place.json(&[
+            "infer",
+            "logistic",
+            file,
+            "--target",
+            "y",
+            "--standardize",
+            "--intercept-precision",
+            "0.3",
+        ]);
+        report["coefficients"][1].clone()
+    };
+    let (m, mm) = (slope("m.csv"), slope("mm.csv"));
+    let ratio = number(&m["alpha_cuts"][0]["upper"]) / number(&mm["alpha_cuts"][0]["upper"]);
+    assert!((ratio / 1000.0 - 1.0).abs() < 1e-9, "{ratio}");
+    assert_close(
+        &mm["events"][0]["necessity"],
+        number(&m["events"][0]["necessity"]),
+    );
+}
+
+#[test]
+fn linear_regression_has_its_closed_forms() {
+    // y = 1, 2, 6 without covariates: mean 3, squared deviations 14, and 41 around 0
+    let place = Place::new().with("d.csv", "y\n1\n2\n6\n");
+    let at_zero = (41.0f64 / 14.0).powf(-1.5);
+    for arguments in [
+        vec!["infer", "normal", "d.csv"],
+        vec!["infer", "linear", "d.csv", "--target", "y"],
+    ] {
+        let mut arguments = arguments.clone();
+        arguments.extend(["--event", "coefficient > 0", "--event", "variance < 28/3"]);
+        let arguments: Vec<&str> = arguments
+            .into_iter()
+            .map(|word| {
+                if word == "variance < 28/3" {
+                    "variance < 9.333333333333334"
+                } else {
+                    word
+                }
+            })
+            .collect();
+        let report = place.json(&arguments);
+        let mean = &report["coefficients"][0];
+        assert_close(&mean["mode"], 3.0);
+        assert_close(&mean["events"][0]["necessity"], 1.0 - at_zero);
+        assert_close(&report["variance"]["mode"], 14.0 / 3.0);
+        let twice = (0.5 * 0.5f64.exp()).powf(1.5);
+        assert_close(&report["variance"]["events"][0]["necessity"], 1.0 - twice);
+    }
+    let known = place.json(&[
+        "infer",
+        "linear",
+        "d.csv",
+        "--target",
+        "y",
+        "--variance",
+        "2",
+    ]);
+    // n/variance times the squared distance
+    let event = &known["coefficients"][0]["events"][1];
+    assert_close(&event["possibility"], (-0.5 * 9.0 * 3.0 / 2.0f64).exp());
+    assert!(known.get("variance").is_none());
+}
+
+#[test]
+fn poisson_regression_on_a_group_is_the_rate_of_the_group() {
+    // rates 2 and 6: with one indicator the coefficients are log 2 and log 3
+    let place = Place::new().with("d.csv", "group,calls\n0,1\n0,3\n1,7\n1,5\n");
+    let report = place.json(&["infer", "poisson-regression", "d.csv", "--target", "calls"]);
+    assert_eq!(report["family"], "poisson-regression");
+    let mode = |i: usize| number(&report["coefficients"][i]["mode"]);
+    assert!((mode(0) - 2f64.ln()).abs() < 1e-12 && (mode(1) - 3f64.ln()).abs() < 1e-12);
+    // both rates equal, 4 each: log likelihood ratio of the two fits
+    let log = |x: f64, rate: f64| x * rate.ln() - 2.0 * rate;
+    let equal = (log(4.0, 4.0) + log(12.0, 4.0) - log(4.0, 2.0) - log(12.0, 6.0)).exp();
+    let event = &report["coefficients"][1]["events"][2];
+    assert_eq!(event["event"], "group = 0");
+    assert_close(&event["possibility"], equal);
 }
 
 #[test]
@@ -391,12 +572,7 @@ fn logistic_takes_all_other_columns_and_asks_events_of_those_they_name() {
         .map(|c| c["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["intercept", "a", "b"]);
-    let asked = |i: usize| {
-        coefficients[i]["laplace"]["events"]
-            .as_array()
-            .unwrap()
-            .len()
-    };
+    let asked = |i: usize| coefficients[i]["events"].as_array().unwrap().len();
     assert_eq!([asked(0), asked(1), asked(2)], [1, 2, 1]);
     for coefficient in coefficients {
         let precision = |view: &str| number(&coefficient[view]["precision"]);
@@ -590,7 +766,7 @@ fn tables_of_vectors_and_of_logistic_regression_name_every_coordinate() {
         "upper",
         "lower",
         "dose > 0",
-        "certainly in",
+        "certified to",
     ] {
         assert!(outcome.stdout.contains(text), "{text}\n{}", outcome.stdout);
     }

@@ -224,11 +224,53 @@ fn logistic_data_are_checked() {
         &["\"y\" is the target"],
     );
     refuse("y\n1\n", &fit(&["--no-intercept"]), &["--no-intercept"]);
-    // a singular prior
+    // nothing known of the intercept, and one label
+    let no_mode = ["data.csv: there is no finite mode", "--intercept-precision"];
+    refuse("a,y\n1,1\n", &fit(&[]), &no_mode);
+    // separated data without a prior, and columns that depend on each other
+    let no_mode = [
+        "data.csv: there is no finite mode",
+        "separated",
+        "--prior-precision",
+    ];
     refuse(
-        "a,y\n1,1\n",
+        "a,y\n1,0\n2,0\n3,1\n4,1\n",
         &fit(&["--prior-precision", "0"]),
-        &["--prior-precision", "0"],
+        &no_mode,
+    );
+    refuse(
+        "a,b,y\n1,2,0\n2,4,1\n3,6,0\n4,8,1\n",
+        &fit(&["--prior-precision", "0"]),
+        &[
+            "data.csv: ",
+            "not positive definite",
+            "columns depend on each other",
+        ],
+    );
+    refuse(
+        "a,y\n1,0\n1,1\n",
+        &fit(&["--standardize"]),
+        &["--standardize: column \"a\" is constant"],
+    );
+    refuse(
+        "a,y\n1,0\n2,1\n",
+        &fit(&["--intercept-precision", "-1"]),
+        &["--intercept-precision", "-1", "not in [0, inf)"],
+    );
+    refuse(
+        "a,y\n1,0\n2,1\n",
+        &fit(&["--intercept-precision", "1", "--no-intercept"]),
+        &["--intercept-precision", "--no-intercept"],
+    );
+    refuse(
+        "a,b,y\n1,0,0\n2,1,1\n",
+        &fit(&["--event", "a > 0 and b > 0"]),
+        &["one linear form"],
+    );
+    refuse(
+        "a,y\n1,0\n2,1\n",
+        &fit(&["--event", "variance > 0"]),
+        &["unknown", "variance"],
     );
     refuse(
         "a,y\n1,1\n",
@@ -238,7 +280,67 @@ fn logistic_data_are_checked() {
     refuse(
         "a,y\n1,1\n",
         &fit(&["--event", "a + coefficient > 0"]),
-        &["one coefficient"],
+        &["cannot be part of a linear form"],
+    );
+}
+
+#[test]
+fn regression_data_are_checked() {
+    refuse(
+        "a,y\n1,1\n2,1.5\n",
+        &["poisson-regression", "data.csv", "--target", "y"],
+        &["data.csv: line 3, column \"y\": poisson-regression: response 1.5 is not in {0, 1, 2"],
+    );
+    refuse(
+        "a,y\n1,0\n2,0\n",
+        &["poisson-regression", "data.csv", "--target", "y"],
+        &["data.csv: there is no finite mode"],
+    );
+    refuse(
+        "a,y\n1,1\n2,3\n3,5\n",
+        &["linear", "data.csv", "--target", "y"],
+        &["data.csv: there is no finite mode", "fitted exactly"],
+    );
+    refuse(
+        "a,y\n1,1\n2,x\n",
+        &["linear", "data.csv", "--target", "y"],
+        &["data.csv: line 3, column \"y\": \"x\" is not a number"],
+    );
+    for variance in ["0", "-1", "inf", "x"] {
+        refuse(
+            "a,y\n1,1\n",
+            &[
+                "linear",
+                "data.csv",
+                "--target",
+                "y",
+                "--variance",
+                variance,
+            ],
+            &["--variance"],
+        );
+    }
+    refuse(
+        "y\n1\n",
+        &["normal", "data.csv"],
+        &["there is no finite mode"],
+    );
+    refuse(
+        "y\n1\n2\n",
+        &["normal", "data.csv", "--parameter", "natural"],
+        &["--parameter natural", "--variance"],
+    );
+    refuse(
+        "y\n1\n2\n",
+        &[
+            "normal",
+            "data.csv",
+            "--prior-mean",
+            "1,2",
+            "--prior-weight",
+            "1",
+        ],
+        &["--prior-mean"],
     );
 }
 

@@ -4,4 +4,4 @@
 
 pub mod conjugate;
 pub mod exponential;
-mod special;
+pub(crate) mod special;

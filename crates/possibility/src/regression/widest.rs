@@ -17,11 +17,11 @@
 //!   parabola in `1/u`, whose maximum over the cell is known exactly;
 //! * beyond `u = U`, softplus grows no faster than linearly: `ψ ≤ 2Σcᵢ abs(sᵢ)/U`.
 
-use super::Logistic;
+use super::Regression;
 use super::design::Design;
 use super::kernel::{Demand, majorizer_curvature};
 use super::marginal::Bounds;
-use super::posterior::LogisticPosterior;
+use super::posterior::RegressionPosterior;
 use crate::error::{Error, Result, check_size};
 use crate::linear::{cholesky, dot, multiply, solve};
 use crate::numeric::{sigmoid, softplus};
@@ -36,71 +36,75 @@ const ROUNDING: f64 = 1e-13;
 /// Cells after which the search gives up.
 const MOST_CELLS: usize = 200_000;
 
-impl Logistic {
-    /// The smallest precision of a Gaussian at the mode that lies below the posterior, in one
-    /// dimension: `sup_u 2(ℓ̂(m+u) - ℓ̂(m))/u²`, between two ends that differ by at most 1e-10 of
+impl Regression {
+    /// The smallest precision of a Gaussian at the mode that lies below the posterior of a Bernoulli
+    /// response, in one dimension: `sup_u 2(ℓ̂(m+u) - ℓ̂(m))/u²`, between two ends that differ by at most 1e-10 of
     /// it.
     ///
     /// The upper end is certified: the Gaussian with that precision lies below the posterior, up to
     /// the rounding of the mode itself. It costs a few hundred passes over the data.
     ///
     /// ```
-    /// use possibility::logistic::{Design, LogisticConfig};
-    /// let mut design = Design::new(1)?;
-    /// for (x, y) in [(0.5, true), (2.0, false), (1.0, true)] {
+    /// use possibility::regression::{Design, RegressionConfig, Response};
+    /// let mut design = Design::new(Response::Bernoulli, 1)?;
+    /// for (x, y) in [(0.5, 1.0), (2.0, 0.0), (1.0, 1.0)] {
     ///     design.push(&[x], y)?;
     /// }
-    /// let model = LogisticConfig::default().build(1)?;
+    /// let model = RegressionConfig::default().build(1)?;
     /// let posterior = model.fit(&design)?;
     /// let widest = model.widest_lower_precision(&design, &posterior)?;
     /// assert!(posterior.laplace().precision()[(0, 0)] < widest.lower);
-    /// assert_eq!(widest.upper, posterior.lower().precision()[(0, 0)]);
+    /// let lower = posterior.lower().expect("a Bernoulli response has one");
+    /// assert_eq!(widest.upper, lower.precision()[(0, 0)]);
     /// # Ok::<(), possibility::Error>(())
     /// ```
     ///
     /// # Errors
-    /// There is more than one column, or the search needs too many cells.
+    /// There is more than one column, the response is not Bernoulli, or the search needs too many
+    /// cells.
     pub fn widest_lower_precision(
         &self,
         design: &Design,
-        posterior: &LogisticPosterior,
+        posterior: &RegressionPosterior,
     ) -> Result<Bounds> {
         check_size("columns", self.columns(), 1)?;
         check_size("columns of the design", design.columns(), 1)?;
+        let parabolas = posterior.bernoulli_lower()?.precision()[(0, 0)];
         let remainder = Remainder::new(design, posterior.mode()[0]);
         let prior = self.prior_precision()[(0, 0)];
         let supremum = remainder.supremum(prior)?;
         Ok(Bounds {
             lower: prior + supremum.lower,
             // never worse than the sum of the parabolas
-            upper: (prior + supremum.upper).min(posterior.lower().precision()[(0, 0)]),
+            upper: (prior + supremum.upper).min(parabolas),
         })
     }
 
     /// The largest `2(ℓ̂(w) - ℓ̂(m)) / (w-m)ᵀH(w-m)` that an ascent finds: no `cH` with a smaller
-    /// `c` lies below the posterior, and [`LogisticPosterior::certified_scaling`] is enough.
+    /// `c` lies below the posterior, and [`RegressionPosterior::certified_scaling`] is enough.
     ///
     /// The ascent `w ← m + H⁻¹∇ℓ̂(w)/c` never lowers the ratio `c`, because `ℓ̂` lies above its
     /// tangent at `w`, and `w` maximizes tangent minus `½c(w-m)ᵀH(w-m)`. It starts in both
     /// directions of each coefficient and makes at most `steps` passes over the data for each.
     ///
     /// # Errors
-    /// The design does not fit.
+    /// The design does not fit, or the response is not Bernoulli.
     pub fn least_scaling_found(
         &self,
         design: &Design,
-        posterior: &LogisticPosterior,
+        posterior: &RegressionPosterior,
         steps: usize,
     ) -> Result<f64> {
         check_size("columns of the design", design.columns(), self.columns())?;
         let mode = posterior.mode();
-        let base = -posterior.log_consistency();
+        let base = posterior.loss();
+        let lower = posterior.bernoulli_lower()?;
         let factor = cholesky("Laplace precision", posterior.laplace().precision())?;
         // the limit at the mode itself
         let mut best: f64 = 1.0;
         for start in 0..2 * mode.len() {
             let j = start / 2;
-            let deviation = posterior.lower().covariance()[(j, j)].sqrt();
+            let deviation = lower.covariance()[(j, j)].sqrt();
             let sign = if start % 2 == 0 { 3.0 } else { -3.0 };
             let mut point = mode.to_vec();
             point[j] += sign * deviation;
@@ -122,7 +126,9 @@ impl Logistic {
             }
             best = best.max(reached);
         }
-        Ok(best.min(posterior.certified_scaling()))
+        Ok(posterior
+            .certified_scaling()
+            .map_or(best, |certified| best.min(certified)))
     }
 }
 
@@ -145,7 +151,7 @@ impl Remainder {
     fn new(design: &Design, mode: f64) -> Self {
         let rows = (0..design.rows())
             .map(|i| {
-                let sign = if design.label(i) { -1.0 } else { 1.0 };
+                let sign = 1.0 - 2.0 * design.observed(i);
                 let s = sign * design.row(i)[0];
                 (s * mode, s, design.weight(i))
             })
@@ -349,7 +355,7 @@ const GAUSS: [(f64, f64); 8] = [
 const NEAR: f64 = 1.0;
 
 /// `(softplus(t+d) - softplus(t) - σ(t)d)/d²`, half of `σ'(t)` at `d = 0`.
-fn softplus_remainder(t: f64, d: f64) -> f64 {
+pub(super) fn softplus_remainder(t: f64, d: f64) -> f64 {
     // softplus(z) - z/2 is even: turn to the side where softplus is small
     let (t, d) = if t > 0.0 { (-t, -d) } else { (t, d) };
     if d.abs() < NEAR {
@@ -378,7 +384,7 @@ fn sigmoid_quotient(t: f64, d: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logistic::{LogisticConfig, PriorPrecision};
+    use crate::regression::{PriorPrecision, RegressionConfig, Response};
     use proptest::prelude::*;
 
     #[test]
@@ -407,10 +413,10 @@ mod tests {
     #[test]
     fn a_symmetric_posterior_is_widest_at_the_mode() {
         // mode 0 and no third derivative: the supremum is the curvature at the mode itself
-        let mut design = Design::new(1).unwrap();
-        design.push(&[1.5], true).unwrap();
-        design.push(&[1.5], false).unwrap();
-        let model = LogisticConfig::default().build(1).unwrap();
+        let mut design = Design::new(Response::Bernoulli, 1).unwrap();
+        design.push(&[1.5], 1.0).unwrap();
+        design.push(&[1.5], 0.0).unwrap();
+        let model = RegressionConfig::default().build(1).unwrap();
         let posterior = model.fit(&design).unwrap();
         let widest = model.widest_lower_precision(&design, &posterior).unwrap();
         let curvature = 1.0 + 2.0 * 2.25 * 0.25;
@@ -420,8 +426,8 @@ mod tests {
 
     #[test]
     fn refuses_more_than_one_dimension() {
-        let design = Design::with_intercept(1);
-        let model = LogisticConfig::default().build(2).unwrap();
+        let design = Design::with_intercept(Response::Bernoulli, 1);
+        let model = RegressionConfig::default().build(2).unwrap();
         let posterior = model.fit(&design).unwrap();
         assert!(model.widest_lower_precision(&design, &posterior).is_err());
     }
@@ -439,21 +445,21 @@ mod tests {
             precision in 0.05..4.0f64,
             center in -2.0..2.0f64,
         ) {
-            let mut design = Design::new(1).unwrap();
+            let mut design = Design::new(Response::Bernoulli, 1).unwrap();
             for &(x, y) in &rows {
-                design.push(&[x], y).unwrap();
+                design.push(&[x], f64::from(u8::from(y))).unwrap();
             }
-            let model = LogisticConfig {
+            let model = RegressionConfig {
                 prior_mode: Some(vec![center]),
                 prior_precision: PriorPrecision::Scalar(precision),
-                ..LogisticConfig::default()
+                ..RegressionConfig::default()
             }
             .build(1)
             .unwrap();
             let posterior = model.fit(&design).unwrap();
             let widest = model.widest_lower_precision(&design, &posterior).unwrap();
             prop_assert!(widest.upper - widest.lower <= 1e-10 * widest.upper);
-            prop_assert!(widest.upper <= posterior.lower().precision()[(0, 0)]);
+            prop_assert!(widest.upper <= posterior.lower().unwrap().precision()[(0, 0)]);
             prop_assert!(widest.lower >= posterior.laplace().precision()[(0, 0)] * (1.0 - 1e-12));
             let mode = posterior.mode()[0];
             let mut largest: f64 = 0.0;
@@ -472,19 +478,19 @@ mod tests {
 
         #[test]
         fn the_scaling_found_is_at_most_the_certified_one(rows in designs(), precision in 0.05..4.0f64) {
-            let mut design = Design::with_intercept(1);
+            let mut design = Design::with_intercept(Response::Bernoulli, 1);
             for &(x, y) in &rows {
-                design.push(&[x], y).unwrap();
+                design.push(&[x], f64::from(u8::from(y))).unwrap();
             }
-            let model = LogisticConfig {
+            let model = RegressionConfig {
                 prior_precision: PriorPrecision::Scalar(precision),
-                ..LogisticConfig::default()
+                ..RegressionConfig::default()
             }
             .build(2)
             .unwrap();
             let posterior = model.fit(&design).unwrap();
             let found = model.least_scaling_found(&design, &posterior, 40).unwrap();
-            prop_assert!(found >= 1.0 && found <= posterior.certified_scaling());
+            prop_assert!(found >= 1.0 && found <= posterior.certified_scaling().unwrap());
         }
     }
 }

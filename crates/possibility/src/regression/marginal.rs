@@ -13,7 +13,7 @@ use crate::univariate::Univariate;
 /// of zeros.
 ///
 /// ```
-/// use possibility::logistic::Marginal;
+/// use possibility::regression::Marginal;
 /// use possibility::Univariate;
 /// let slope = Marginal::new(1.0, 0.5)?;
 /// assert_eq!(slope.positive().possibility, 1.0);

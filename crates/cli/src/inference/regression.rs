@@ -1,0 +1,764 @@
+//! Regression: a target column and covariates in, a report on every coefficient out.
+
+use std::num::NonZero;
+
+use possibility::regression::{
+    Design, Dispersion, FormAnswers, FormQuestions, GaussianBounds, Marginal, PriorPrecision,
+    ProfileCurve, Profiles, Regression, RegressionConfig, RegressionPosterior, Response,
+};
+use possibility::{Credence, Interval, Measure, RealSet, Univariate};
+use serde_json::{Value, json};
+
+use super::report::{closed, cut_names};
+use super::{Answer, Questions, Timings, option_error, parse_events, timed};
+use crate::csv::{FieldError, Row, Table};
+use crate::event::Variables;
+use crate::text::{READING, TextTable, number, optional, significant};
+use crate::user_error::UserError;
+
+/// What is fitted.
+#[derive(Debug)]
+pub struct Model {
+    /// Name of the family on the command line.
+    pub family: &'static str,
+    /// How the target is distributed.
+    pub response: Response,
+    /// Known variance of a normal target, or that it is unknown.
+    pub dispersion: Dispersion,
+    /// Column of the target.
+    pub target: String,
+    /// Columns of covariates; `None` takes all other columns.
+    pub covariates: Option<Vec<String>>,
+    /// Precision of the prior of every covariate's coefficient.
+    pub prior_precision: f64,
+    /// Precision of the prior of the constant term.
+    pub intercept_precision: f64,
+    /// Whether the prior is that of covariates of mean 0 and standard deviation 1.
+    pub standardize: bool,
+    /// Name of the constant term; `None` leaves it out.
+    pub intercept: Option<&'static str>,
+    /// Mode of the prior of the constant term.
+    pub intercept_mode: f64,
+    /// Number of threads; `None` takes what the system offers.
+    pub threads: Option<NonZero<usize>>,
+}
+
+/// A model with its data and its posterior.
+struct Fitted {
+    design: Design,
+    regression: Regression,
+    posterior: RegressionPosterior,
+}
+
+/// A normal possibility function beside the exact profile: an approximation or a bound.
+struct View {
+    /// `laplace`, `upper` or `lower`.
+    name: &'static str,
+    marginal: Marginal,
+    cuts: Vec<Interval>,
+    answers: Vec<Answer>,
+}
+
+/// One coefficient.
+struct Coefficient {
+    name: String,
+    exact: FormAnswers,
+    cuts: Vec<Interval>,
+    answers: Vec<Answer>,
+    views: Vec<View>,
+}
+
+/// An event about several coefficients.
+struct Contrast {
+    answer: Answer,
+    gap: Option<f64>,
+}
+
+/// An unknown variance: its cuts and events.
+struct Variance {
+    cuts: Vec<Interval>,
+    answers: Vec<Answer>,
+}
+
+/// Everything about the posterior of a regression.
+pub struct Report {
+    family: &'static str,
+    origin: String,
+    target: String,
+    alphas: Vec<f64>,
+    coefficients: Vec<Coefficient>,
+    /// Events about several coefficients.
+    contrasts: Vec<Contrast>,
+    /// An unknown variance.
+    variance: Option<Variance>,
+    /// Level down to which the Gaussian bounds hold, where there are any.
+    bounds_above: Option<f64>,
+    fitted: Fitted,
+    /// Seconds.
+    pub timings: Timings,
+}
+
+/// An event about one linear form, as it was typed.
+#[derive(Debug, Clone)]
+struct Asked {
+    text: String,
+    form: Vec<f64>,
+    set: RealSet,
+}
+
+/// Reads the columns, fits, and reports.
+///
+/// # Errors
+/// A mistake in the file, an option or an event.
+pub fn report(
+    table: &mut Table,
+    model: &Model,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let columns = Columns::find(table, model)?;
+    let names = coefficient_names(table, &columns.covariates, model.intercept);
+    let asked = Questioned::parse(&names, &questions.events, model.dispersion)?;
+    let (design, reading) = timed(|| columns.read(table, model));
+    let design = design?;
+    let prior = model.prior(&design, &names)?;
+    let mut prior_mode = vec![0.0; names.len()];
+    if model.intercept.is_some() {
+        prior_mode[0] = model.intercept_mode;
+    }
+    let config = RegressionConfig {
+        prior_mode: Some(prior_mode),
+        prior_precision: prior,
+        dispersion: model.dispersion,
+        threads: model.threads,
+        ..RegressionConfig::default()
+    };
+    let fail = |error: possibility::Error| {
+        UserError::new(format!("{}: {}", table.name(), explain(&error)))
+    };
+    let (fitted, fitting) = timed(|| {
+        let regression = config.build(design.columns())?;
+        let posterior = regression.fit(&design)?;
+        Ok(Fitted {
+            design,
+            regression,
+            posterior,
+        })
+    });
+    let fitted = fitted.map_err(fail)?;
+    let alphas = &questions.alphas;
+    let bounds = fitted.bounds(alphas).map_err(fail)?;
+    let bounds_above = bounds.as_ref().map(|bounds| bounds.alpha);
+    let (coefficients, contrasts) = fitted
+        .answer(&names, alphas, &asked, bounds.as_ref())
+        .map_err(fail)?;
+    Ok(Report {
+        family: model.family,
+        origin: table.name().to_owned(),
+        target: model.target.clone(),
+        alphas: alphas.clone(),
+        coefficients,
+        contrasts,
+        variance: fitted.variance(alphas, &asked.variance).map_err(fail)?,
+        bounds_above,
+        fitted,
+        timings: Timings { reading, fitting },
+    })
+}
+
+/// What to do about an error of the library.
+fn explain(error: &possibility::Error) -> String {
+    use possibility::Error;
+    let advice = match error {
+        Error::NoMode { .. } => {
+            "; a prior makes it finite: --prior-precision, --intercept-precision"
+        }
+        Error::NotPositiveDefinite { .. } => {
+            "; columns depend on each other: leave one out, or give --prior-precision"
+        }
+        _ => "",
+    };
+    format!("{error}{advice}")
+}
+
+/// Positions of the columns in use.
+struct Columns {
+    target: usize,
+    covariates: Vec<usize>,
+}
+
+impl Columns {
+    fn find(table: &Table, model: &Model) -> Result<Self, UserError> {
+        let target = table.column(&model.target)?;
+        let covariates = match &model.covariates {
+            Some(names) => table.columns(names)?,
+            None => (0..table.header().len()).filter(|&i| i != target).collect(),
+        };
+        if covariates.contains(&target) {
+            return Err(UserError::new(format!(
+                "--covariates: \"{}\" is the target",
+                model.target
+            )));
+        }
+        Ok(Self { target, covariates })
+    }
+
+    fn read(&self, table: &mut Table, model: &Model) -> Result<Design, UserError> {
+        let count = self.covariates.len();
+        let mut design = if model.intercept.is_some() {
+            Design::with_intercept(model.response, count)
+        } else {
+            Design::new(model.response, count)
+                .map_err(|error| option_error("--no-intercept", &error))?
+        };
+        let response = |row: &Row<'_>| match model.response {
+            Response::Bernoulli => row.truth(self.target),
+            Response::Poisson | Response::Normal => row.number(self.target),
+        };
+        let mut values = vec![0.0; count];
+        table.for_each(|row| {
+            let y = response(row)?;
+            for (value, &column) in values.iter_mut().zip(&self.covariates) {
+                *value = row.number(column)?;
+            }
+            design
+                .push(&values, y)
+                .map_err(|error| FieldError::new(self.target, format!("{}: {error}", model.family)))
+        })?;
+        Ok(design)
+    }
+}
+
+impl Model {
+    /// The prior's precision for the coefficients as they are reported.
+    fn prior(&self, design: &Design, names: &[String]) -> Result<PriorPrecision, UserError> {
+        let first = usize::from(self.intercept.is_some());
+        let covariates = design.covariates();
+        if !self.standardize {
+            let mut precision = vec![self.prior_precision; covariates + first];
+            if self.intercept.is_some() {
+                precision[0] = self.intercept_precision;
+            }
+            return Ok(PriorPrecision::Diagonal(precision));
+        }
+        let moments = design.column_moments();
+        // a difference this small beside the mean is rounding
+        let is_constant = |j: usize| moments.deviations[j] <= 1e-12 * moments.means[j].abs();
+        if let Some(j) = (0..covariates).find(|&j| is_constant(j)) {
+            return Err(UserError::new(format!(
+                "--standardize: column \"{}\" is constant",
+                names[first + j]
+            )));
+        }
+        PriorPrecision::standardized(
+            &moments,
+            self.prior_precision,
+            self.intercept.map(|_| self.intercept_precision),
+        )
+        .map_err(|error| option_error("--standardize", &error))
+    }
+}
+
+fn coefficient_names(table: &Table, covariates: &[usize], intercept: Option<&str>) -> Vec<String> {
+    let columns = covariates
+        .iter()
+        .map(|&column| table.header()[column].clone());
+    let mut names: Vec<String> = Vec::with_capacity(covariates.len() + 1);
+    if let Some(name) = intercept {
+        let mut name = name.to_owned();
+        while table.header().contains(&name) {
+            name = format!("({name})");
+        }
+        names.push(name);
+    }
+    names.extend(columns);
+    names
+}
+
+/// The form of one coefficient.
+fn unit(count: usize, index: usize) -> Vec<f64> {
+    (0..count)
+        .map(|j| if j == index { 1.0 } else { 0.0 })
+        .collect()
+}
+
+/// The events, by what they speak of.
+struct Questioned {
+    /// For each coefficient those that name it and those that speak of any `coefficient`; without
+    /// events, its sign.
+    single: Vec<Vec<Asked>>,
+    /// Those about a linear form of several coefficients.
+    several: Vec<Asked>,
+    /// Those about an unknown variance.
+    variance: Vec<Asked>,
+}
+
+impl Questioned {
+    fn parse(
+        names: &[String],
+        events: &[String],
+        dispersion: Dispersion,
+    ) -> Result<Self, UserError> {
+        // a name that is no column stands for every coefficient
+        let (any, variance) = (names.len(), names.len() + 1);
+        let mut variables = Variables::vector(&["coefficient", "x"], names)
+            .with_name("coefficient", any)
+            .with_name("x", any);
+        if dispersion == Dispersion::Unknown {
+            variables = variables.with_name("variance", variance);
+        }
+        let mut questioned = Self {
+            single: vec![vec![]; any],
+            several: Vec::new(),
+            variance: Vec::new(),
+        };
+        for (text, event) in parse_events(events, &variables)? {
+            let refuse = |rule: &str| Err(UserError::new(format!("event \"{text}\": {rule}")));
+            let atoms = event.as_conjunction(false).unwrap_or_default();
+            let [atom] = &atoms[..] else {
+                return refuse(
+                    "an event of a regression is about one linear form of the coefficients",
+                );
+            };
+            match &event.coordinates()[..] {
+                [index] if *index == any => {
+                    (0..any).for_each(|j| questioned.push(j, &text, &atom.set));
+                }
+                [index] if *index == variance => questioned.variance.push(Asked {
+                    text: text.clone(),
+                    form: Vec::new(),
+                    set: atom.set.clone(),
+                }),
+                [index] => questioned.push(*index, &text, &atom.set),
+                several if several.iter().any(|&index| index >= any) => {
+                    return refuse(
+                        "\"coefficient\" and \"variance\" cannot be part of a linear form",
+                    );
+                }
+                _ => {
+                    let mut form = vec![0.0; any];
+                    for &(index, factor) in &atom.linear {
+                        form[index] = factor;
+                    }
+                    questioned.several.push(Asked {
+                        text: text.clone(),
+                        form,
+                        set: atom.set.clone(),
+                    });
+                }
+            }
+        }
+        if events.is_empty() {
+            questioned.ask_signs(names)?;
+        }
+        Ok(questioned)
+    }
+
+    fn push(&mut self, index: usize, text: &str, set: &RealSet) {
+        let form = unit(self.single.len(), index);
+        self.single[index].push(Asked {
+            text: text.to_owned(),
+            form,
+            set: set.clone(),
+        });
+    }
+
+    fn ask_signs(&mut self, names: &[String]) -> Result<(), UserError> {
+        let fail = |error: possibility::Error| UserError::new(error.to_string());
+        let positive: RealSet = Interval::above(0.0).map_err(fail)?.into();
+        let negative: RealSet = Interval::below(0.0).map_err(fail)?.into();
+        let zero: RealSet = Interval::point(0.0).map_err(fail)?.into();
+        for (index, name) in names.iter().enumerate() {
+            self.push(index, &format!("{name} > 0"), &positive);
+            self.push(index, &format!("{name} < 0"), &negative);
+            self.push(index, &format!("{name} = 0"), &zero);
+        }
+        Ok(())
+    }
+}
+
+/// Events beside their credences.
+fn answers<'a>(
+    asked: impl IntoIterator<Item = &'a Asked>,
+    credences: impl IntoIterator<Item = Credence>,
+) -> Vec<Answer> {
+    let pairs = asked.into_iter().zip(credences);
+    let answer = |(asked, credence): (&Asked, Credence)| Answer {
+        event: asked.text.clone(),
+        credence,
+    };
+    pairs.map(answer).collect()
+}
+
+impl Fitted {
+    fn profiles(&self) -> possibility::Result<Profiles<'_>> {
+        Profiles::new(&self.regression, &self.design, &self.posterior)
+    }
+
+    /// Gaussian bounds down to the smallest level asked for, where the posterior is not normal.
+    fn bounds(&self, alphas: &[f64]) -> possibility::Result<Option<GaussianBounds>> {
+        let smallest = alphas.iter().copied().fold(1.0, f64::min);
+        if self.design.response() == Response::Normal || smallest >= 1.0 {
+            return Ok(None);
+        }
+        let bounds = self
+            .regression
+            .bounds_above(&self.design, &self.posterior, smallest);
+        match bounds {
+            Ok(bounds) => Ok(Some(bounds)),
+            // the profiles are exact without them
+            Err(possibility::Error::NotCertified { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn variance(&self, alphas: &[f64], asked: &[Asked]) -> possibility::Result<Option<Variance>> {
+        if self.regression.dispersion() != Dispersion::Unknown {
+            return Ok(None);
+        }
+        let mean = possibility::family::conjugate::Parameter::Mean;
+        let variance = self.posterior.dispersion_profile()?.coordinate(0, mean)?;
+        let credence = |one: &Asked| Measure::credence_of(&variance, &one.set);
+        let credences = asked
+            .iter()
+            .map(credence)
+            .collect::<possibility::Result<Vec<_>>>()?;
+        Ok(Some(Variance {
+            cuts: alphas
+                .iter()
+                .map(|&alpha| variance.cut(alpha))
+                .collect::<Result<_, _>>()?,
+            answers: answers(asked, credences),
+        }))
+    }
+
+    /// All answers, by searches that share their passes over the data.
+    fn answer(
+        &self,
+        names: &[String],
+        alphas: &[f64],
+        asked: &Questioned,
+        bounds: Option<&GaussianBounds>,
+    ) -> possibility::Result<(Vec<Coefficient>, Vec<Contrast>)> {
+        let Questioned {
+            single, several, ..
+        } = asked;
+        let mut questions: Vec<FormQuestions> = single
+            .iter()
+            .enumerate()
+            .map(|(index, asked)| FormQuestions {
+                form: unit(names.len(), index),
+                alphas: alphas.to_vec(),
+                events: asked.iter().map(|one| one.set.clone()).collect(),
+            })
+            .collect();
+        questions.extend(several.iter().map(|asked| FormQuestions {
+            form: asked.form.clone(),
+            alphas: Vec::new(),
+            events: vec![asked.set.clone()],
+        }));
+        let mut exact = self.profiles()?.answer(&questions)?;
+        let contrasts = several
+            .iter()
+            .zip(exact.split_off(names.len()))
+            .flat_map(|(asked, exact)| {
+                let gap = exact.gap;
+                answers([asked], exact.credences)
+                    .into_iter()
+                    .map(move |answer| Contrast { answer, gap })
+            })
+            .collect();
+        let mut coefficients = Vec::with_capacity(names.len());
+        for (index, (name, asked)) in names.iter().zip(single).enumerate() {
+            let exact = exact[index].clone();
+            coefficients.push(Coefficient {
+                name: name.clone(),
+                cuts: exact.intervals()?,
+                answers: answers(asked, exact.credences.iter().copied()),
+                views: self.views(&questions[index].form, asked, alphas, bounds)?,
+                exact,
+            });
+        }
+        Ok((coefficients, contrasts))
+    }
+
+    /// The approximation and the bounds of one coefficient.
+    fn views(
+        &self,
+        form: &[f64],
+        asked: &[Asked],
+        alphas: &[f64],
+        bounds: Option<&GaussianBounds>,
+    ) -> possibility::Result<Vec<View>> {
+        let mut marginals = vec![("laplace", self.posterior.laplace_marginal(form)?)];
+        if let Some(bounds) = bounds {
+            let bounds = bounds.marginal(&self.posterior, form)?;
+            marginals.extend([("upper", bounds.upper), ("lower", bounds.lower)]);
+        }
+        let view = |(name, marginal): (&'static str, Marginal)| {
+            let credence = |one: &Asked| Measure::credence_of(&marginal, &one.set);
+            let credences = asked
+                .iter()
+                .map(credence)
+                .collect::<possibility::Result<Vec<_>>>()?;
+            // a bound says nothing of possibilities below its level: only the approximation
+            // answers events
+            let answered = if name == "laplace" { asked } else { &[] };
+            Ok(View {
+                name,
+                marginal,
+                cuts: alphas
+                    .iter()
+                    .map(|&alpha| marginal.cut(alpha))
+                    .collect::<Result<_, _>>()?,
+                answers: answers(answered, credences),
+            })
+        };
+        marginals.into_iter().map(view).collect()
+    }
+}
+
+/// A coefficient as the picture needs it.
+pub struct Drawn<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The exact profile.
+    pub curve: ProfileCurve,
+    /// The Laplace approximation.
+    pub laplace: &'a Marginal,
+    /// The mode.
+    pub mode: f64,
+    /// The α-cuts.
+    pub cuts: Vec<(f64, Interval)>,
+}
+
+impl Report {
+    /// Name of the family on the command line.
+    pub fn family(&self) -> &'static str {
+        self.family
+    }
+
+    /// Number of coefficients.
+    pub fn len(&self) -> usize {
+        self.coefficients.len()
+    }
+
+    /// The exact curves down to the possibility `smallest`, or to half the smallest level.
+    ///
+    /// # Errors
+    /// A profile that cannot be found.
+    pub fn drawn(&self, smallest: f64) -> possibility::Result<Vec<Drawn<'_>>> {
+        let forms: Vec<Vec<f64>> = (0..self.len())
+            .map(|index| unit(self.len(), index))
+            .collect();
+        let smallest = self
+            .alphas
+            .iter()
+            .map(|alpha| 0.5 * alpha)
+            .fold(smallest, f64::min);
+        let curves = self.fitted.profiles()?.curves(&forms, smallest)?;
+        let drawn = self
+            .coefficients
+            .iter()
+            .zip(curves)
+            .map(|(coefficient, curve)| Drawn {
+                name: &coefficient.name,
+                curve,
+                laplace: &coefficient.views[0].marginal,
+                mode: coefficient.exact.mode,
+                cuts: self
+                    .alphas
+                    .iter()
+                    .copied()
+                    .zip(coefficient.cuts.iter().copied())
+                    .collect(),
+            });
+        Ok(drawn.collect())
+    }
+
+    /// The largest gap of all answers; `None` if one is not certified.
+    fn gap(&self) -> Option<f64> {
+        let gaps = self.coefficients.iter().map(|one| one.exact.gap);
+        let all = gaps.chain(self.contrasts.iter().map(|one| one.gap));
+        all.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
+    }
+
+    fn cuts_json(&self, cuts: &[Interval]) -> Value {
+        let cut = |(&alpha, cut): (&f64, &Interval)| {
+            json!({
+                "alpha": number(alpha),
+                "lower": number(cut.lower()),
+                "upper": number(cut.upper()),
+            })
+        };
+        self.alphas.iter().zip(cuts).map(cut).collect()
+    }
+
+    /// The report for programs.
+    pub fn json(&self) -> Value {
+        let posterior = &self.fitted.posterior;
+        let coefficients = self.coefficients.iter().map(|coefficient| {
+            let mut value = json!({
+                "name": coefficient.name,
+                "mode": number(coefficient.exact.mode),
+                "alpha_cuts": self.cuts_json(&coefficient.cuts),
+                "events": coefficient.answers.iter().map(Answer::json).collect::<Value>(),
+                "certified_to": optional(coefficient.exact.gap),
+            });
+            for view in &coefficient.views {
+                value[view.name] = json!({
+                    "precision": optional(view.marginal.precision()),
+                    "alpha_cuts": self.cuts_json(&view.cuts),
+                });
+                if view.name == "laplace" {
+                    let events = view.answers.iter().map(Answer::json);
+                    value[view.name]["events"] = events.collect();
+                }
+            }
+            value
+        });
+        let contrasts = self.contrasts.iter().map(|Contrast { answer, gap }| {
+            let mut value = answer.json();
+            value["certified_to"] = optional(*gap);
+            value
+        });
+        let mut report = json!({
+            "family": self.family,
+            "n": posterior.rows(),
+            "parameter": "coefficient",
+            "target": self.target,
+            "coefficients": coefficients.collect::<Value>(),
+            "events": contrasts.collect::<Value>(),
+            "log_consistency": number(posterior.log_consistency()),
+            "newton_steps": posterior.steps(),
+            "certified_to": optional(self.gap()),
+            "bounds_hold_above": optional(self.bounds_above),
+        });
+        if let Some(Variance { cuts, answers }) = &self.variance {
+            report["variance"] = json!({
+                "mode": number(posterior.dispersion()),
+                "alpha_cuts": self.cuts_json(cuts),
+                "events": answers.iter().map(Answer::json).collect::<Value>(),
+            });
+        }
+        report
+    }
+
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let posterior = &self.fitted.posterior;
+        let mut table = TextTable::default();
+        table.row(["log consistency", &significant(posterior.log_consistency())]);
+        table.row(["Newton steps", &posterior.steps().to_string()]);
+        let n = posterior.rows();
+        let plural = if n == 1 { "" } else { "s" };
+        let mut text = format!(
+            "{}: {n} observation{plural} of \"{}\" from {}\n\n{}\n",
+            self.family,
+            self.target,
+            self.origin,
+            table.render()
+        );
+        text.push_str(&self.exact_table());
+        text.push_str(&match self.gap() {
+            Some(gap) => format!(
+                "(exact: profiles of the posterior, certified to {gap:.0e} in the log of the \
+                 possibility)\n\n"
+            ),
+            None => {
+                "(profiles of the posterior, not certified: no bound of their error is known)\n\n"
+                    .to_owned()
+            }
+        });
+        text.push_str(&self.gaussian_table());
+        text.push_str(&self.event_table());
+        text.push('\n');
+        text.push_str(READING);
+        text.push('\n');
+        text
+    }
+
+    fn exact_table(&self) -> String {
+        let mut header = ["coefficient", "mode"].map(str::to_owned).to_vec();
+        header.extend(cut_names(&self.alphas));
+        let mut table = TextTable::new(header);
+        for coefficient in &self.coefficients {
+            let mut row = vec![
+                coefficient.name.clone(),
+                significant(coefficient.exact.mode),
+            ];
+            row.extend(coefficient.cuts.iter().map(closed));
+            table.row(row);
+        }
+        if let Some(Variance { cuts, .. }) = &self.variance {
+            let mode = significant(self.fitted.posterior.dispersion());
+            let mut row = vec!["variance".to_owned(), mode];
+            row.extend(cuts.iter().map(closed));
+            table.row(row);
+        }
+        table.render()
+    }
+
+    /// The approximation and the bounds; nothing where the posterior is normal itself.
+    fn gaussian_table(&self) -> String {
+        let Some(alpha) = self.bounds_above else {
+            return String::new();
+        };
+        let mut header = ["coefficient", "normal", "precision"]
+            .map(str::to_owned)
+            .to_vec();
+        header.extend(cut_names(&self.alphas));
+        let mut table = TextTable::new(header);
+        for coefficient in &self.coefficients {
+            for (i, view) in coefficient.views.iter().enumerate() {
+                let name = if i == 0 {
+                    coefficient.name.as_str()
+                } else {
+                    ""
+                };
+                let precision = view.marginal.precision();
+                let mut row = vec![
+                    name.to_owned(),
+                    view.name.to_owned(),
+                    precision.map_or_else(String::new, significant),
+                ];
+                row.extend(view.cuts.iter().map(closed));
+                table.row(row);
+            }
+        }
+        let mut text = table.render();
+        text.push_str(&format!(
+            "(laplace: an approximation, same curvature at the mode; upper and lower: bounds, certain \
+             for possibilities of at least {})\n\n",
+            significant(alpha)
+        ));
+        text
+    }
+
+    fn event_table(&self) -> String {
+        let mut table = TextTable::new(["event", "possibility", "necessity"]);
+        let mut row = |event: String, credence: &Credence| {
+            table.row([
+                event,
+                significant(credence.possibility),
+                significant(credence.necessity),
+            ]);
+        };
+        for coefficient in &self.coefficients {
+            for answer in &coefficient.answers {
+                let name = &coefficient.name;
+                let event = if answer.event.contains(name.as_str()) {
+                    answer.event.clone()
+                } else {
+                    format!("{name}: {}", answer.event)
+                };
+                row(event, &answer.credence);
+            }
+        }
+        let others = self.contrasts.iter().map(|one| &one.answer);
+        let variance = self.variance.iter().flat_map(|one| &one.answers);
+        for answer in others.chain(variance) {
+            row(answer.event.clone(), &answer.credence);
+        }
+        table.render()
+    }
+}
