@@ -5,6 +5,8 @@
 //! `__metadata__.config` the config as far as the training depends on it; tensors are `parameters`,
 //! `optimizer`, and as far as they are there `swag`, `best.parameters`, `best.optimizer`,
 //! `best.swag`. `optimizer` and `swag` are the bytes of safetensors files themselves.
+//! `__metadata__.sha256` is a sum over everything else, checked when the file is read. The file
+//! before the last one is kept, and read if the last one is missing or damaged.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -16,6 +18,7 @@ use cbopt::Rule;
 use evaluation::record::{EpochPoint, Updates};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::config::RunConfig;
 use crate::error::{Error, Result};
@@ -24,16 +27,20 @@ use crate::predictive::{Swag, Trained};
 use crate::weights::{from_bytes, to_bytes};
 
 /// Version of the file.
-const FORMAT: &str = "maxitive-checkpoint/2";
-/// Versions that are read: the first does not name device and precision, and counts no updates.
-const READ: [&str; 2] = ["maxitive-checkpoint/1", FORMAT];
+const FORMAT: &str = "maxitive-checkpoint/3";
+/// Versions that are read: the first does not name device and precision, and counts no updates; the
+/// first two have no sum, and do not know their data.
+const READ: [&str; 3] = ["maxitive-checkpoint/1", "maxitive-checkpoint/2", FORMAT];
 
 /// Where a run is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// `maxitive-checkpoint/2`.
+    /// `maxitive-checkpoint/3`.
     pub format: String,
+    /// Digest of the training set, see [`datasets::ImageSet::digest`].
+    #[serde(default)]
+    pub data: Option<String>,
     /// Where the run was trained last.
     #[serde(default = "cpu")]
     pub device: String,
@@ -79,6 +86,7 @@ impl Progress {
     pub fn new(started_unix: u64, train_images: usize) -> Self {
         Self {
             format: FORMAT.into(),
+            data: None,
             device: cpu(),
             precision: f32(),
             epoch: 0,
@@ -144,6 +152,31 @@ pub struct Expected<'a> {
     pub parameters: usize,
     /// Images to train on.
     pub train_images: usize,
+    /// Digest of the training set.
+    pub data: &'a str,
+}
+
+/// Where the file before the last one is kept.
+fn previous(path: &Path) -> PathBuf {
+    path.with_extension("previous.safetensors")
+}
+
+/// SHA-256 over tensors, in the order of their names, and texts.
+fn digest<'a>(parts: impl Iterator<Item = (&'a str, &'a [u8])>, texts: [&str; 2]) -> String {
+    let mut parts: Vec<(&str, &[u8])> = parts.collect();
+    parts.sort_by_key(|(name, _)| *name);
+    let mut digest = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        digest.update((bytes.len() as u64).to_le_bytes());
+        digest.update(bytes);
+    };
+    for (name, bytes) in parts {
+        add(name.as_bytes());
+        add(bytes);
+    }
+    texts.iter().for_each(|text| add(text.as_bytes()));
+    let sum = digest.finalize();
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Snapshot {
@@ -173,7 +206,11 @@ impl Snapshot {
         let malformed = |error: &dyn std::fmt::Display| Error::malformed(path, error.to_string());
         let progress = serde_json::to_string(&self.progress).map_err(|error| malformed(&error))?;
         let config = serde_json::to_string(&self.config).map_err(|error| malformed(&error))?;
+        let parts = tensors
+            .iter()
+            .map(|(name, _, _, bytes)| (name.as_str(), &bytes[..]));
         let metadata = HashMap::from([
+            ("sha256".to_owned(), digest(parts, [&progress, &config])),
             ("progress".to_owned(), progress),
             ("config".to_owned(), config),
         ]);
@@ -184,13 +221,38 @@ impl Snapshot {
         });
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|error| malformed(&error))?;
-        files::write_atomically(path, &bytes)
+        files::write_keeping(path, &previous(path), &bytes)
+    }
+
+    /// Whether there is a file, or the one before it.
+    pub fn is_there(path: &Path) -> bool {
+        path.exists() || previous(path).exists()
+    }
+
+    /// Reads the file; if it can't be, the one before it, with a remark on that.
+    ///
+    /// # Errors
+    /// Files that are damaged, not snapshots, of another version, or of another run.
+    pub fn read_latest(path: &Path, expected: &Expected<'_>) -> Result<(Self, Option<String>)> {
+        let error = match Self::read(path, expected) {
+            Ok(snapshot) => return Ok((snapshot, None)),
+            Err(error) => error,
+        };
+        match Self::read(&previous(path), expected) {
+            Ok(snapshot) if path.exists() => {
+                let remark = format!("{error}; the run goes on from the checkpoint before it");
+                Ok((snapshot, Some(remark)))
+            }
+            // a process was killed between two names
+            Ok(snapshot) => Ok((snapshot, None)),
+            Err(_) => Err(error),
+        }
     }
 
     /// Reads the file.
     ///
     /// # Errors
-    /// A file that is not a snapshot, one of another version, or of another run.
+    /// A file that is damaged, not a snapshot, one of another version, or of another run.
     pub fn read(path: &Path, expected: &Expected<'_>) -> Result<Self> {
         let bytes = files::read(path)?;
         Self::from_bytes(&bytes, expected).map_err(|problem| Error::malformed(path, problem))
@@ -213,11 +275,24 @@ impl Snapshot {
             let found = format.unwrap_or("none");
             return Err(format!("format {found}, expected {FORMAT}"));
         }
+        let mut tensors = file.tensors();
+        tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let parts = tensors
+            .iter()
+            .map(|(name, view)| (name.as_str(), view.data()));
+        let found = digest(parts, [text("progress")?, text("config")?]);
+        match text("sha256") {
+            Ok(sum) if *sum == found => {}
+            Ok(sum) => return Err(format!("is damaged: its sha256 is {found}, expected {sum}")),
+            Err(_) if format == Some(FORMAT) => return Err("is damaged: it has no sha256".into()),
+            Err(_) => {}
+        }
         let mut progress: Progress =
             serde_json::from_value(value).map_err(|error| error.to_string())?;
         progress.format = FORMAT.into();
-        let config: RunConfig =
+        let mut config: RunConfig =
             serde_json::from_str(text("config")?).map_err(|error| error.to_string())?;
+        config.data.settle();
         if let Some(key) = config.difference(expected.config) {
             return Err(format!(
                 "belongs to a run with another config, {key} differs; restore config.toml or \
@@ -229,6 +304,17 @@ impl Snapshot {
             return Err(format!(
                 "belongs to a run with {was} training images, now there are {is}"
             ));
+        }
+        if progress
+            .data
+            .as_ref()
+            .is_some_and(|was| was != expected.data)
+        {
+            return Err(
+                "belongs to a run on other data: images or labels of the training set have changed \
+                 since; restore them, or begin anew elsewhere"
+                    .into(),
+            );
         }
         let now =
             read_trained(&file, "", true, expected)?.ok_or("tensor \"parameters\" is missing")?;
@@ -378,6 +464,7 @@ mod tests {
             rule,
             parameters: 3,
             train_images: 540,
+            data: "of the test",
         };
         Snapshot::read(path, &expected)
     }
@@ -408,7 +495,68 @@ mod tests {
         let correct = keys.remove("correct").unwrap();
         keys.insert("right".into(), correct);
         assert_eq!(serde_json::from_value::<Progress>(old).unwrap(), progress);
-        assert_eq!(READ, ["maxitive-checkpoint/1", "maxitive-checkpoint/2"]);
+        assert_eq!(
+            READ[..2],
+            ["maxitive-checkpoint/1", "maxitive-checkpoint/2"]
+        );
+    }
+
+    #[test]
+    fn a_damaged_checkpoint_is_noticed_and_the_one_before_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoint.safetensors");
+        let (rule, _) = snapshot().now.optimizer.unwrap();
+        let mut first = snapshot();
+        first.progress.data = Some("of the test".into());
+        let mut second = first.clone();
+        second.progress.draws = 9;
+        let expected = Expected {
+            config: &first.config,
+            rule: &rule,
+            parameters: 3,
+            train_images: 540,
+            data: "of the test",
+        };
+        first.write(&path).unwrap();
+        second.write(&path).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        // every bit counts, but for some of the first eight bytes, which say how long the header is
+        for at in (8..whole.len()).step_by(5) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &bytes).unwrap();
+            let (found, remark) = Snapshot::read_latest(&path, &expected).unwrap();
+            match remark {
+                Some(remark) => {
+                    assert_eq!(found, first);
+                    assert!(
+                        remark.ends_with("goes on from the checkpoint before it"),
+                        "{remark}"
+                    );
+                }
+                // blanks after the header say nothing
+                None => assert!(found == second && whole[at] == b' ', "byte {at}"),
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        let (found, remark) = Snapshot::read_latest(&path, &expected).unwrap();
+        assert_eq!((found, remark), (first.clone(), None));
+        let other = Expected {
+            data: "of another set",
+            ..expected
+        };
+        let message = Snapshot::read_latest(&path, &other)
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("cannot be read"), "{message}");
+        first.write(&path).unwrap();
+        let message = Snapshot::read_latest(&path, &other)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("belongs to a run on other data"),
+            "{message}"
+        );
     }
 
     #[test]

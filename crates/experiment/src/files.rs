@@ -3,37 +3,82 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
 /// Replaces the file by these bytes: they go to a temporary name beside the path and onto the disk,
 /// then the name is changed. A reader sees the old content or the new one, never half a file.
 ///
-/// The temporary name is that of the process, so that two of them do not write into the same one.
+/// The temporary file is a new one: nothing that is there already, a link say, is written through.
 ///
 /// # Errors
 /// The path names no file, or it cannot be written; the temporary file is removed.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, |temporary| fs::rename(temporary, path))
+}
+
+/// The same, and what the file was before stays under another name.
+pub(crate) fn write_keeping(path: &Path, previous: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, |temporary| {
+        match fs::rename(path, previous) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            renamed => renamed,
+        }
+        .and_then(|()| fs::rename(temporary, path))
+    })
+}
+
+fn replace(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
     let write = || -> io::Result<()> {
-        let mut name = path
-            .file_name()
-            .ok_or(io::ErrorKind::InvalidFilename)?
-            .to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = path.with_file_name(name);
-        let written = File::create(&temporary).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_data()
-        });
-        written
-            .and_then(|()| fs::rename(&temporary, path))
+        let (mut file, temporary) = create_temporary(path)?;
+        file.write_all(bytes)
+            .and_then(|()| file.sync_data())
+            .and_then(|()| put(&temporary))
             .inspect_err(|_| {
                 // the failure to report is the first one
                 let _ = fs::remove_file(&temporary);
             })
     };
     write().map_err(Error::file(path, "written"))
+}
+
+/// A new file beside the path, named by the process; a name that is taken, by a killed process
+/// with the same number say, is passed over.
+fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let mut number = 0;
+    loop {
+        let mut name = name.to_owned();
+        name.push(format!(".{}-{number}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        match File::create_new(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            created => return Ok((created?, temporary)),
+        }
+    }
+}
+
+/// Removes temporary files that processes left which were killed; the caller has locked the folder.
+pub(crate) fn remove_temporaries(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::file(folder, "read"))? {
+        let path = entry.map_err(Error::file(folder, "read"))?.path();
+        if path.extension().is_some_and(|end| end == "tmp") {
+            fs::remove_file(&path).map_err(Error::file(&path, "removed"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file to be locked, made if it is not there. What it holds is left alone, and a link or
+/// anything else that is no plain file is refused.
+pub(crate) fn open_lock(path: &Path) -> Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(Error::malformed(path, "is not a plain file; remove it"));
+    }
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    options.open(path).map_err(Error::file(path, "created"))
 }
 
 /// The content of a file.
@@ -64,6 +109,47 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), bytes);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_folder_from_someone_else_cannot_overwrite_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("victim"), "precious").unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink(at("victim"), at(name)).unwrap();
+        link("lock");
+        let message = open_lock(&at("lock")).unwrap_err().to_string();
+        assert!(
+            message.ends_with("is not a plain file; remove it"),
+            "{message}"
+        );
+        link(&format!("a.{}-0.tmp", std::process::id()));
+        link("a");
+        write_atomically(&at("a"), b"new").unwrap();
+        assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
+        assert_eq!(fs::read(at("a")).unwrap(), b"new");
+        assert!(!fs::symlink_metadata(at("a")).unwrap().is_symlink());
+        // only what is temporary is removed, and of a link the link
+        remove_temporaries(folder.path()).unwrap();
+        assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+        // a lock keeps what it holds
+        fs::remove_file(at("lock")).unwrap();
+        fs::write(at("lock"), "x").unwrap();
+        drop(open_lock(&at("lock")).unwrap());
+        assert_eq!(fs::read(at("lock")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn what_was_there_before_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, previous) = (folder.path().join("a"), folder.path().join("b"));
+        for (bytes, before) in [(b"1", None), (b"2", Some(b"1")), (b"3", Some(b"2"))] {
+            write_keeping(&path, &previous, bytes).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+            assert_eq!(fs::read(&previous).ok().as_deref(), before.map(|b| &b[..]));
+        }
     }
 
     #[test]

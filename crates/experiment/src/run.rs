@@ -114,6 +114,9 @@ impl Run {
         network: Option<Network>,
     ) -> Result<Self> {
         config.data.settle();
+        files::create_folder(directory)?;
+        // of several that make the same folder one comes first, and the others see its config
+        let _lock = lock(directory)?;
         if directory.join(CONFIG).exists() {
             return Err(Error::Occupied {
                 path: directory.into(),
@@ -127,7 +130,6 @@ impl Run {
                 return Err(Error::malformed(&path, problem));
             }
         }
-        files::create_folder(directory)?;
         files::write_atomically(&directory.join(CONFIG), config.to_toml().as_bytes())?;
         Ok(Self {
             directory: directory.into(),
@@ -250,15 +252,9 @@ impl Run {
     /// Keeps other processes out until the file is closed; the system lets go when the process
     /// dies.
     fn lock(&self) -> Result<File> {
-        let path = self.directory.join("lock");
-        let file = File::create(&path).map_err(Error::file(&path, "created"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => Err(Error::Locked {
-                path: self.directory.clone(),
-            }),
-            Err(fs::TryLockError::Error(source)) => Err(Error::file(&path, "locked")(source)),
-        }
+        let file = lock(&self.directory)?;
+        files::remove_temporaries(&self.directory)?;
+        Ok(file)
     }
 
     /// Writes the weights, evaluates them and writes the record.
@@ -332,6 +328,19 @@ impl Run {
         let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
         files::write_atomically(&path, text.as_bytes())?;
         Ok(Outcome::Finished(Box::new(record)))
+    }
+}
+
+/// Locks a folder until the file is closed.
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join("lock");
+    let file = files::open_lock(&path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::Locked {
+            path: directory.into(),
+        }),
+        Err(fs::TryLockError::Error(source)) => Err(Error::file(&path, "locked")(source)),
     }
 }
 

@@ -183,8 +183,9 @@ impl<'a> Member<'a> {
             .build(data.train.len(), seeds.stream("ivon"))?;
         let order = order(config, data, seeds)?;
         let path = run.directory().join(CHECKPOINT);
-        let (mut progress, now, best) = if path.exists() {
-            resume(&path, config, &rule, data, order.steps())?
+        let (mut progress, now, best) = if Snapshot::is_there(&path) {
+            let note = |note: &str| options.observer.event(name, Event::Note(note));
+            resume(&path, (config, &rule), data, order.steps(), note)?
         } else {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let now = now.map_or(0, |now| now.as_secs());
@@ -193,6 +194,7 @@ impl<'a> Member<'a> {
         };
         progress.device = options.device.name().to_owned();
         progress.precision = options.device.precision().name().to_owned();
+        progress.data = Some(data.set.digest().to_owned());
         Ok(Self {
             config,
             name,
@@ -466,18 +468,22 @@ fn begin(config: &RunConfig, data: &RunData, seeds: Seeds) -> Result<Trained> {
 /// The place of the checkpoint, the weights there, and the best ones so far.
 fn resume(
     path: &Path,
-    config: &RunConfig,
-    rule: &Rule,
+    (config, rule): (&RunConfig, &Rule),
     data: &RunData,
     steps: usize,
+    note: impl FnOnce(&str),
 ) -> Result<(Progress, Trained, Option<Arc<Trained>>)> {
     let expected = Expected {
         config: &config.of_training(),
         rule,
         parameters: data.network.parameter_count(),
         train_images: data.train.len(),
+        data: data.set.digest(),
     };
-    let snapshot = Snapshot::read(path, &expected)?;
+    let (snapshot, remark) = Snapshot::read_latest(path, &expected)?;
+    if let Some(remark) = remark {
+        note(&remark);
+    }
     let mut progress = snapshot.progress;
     let (step, epoch) = (progress.step, progress.epoch);
     // the last step of an epoch is saved as the beginning of the next

@@ -441,3 +441,114 @@ fn mistakes_in_predictions_are_named() {
         outcome.stderr
     );
 }
+
+#[test]
+fn data_that_changed_since_are_refused() {
+    let place = place([20, 20, 20], [3, 3, 3]);
+    assert_eq!(train(&place, &[]).code, Some(0));
+    std::fs::remove_file(place.path("run/record.json")).unwrap();
+    let labels = place.path("shapes/train_labels.npy");
+    let mut bytes = std::fs::read(&labels).unwrap();
+    *bytes.last_mut().unwrap() = 0;
+    std::fs::write(&labels, &bytes).unwrap();
+    let outcome = place.run(&["resume", "run"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("belongs to a run on other data"),
+        "{}",
+        outcome.stderr
+    );
+    *bytes.last_mut().unwrap() = 2;
+    std::fs::write(&labels, &bytes).unwrap();
+    assert_eq!(place.run(&["resume", "run"]).code, Some(0));
+}
+
+#[test]
+fn of_several_that_train_into_one_folder_one_wins() {
+    let place = place([20, 20, 20], [3, 3, 3]);
+    for round in 0..4 {
+        let out = format!("same{round}");
+        let outcomes: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..5)
+                .map(|seed| {
+                    let (place, out) = (&place, &out);
+                    scope.spawn(move || {
+                        let setting = format!("seed={seed}");
+                        let words = [
+                            "train",
+                            "mine.toml",
+                            "--out",
+                            out,
+                            "--set",
+                            &setting,
+                            "--threads",
+                            "1",
+                        ];
+                        (seed, place.run(&words))
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        let (won, lost): (Vec<_>, Vec<_>) = outcomes
+            .iter()
+            .partition(|(_, outcome)| outcome.code == Some(0));
+        assert_eq!(won.len(), 1);
+        for (_, outcome) in lost {
+            assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+            let taken = ["already holds a run", "another process is at work"];
+            assert!(
+                taken.iter().any(|word| outcome.stderr.contains(word)),
+                "{}",
+                outcome.stderr
+            );
+        }
+        let record: Value = serde_json::from_slice(
+            &std::fs::read(place.path(&format!("{out}/record.json"))).unwrap(),
+        )
+        .unwrap();
+        assert_eq!(record["seed"], won[0].0);
+        let config = std::fs::read_to_string(place.path(&format!("{out}/config.toml"))).unwrap();
+        assert!(
+            config.contains(&format!("seed = {}\n", won[0].0)),
+            "{config}"
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_run_folder_from_someone_else_overwrites_nothing() {
+    let place = place([20, 20, 20], [3, 3, 3]).with("victim", "precious");
+    assert_eq!(train(&place, &[]).code, Some(0));
+    std::fs::remove_file(place.path("run/record.json")).unwrap();
+    std::fs::remove_file(place.path("run/lock")).unwrap();
+    std::os::unix::fs::symlink(place.path("victim"), place.path("run/lock")).unwrap();
+    let outcome = place.run(&["resume", "run"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome
+            .stderr
+            .contains("lock: is not a plain file; remove it"),
+        "{}",
+        outcome.stderr
+    );
+    std::fs::remove_file(place.path("run/lock")).unwrap();
+    for name in [
+        "record.json",
+        "checkpoint.safetensors.tmp",
+        "last.safetensors",
+    ] {
+        let _ = std::fs::remove_file(place.path(&format!("run/{name}")));
+        std::os::unix::fs::symlink(place.path("victim"), place.path(&format!("run/{name}")))
+            .unwrap();
+    }
+    // a record that is a link is read, and refused; without it the rest is replaced
+    assert_eq!(place.run(&["resume", "run"]).code, Some(2));
+    std::fs::remove_file(place.path("run/record.json")).unwrap();
+    assert_eq!(place.run(&["resume", "run"]).code, Some(0));
+    assert_eq!(std::fs::read(place.path("victim")).unwrap(), b"precious");
+}
