@@ -107,7 +107,7 @@ fn kernels() -> Result<()> {
         return Ok(());
     }
     let folder = root().join("crates/engine/kernels");
-    for source in ["proof", "proof_dense"] {
+    for source in ["proof", "proof_dense", "proof_resnet"] {
         let program = root().join(format!("target/kernels-{source}"));
         let mut compile = Command::new("g++");
         compile

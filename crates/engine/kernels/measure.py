@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests and times the kernels on a GPU: cubins through the driver, PyTorch for memory, references and comparison.
 
-    python measure.py CUBINS OUT [check] [check_dense] [time] [dense] [layers] [torch] [sanitize] [profile] [profile_dense]
+    python measure.py CUBINS OUT [check] [check_dense] [time] [dense] [layers] [torch] [predict] [sanitize] [sanitize_dense] [profile] [profile_dense]
 
 CUBINS is the folder that build.py filled. Every result is printed and written to OUT/measure.json.
 """
@@ -32,8 +32,8 @@ def struct(name, fields):
 
 Images = struct("Images", [(P, "pixels ready labels tables"), (I, "channels height width")])
 Lenet = struct("Lenet", [(I, "classes layer1 layer2"), (U, "threshold"), (FL, "factor"), (L, "features hidden1 hidden2 delta1 delta2 delta3 loss correct partial")])
-Stage = struct("Stage", [(I, "batch parameters prepared slice gradients reserved"), (L, "values roots input input_gradient partial")])
-Head = struct("Head", [(I, "batch classes weight slice gradients reserved"), (L, "x dx loss correct logits partial")])
+Stage = struct("Stage", [(I, "batch parameters prepared slice gradients reserved"), (L, "values roots input input_gradient partial"), (I, "drop0 drop1 drop2 drop3 drop4 drop5"), (U, "threshold"), (FL, "factor")])
+Head = struct("Head", [(I, "batch classes weight slice gradients predict"), (L, "x dx loss correct logits partial")])
 Block = struct("Block", [(I, "batch layers width parameters prepared slice next_channels next_first"), (L, "x g z z_step dz roots z_roots sums next_x next_g next_roots next_sums partial")])
 DenseHead = struct("DenseHead", [(I, "channels classes frn weight layer predict"), (U, "threshold"), (FL, "factor"), (L, "x g roots sums features delta loss correct logits partial")])
 Conv = struct("Conv", [(I, "in_c in_h in_w out_c out_h out_w kernel stride top left weight bias group accumulate x_stride y_stride relu reserved"), (L, "x y partial")])
@@ -403,6 +403,32 @@ class ResnetNet(Net):
                 + self.finish())
 
 
+class ResnetPrediction(ResnetNet):
+    """Logits and means of R weight sets; two tensors per stage."""
+
+    def __init__(self, R, precision, batch, **more):
+        super().__init__(R, precision, 1, **more)
+        self.batch, at, output = batch, 0, 0
+        for stage, size in zip(self.stages, (16384, 8192, 4096)):
+            stage.batch, stage.values, stage.input = batch, at, output
+            output, at = at + batch * size, at + 2 * batch * size
+        self.head.batch, self.head.predict, self.head.x, self.head.logits, self.head.dx = batch, 1, output, at, at + 10 * batch
+        self.lot.values = torch.full((R, at + 76 * batch), float("nan"), device="cuda")
+        steps = host(self.lot.steps, STEP).reshape(R, -1).copy()
+        steps["images"], steps["first_visit"] = batch, 0
+        self.lot.steps.copy_(device(steps))
+        for r in range(R):
+            self.lot.runs[r]["values"] = self.lot.values[r].data_ptr()
+        self.lot.reset()
+
+    def launches(self):
+        k, p, R, B = self.kernels, self.precision, self.R, self.batch
+        def stage(i):
+            return (f"stage{i + 1}_predict", lambda: k.launch(f"stage{i + 1}_predict_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (40, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))] + [stage(i) for i in range(3)]
+                + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))])
+
+
 class DenseNet(Net):
     """DenseNet with one kernel per block and direction."""
     IMAGES, WARPS = [int(v) for v in os.environ.get("DENSE_IMAGES", "1,1,1,4").split(",")], [int(v) for v in os.environ.get("DENSE_WARPS", "16,16,16,16").split(",")]
@@ -410,14 +436,14 @@ class DenseNet(Net):
 
     def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
         self.precision, tf32 = precision, precision == "tf32"
-        up8, wide = lambda n: ceil(n, 8) * 8, lambda n: (n // 48 + (n % 48 > 24)) * 48
+        up8, wide = lambda n: ceil(n, 8) * 8, lambda n: (n // 48 + (n % 48 > (24 if rest else 0))) * 48
         forward, backward = lambda n: up8(n) * 56, lambda n: wide(n) * 56 + (48 * 40 if n > wide(n) else 0)
         at = ready = values = partial = 0
         prepare, self.blocks, segments, self.shared = [], [], [], []
 
         def conv(out, n, taps):
             nonlocal at, ready
-            prepare.append((at, out, n, taps, ready, 0))
+            prepare.append((at, out, n, taps, ready, rest))
             ready += out // 48 * (forward(n) + backward(n)) if taps == 1 else 8 * 9 * 40 if n == 3 else 48 * 9 * 24 + 16 * 9 * 56
             at += out * n * taps
 
@@ -428,6 +454,7 @@ class DenseNet(Net):
         width = 24
         for b, count in enumerate(layers):
             area, every = 1024 >> 2 * b, width + 12 * count
+            rest = int(area > 64)
             block = Block(batch=batch, layers=count, width=width, parameters=at, prepared=ready, partial=partial, z_step=batch * 48 * area)
             block.x, block.g, block.z = take(batch * every * area), take(batch * every * area), take(count * block.z_step)
             block.dz = self.blocks[0].dz if b else take(block.z_step)
@@ -447,7 +474,7 @@ class DenseNet(Net):
             partial += ceil(batch, self.IMAGES[b]) * block.slice
             width = every // 2 if b + 1 < len(layers) else every
             self.blocks.append(block)
-            self.shared.append(self.shared_sizes(32 >> b, self.IMAGES[b], self.WARPS[b]))
+            self.shared.append(self.shared_sizes(32 >> b, self.IMAGES[b], self.WARPS[b], 8 if tf32 else 4))
         for block, after in zip(self.blocks, self.blocks[1:]):
             block.next_channels, block.next_first = after.width + 12 * after.layers, 12 * after.layers
             block.next_x, block.next_g, block.next_roots, block.next_sums = after.x, after.g, after.roots, after.sums
@@ -465,20 +492,23 @@ class DenseNet(Net):
         self.kernels, self.layers = Kernels(self.CUBIN), Kernels("layers")
 
     @staticmethod
-    def shared_sizes(S, images, warps):
+    def shared_sizes(S, images, warps, pad):
         """Bytes forward and backward, as BlockOf counts them."""
         strips, area, channels = (4 if S == 32 else 1), S * S, {32: 96, 16: 192}.get(S, 384)
         px = images * area // strips
-        stride, plane = px + 8, (S + 2) * (S + 4)
+        stride, plane = px + pad, (S + 2) * (S + 4)
         def product(rows, px):
-            return warps * (768 // rows) // px * rows * (px + 8)
+            return warps * (768 // rows) // px * rows * (px + pad)
         def outer(columns):
-            return min(warps // (columns // 24), px // 8) * 48 * columns
+            return min(warps // (columns // 24), px // 8) * 48 * (columns + pad)
         depth = 24 * (warps * 16 // px)
         tile = max(2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
-        forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 56 + 48 * 9 * 24 + images * (5 * channels + 4 * 48)
-        parts = max(warps // 3 * 5184, 48 * stride + max(product(48, px), product(24, px)), outer(48), outer(24))
-        backward = max(12 * images * plane, 48 * stride) + parts + 16 * 9 * 56 + images * 6 * channels + channels + images * 8 * 48 + 48
+        forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 56 + 48 * 9 * 24 + images * (5 * channels + 4 * 48) + 3 * channels + 288
+        columns = 48 * (warps * 16 // px)
+        parts = max(warps // 3 * 12 * 436, 2 * columns * stride, outer(columns), outer(24))
+        shifted, dz = 12 * images * plane, 48 * stride
+        first = max(shifted, dz) if strips > 1 else shifted + dz
+        backward = first + parts + max(16 * 9 * 56, columns * 56) + images * 6 * channels + channels + images * (5 * 48 + 3 * columns) + 48
         return 4 * forward, 4 * backward
 
     def launches(self):
@@ -486,9 +516,9 @@ class DenseNet(Net):
         def block(b, way):
             return (f"dense{b + 1}_{way}", lambda: k.launch(f"dense{b + 1}_{way}_{p}", (ceil(B, self.IMAGES[b]), 1, R), 32 * self.WARPS[b], self.shared[b][way == "backward"], self.lot.table, self.set, self.blocks[b]))
         head = self.head
-        return ([("prepare", lambda: k.launch(f"dense_prepare_{p}", (8, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
+        return ([("prepare", lambda: k.launch(f"dense_prepare_{p}", (32, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [block(b, "forward") for b in range(4)]
-                + [("dense_head", lambda: k.launch("dense_head", (B, 1, R), 256, 4 * (head.channels + 2 * head.classes), self.lot.table, self.set, head))]
+                + [("dense_head", lambda: k.launch("dense_head", (B, 1, R), 512, 4 * (head.channels + 2 * head.classes), self.lot.table, self.set, head))]
                 + [block(b, "backward") for b in (3, 2, 1, 0)]
                 + [("dense_head_gradients", lambda: k.launch("dense_head_gradients", (ceil(head.classes * (head.channels + 1), 256), 1, R), 256, 0, self.lot.table, head)),
                    ("reduce", lambda: self.layers.launch("reduce", (ceil(self.most, 256), self.segments, R), 256, 0, self.lot.table, self.segment_table))]
@@ -674,6 +704,46 @@ def time_dense():
         for R in (1, 30):
             time_net(f"densenet121 {precision}", DenseNet(R, precision, classes=100), shapes, 4 if R == 1 else 1, rounds=5 if R == 1 else 3)
             torch.cuda.empty_cache()
+
+
+def predictions():
+    """64 weight sets of ResNet-20 on 10,000 images, 500 of them at a time; and the logits against those of training."""
+    for precision in ("f32", "tf32"):
+        net, train = ResnetPrediction(64, precision, 500), ResnetNet(1, precision)
+        start_values(net, resnet_shapes()), start_values(train, resnet_shapes())
+        us = timed(lambda: [body() for _, body in net.launches()], 1, 3)
+        for _, body in train.launches()[:5]:
+            body()
+        torch.cuda.synchronize()
+        a = net.lot.values[0, net.head.logits:net.head.logits + 1280]
+        b = train.lot.values[0, train.head.logits:train.head.logits + 1280]
+        report(f"resnet20 {precision} prediction", sets_64_images_10000_s=us * 20 / 1e6, equal_to_the_bit=bool(torch.equal(a, b)))
+        del net, train
+        torch.cuda.empty_cache()
+        dense = DenseNet(2, precision)
+        start_values(dense, densenet_shapes(DENSE, 100))
+        forward = [body for _, body in dense.launches()[:6]]
+        [body() for body in forward]
+        span = slice(dense.head.logits, dense.head.logits + 12800)
+        before = dense.lot.values[:, span].clone()
+        dense.lot.values[:, span] = float("nan")
+        dense.head.predict = 1
+        for block in dense.blocks:
+            block.z_step = 0
+        us = timed(lambda: [body() for body in forward], 1, 3)
+        report(f"densenet121 {precision} prediction", images_per_s=256 / us * 1e6, equal_to_the_bit=bool(torch.equal(before, dense.lot.values[:, span])))
+        del dense
+        torch.cuda.empty_cache()
+
+
+def sanitize_dense():
+    """One step of DenseNet in both precisions, for compute-sanitizer."""
+    for precision in ("f32", "tf32"):
+        net = DenseNet(1, precision, batch=2)
+        start_values(net, densenet_shapes(DENSE, 100))
+        net.step()
+        torch.cuda.synchronize()
+        print("DenseNet", precision, net.lot.results()[0][0]["loss"])
 
 
 def profile_dense():
@@ -1110,7 +1180,7 @@ if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "profile_dense": profile_dense, "layers": layer_by_layer, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
+            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "profile_dense": profile_dense, "predict": predictions, "sanitize_dense": sanitize_dense, "layers": layer_by_layer, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()

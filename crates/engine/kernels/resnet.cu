@@ -19,7 +19,10 @@ constexpr int THREADS_R = 512, WARPS_R = 16;
 // [channel, row, column]; the others are in the order of the threads that hold them (Tile). `roots`: 1/sqrt(mean square),
 // batch * C numbers each: 0 first, 1 + 2k and 2 + 2k. `partial`: one slice of `slice` numbers per image, this stage's from
 // `gradients` on, a convolution's weights in the order of the threads that sum them (resnet_reduce puts them in place).
-struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long long values, roots, input, input_gradient, partial; };
+// Prediction keeps two tensors only: 0 what a block adds to, 1 the stage's output.
+// Dropout, where `threshold` is not 0: `drop_layers` are the host's numbers of its layers, 2k after the first FRN of block k,
+// 2k + 1 after the block's sum; entries whose bits are below `threshold` become 0, the others are multiplied by `factor`.
+struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long long values, roots, input, input_gradient, partial; int drop_layers[6]; unsigned threshold; float factor; };
 
 // Weights as the kernels want them: forward [in][tap][out + 8], backward [out][taps reversed][in + 8], rounded for TF32.
 struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial; };
@@ -58,6 +61,16 @@ __device__ __forceinline__ void arrived() {
 #endif
 }
 
+// The thread's number, of which the compiler knows nothing: so it forms addresses anew where they are used, instead of keeping
+// those of all phases at hand in registers that it does not have.
+__device__ __forceinline__ unsigned this_thread() {
+    unsigned thread = threadIdx.x;
+#ifndef EMULATED
+    asm volatile("" : "+r"(thread));
+#endif
+    return thread;
+}
+
 template <int S, bool TF32> struct Planes {
     static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 2;
     // Strides that spread the planes read together over all banks.
@@ -74,11 +87,11 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     static constexpr int CHANNELS = TF32 ? 2 * NT : Q, PAIRS = TF32 ? MT : 4, SUMS = CHANNELS * PAIRS * 2;
     static constexpr int PIXEL_WARPS = TF32 ? S * S / 16 / MT : (S / 8) * (S / 8), CHANNEL_WARPS = TF32 ? CN / 8 / NT : CN / (4 * Q);
     static constexpr int SPLIT = WARPS_R / (PHASES * PIXEL_WARPS * CHANNEL_WARPS);
-    int lane, pixel_warp, channel_warp, phase, split;
+    int thread, lane, pixel_warp, channel_warp, phase, split;
     __device__ __forceinline__ bool idle() const { return SPLIT > 1 && split; }  // its sums were given to another warp
     __device__ __forceinline__ Tile() {
-        lane = threadIdx.x % 32;
-        const int warp = threadIdx.x / 32;
+        thread = this_thread(), lane = thread % 32;
+        const int warp = thread / 32;
         pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS % CHANNEL_WARPS;
         phase = PHASES > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS) % PHASES : 0, split = SPLIT > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS * PHASES) : 0;
     }
@@ -107,14 +120,14 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
         if (idle()) return;
 #pragma unroll
         for (int q = 0; q < SUMS / 4; q++) {
-            const float4 a = load_global(tensor + (q * OWNERS + threadIdx.x) * 4);
+            const float4 a = load_global(tensor + (q * OWNERS + thread) * 4);
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
     __device__ __forceinline__ void save(float* tensor, const float* v) const {
         if (idle()) return;
 #pragma unroll
-        for (int q = 0; q < SUMS / 4; q++) store_global(tensor + (q * OWNERS + threadIdx.x) * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
+        for (int q = 0; q < SUMS / 4; q++) store_global(tensor + (q * OWNERS + thread) * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
     }
     // The same of a tensor [channel, row, column].
     __device__ __forceinline__ void load_plain(const float* tensor, float* v) const {
@@ -321,7 +334,7 @@ template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(
     }
 }
 
-// Bias, FRN and threshold of what `convolve` left: writes the convolution to `z`, 1/root to `roots`, and leaves the result in
+// Bias, FRN and threshold of what `convolve` left: writes the convolution to `z`, 1/root to `roots` unless null, and leaves the result in
 // `sums`. `parameters`: bias, gamma, beta, tau. `next`, if not null: the first `count` weights of the next convolution.
 template <class T> __device__ __forceinline__ void finish(const T& tile, float* sums, const float* parameters, float* z, float* roots, float* scratch, float* buffer, const float* next, int count) {
     constexpr int S = T::S, C = T::CN;
@@ -339,7 +352,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
                 square[0][i] = fmaf(v, v, square[0][i]);
             }
     }
-    tile.save(z, sums);
+    if (z) tile.save(z, sums);
     const float* totals = over_pixels<T, 1>(tile, square, scratch);
     if (next) request(buffer, next, count);
     if (tile.idle()) return;
@@ -347,7 +360,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
         const float root = 1.0f / sqrtf(totals[c] / (S * S) + FRN_EPSILON), scale = parameters[C + c] * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
-        if (tile.leads() && tile.pixel_warp == 0) roots[c] = root;
+        if (roots && tile.leads() && tile.pixel_warp == 0) roots[c] = root;
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
@@ -533,7 +546,7 @@ template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fil
 }
 
 // One stage: S x S pixels, C channels; the first of the net begins with the stem, the others with a block of stride 2.
-template <int S, int C, bool TF32> struct StageOf {
+template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     static constexpr bool STEM = S == 32;
     static constexpr int IN = STEM ? 8 : C / 2, PIECE = 16, BLOCKS = 3;
     typedef Planes<S, TF32> P;
@@ -562,6 +575,10 @@ template <int S, int C, bool TF32> struct StageOf {
         first = shared, second = shared + FIRST_SET, buffer = second + SET, scratch = buffer + BUFFER, tails = scratch + SCRATCH;
     }
     __device__ __forceinline__ float* tensor(int i) const { return values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
+    // Where forward keeps what it reads again, and what backward alone reads.
+    __device__ __forceinline__ float* kept(int i) const { return tensor(!PREDICT ? i : i == 3 * BLOCKS ? 1 : 0); }
+    __device__ __forceinline__ float* z(int i) const { return PREDICT ? nullptr : tensor(i); }
+    __device__ __forceinline__ float* kept_roots(int i) const { return PREDICT ? nullptr : roots(i); }
     __device__ __forceinline__ float* roots(int i) const { return values + at.roots + ((long long)i * at.batch + image) * C; }
     // The stem's weights fill up to eight input channels there.
     __device__ __forceinline__ float* gradient(int parameter) const { return slice + parameter + (STEM && parameter ? 9 * (IN - 3) * C : 0); }
@@ -592,17 +609,35 @@ template <int S, int C, bool TF32> struct StageOf {
         return STEM ? STEM_READY + k * 4 * READY : READY1 + READY1_BACK + 2 * READY + READY_POINT + READY_POINT_BACK + (k - 1) * 4 * READY;
     }
 
+    // Dropout of what the threads hold, forward and backward alike.
+    __device__ __forceinline__ void drop(const T& tile, float* v, int which) const {
+        if (at.threshold == 0 || tile.idle()) return;
+        int layer = at.drop_layers[0];
+#pragma unroll
+        for (int i = 1; i < 6; i++) layer = which == i ? at.drop_layers[i] : layer;  // a run-time index would move `at` to local memory
+        const Step& step = run.steps[run.step];
+        const unsigned key = dropout_key(step.dropout_seed, layer, step.first_image + image);
+#pragma unroll
+        for (int i = 0; i < T::CHANNELS; i++)
+#pragma unroll
+            for (int p = 0; p < T::PAIRS; p++)
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    v[T::sum(i, p, e)] *= dropout_bits(key, (tile.channel(i) * S + tile.y(p)) * S + tile.x(p) + e) < at.threshold ? 0.0f : at.factor;
+    }
+
     // The second convolution of block k, of `second`; `sums` end up as the block's output, in memory and, but for the last, in `first`.
     __device__ __forceinline__ void second_half(const T& tile, float* sums, int ready, int k, const float* other, const float* next) const {
         convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready), buffer);
         float old[T::SUMS];
         tile.load(other, old);
-        finish(tile, sums, tail(2 + 2 * k), tensor(2 + 3 * k), roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
+        finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
         if (tile.idle()) return;
 #pragma unroll
         for (int i = 0; i < T::SUMS; i++) sums[i] += old[i];
-        if (k + 1 < BLOCKS) tile.save(tensor(3 + 3 * k), sums), to_planes(tile, sums, first);
-        else tile.save_plain(tensor(3 + 3 * k), sums);
+        drop(tile, sums, 2 * k + 1);
+        if (k + 1 < BLOCKS) tile.save(kept(3 + 3 * k), sums), to_planes(tile, sums, first);
+        else tile.save_plain(kept(3 + 3 * k), sums);
     }
 
     __device__ __forceinline__ void forward(const Images* set) const {
@@ -616,42 +651,46 @@ template <int S, int C, bool TF32> struct StageOf {
             for (int i = threadIdx.x; i < SET - 8 * P::PLANE; i += THREADS_R) first[8 * P::PLANE + i] = 0;
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             convolve<T, SAME, 8, 8>(tile, sums, first, prepared(0), buffer);
-            finish(tile, sums, tail(0), tensor(0), roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
-            tile.save(tensor(10), sums);
+            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
+            tile.save(kept(10), sums);
             to_planes(tile, sums, first);
         } else {
             fill_quarters<S, IN, TF32, false>(first, values + at.input + (long long)image * (IN * 4 * S * S));
             convolve<T, HALF, IN, 16>(tile, sums, first, prepared(0), buffer);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
-            finish(tile, sums, tail(1), tensor(1), roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
+            finish(tile, sums, tail(1), z(1), kept_roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
+            drop(tile, sums, 0);
             to_planes(tile, sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
             convolve<T, POINT, IN, IN>(tile, sums, first, prepared(shortcut), buffer);
-            finish(tile, sums, tail(0), tensor(0), roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
-            tile.save(tensor(3), sums);
+            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
+            tile.save(kept(3), sums);
             clear_border<S, C, TF32>(first);
-            second_half(tile, sums, READY1 + READY1_BACK, 0, tensor(3), prepared(block_prepared(1)));
+            second_half(tile, sums, READY1 + READY1_BACK, 0, kept(3), prepared(block_prepared(1)));
         }
 #pragma unroll 1
         for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
             const int ready = block_prepared(k);
             convolve<T, SAME, C, PIECE>(tile, sums, first, prepared(ready), buffer);
-            finish(tile, sums, tail(1 + 2 * k), tensor(1 + 3 * k), roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
+            finish(tile, sums, tail(1 + 2 * k), z(1 + 3 * k), kept_roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
+            drop(tile, sums, 2 * k);
             to_planes(tile, sums, second);
-            second_half(tile, sums, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
+            second_half(tile, sums, ready + 2 * READY, k, k ? kept(3 * k) : kept(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
         }
     }
 
-    // The gradient at the output of block k.
+    // The gradient at the sum of block k.
     __device__ __forceinline__ void load_gradient(const T& tile, float* v, int k) const {
         if (k == BLOCKS - 1) tile.load_plain(tensor(11), v);
         else tile.load(tensor(12), v);
+        drop(tile, v, 2 * k + 1);
     }
     // Second convolution of block k, back to the gradient before the first FRN, in `second`. `next`: weights of what comes after.
-    __device__ __forceinline__ void second_half_back(const T& tile, float* sums, int conv1_tail, int conv2, int ready, int k, const float* next, int count) const {
-        load_gradient(tile, sums, k);
-        unfinish(tile, sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_SIZE);
+    __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const float* next, int count) const {
+        load_gradient(T(), sums, k);
+        unfinish(T(), sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_SIZE);
         {
+            const T tile;
             const float* p = tail(1 + 2 * k);
             float v[T::SUMS];
             tile.load(tensor(1 + 3 * k), v);
@@ -665,17 +704,18 @@ template <int S, int C, bool TF32> struct StageOf {
                     value = larger(fmaf(scale, value, beta), tau);
                 }
             }
+            drop(tile, v, 2 * k);
             clear_border<S, C, TF32>(first);
             to_planes(tile, v, first);
         }
         __syncthreads();
         weigh<S, C, C, SAME, TF32>(second, first, gradient(conv2));
-        convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
-        unfinish(tile, sums, tail(1 + 2 * k), tensor(1 + 3 * k), second, gradient(conv1_tail), scratch, buffer, next, count);
+        convolve<T, SAME, C, PIECE>(T(), sums, second, prepared(ready + READY), buffer);
+        drop(T(), sums, 2 * k);
+        unfinish(T(), sums, tail(1 + 2 * k), tensor(1 + 3 * k), second, gradient(conv1_tail), scratch, buffer, next, count);
     }
 
     __device__ __forceinline__ void backward(const Images* set) const {
-        T tile;
         float sums[T::SUMS];
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         load_tails(true);
@@ -685,15 +725,16 @@ template <int S, int C, bool TF32> struct StageOf {
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
             if (k || STEM) warm(k ? 3 * k : 10);
-            second_half_back(tile, sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_SIZE);
-            tile.load(k ? tensor(3 * k) : tensor(10), sums);
+            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_SIZE);
+            T().load(k ? tensor(3 * k) : tensor(10), sums);
             clear_border<S, C, TF32>(first);
-            to_planes(tile, sums, first);
+            to_planes(T(), sums, first);
             __syncthreads();
             if (k) warm(3 * k - 1), warm(3 * k - 2);
             else warm(0);
             weigh<S, C, C, SAME, TF32>(second, first, gradient(conv));
-            convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready + READY), buffer);
+            convolve<T, SAME, C, PIECE>(T(), sums, second, prepared(ready + READY), buffer);
+            const T tile;
             float d[T::SUMS];
             load_gradient(tile, d, k);
 #pragma unroll
@@ -702,15 +743,15 @@ template <int S, int C, bool TF32> struct StageOf {
             __syncthreads();
         }
         if constexpr (STEM) {
-            tile.load(tensor(12), sums);
-            unfinish(tile, sums, tail(0), tensor(0), second, gradient(9 * 3 * C), scratch, buffer, nullptr, 0);
+            T().load(tensor(12), sums);
+            unfinish(T(), sums, tail(0), tensor(0), second, gradient(9 * 3 * C), scratch, buffer, nullptr, 0);
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             __syncthreads();
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
             const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
-            second_half_back(tile, sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + 8));
+            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + 8));
             fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
@@ -719,9 +760,9 @@ template <int S, int C, bool TF32> struct StageOf {
             float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
             convolve<Wide, BACK, C, PIECE>(wide, wide_sums, second, prepared(READY1), buffer);
             spread<false>(wide, wide_sums, to);
-            tile.load(tensor(12), sums);
+            load_gradient(T(), sums, 0);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
-            unfinish(tile, sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
+            unfinish(T(), sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
             fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
@@ -744,18 +785,22 @@ template <int S, int C, bool TF32> struct StageOf {
 };
 
 // Grid (image, 1, run).
-template <int S, int C, bool TF32, bool BACKWARD> __device__ __forceinline__ void stage(const Run* runs, const Images* set, const Stage& at) {
+template <int S, int C, bool TF32, bool BACKWARD, bool PREDICT = false> __device__ __forceinline__ void stage(const Run* runs, const Images* set, const Stage& at) {
     const Run& run = runs[blockIdx.z];
     if ((int)blockIdx.x >= images_of(run)) return;
     DYNAMIC_SHARED(float, shared);
-    const StageOf<S, C, TF32> here(run, at, shared);
-    if (BACKWARD) here.backward(set);
+    const StageOf<S, C, TF32, PREDICT> here(run, at, shared);
+    if constexpr (BACKWARD) here.backward(set);
     else here.forward(set);
 }
+// `predict` is `forward` that keeps nothing for backward.
 #define STAGES(name, tf32)                                                                                                                         \
     extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_forward_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, false>(r, &set, at); }  \
     extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_forward_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, false>(r, &set, at); }  \
     extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_forward_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, false>(r, &set, at); }   \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_predict_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, false, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_predict_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, false, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_predict_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, false, true>(r, &set, at); }   \
     extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_backward_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, true>(r, &set, at); }  \
     extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_backward_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, true>(r, &set, at); }  \
     extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_backward_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, true>(r, &set, at); }
@@ -763,7 +808,8 @@ STAGES(f32, false)
 STAGES(tf32, true)
 
 // Mean over pixels, dense layer, loss and back to the gradient at the last stage's output: grid (image, 1, run), 256 threads.
-struct Head { int batch, classes, weight, slice, gradients, reserved; long long x, dx, loss, correct, logits, partial; };
+// With `predict` it ends at the logits, and writes the means, [batch][64], to `dx`.
+struct Head { int batch, classes, weight, slice, gradients, predict; long long x, dx, loss, correct, logits, partial; };
 extern "C" __global__ void __launch_bounds__(256) resnet_head(const Run* runs, Images set, Head head) {
     constexpr int C = 64, PLANE = 64;
     const Run& run = runs[blockIdx.z];
@@ -787,6 +833,10 @@ extern "C" __global__ void __launch_bounds__(256) resnet_head(const Run* runs, I
         float value = fmaf(weight[o * C + 32 + lane], mean[32 + lane], weight[o * C + lane] * mean[lane]);
         for (int m = 16; m; m >>= 1) value += __shfl_xor_sync(ALL_LANES, value, m);
         if (lane == 0) logits[o] = value + bias[o], run.values[head.logits + (long long)image * classes + o] = logits[o];
+    }
+    if (head.predict) {
+        if (thread < C) run.values[head.dx + (long long)image * C + thread] = mean[thread];
+        return;
     }
     __syncthreads();
     if (thread < 32) {

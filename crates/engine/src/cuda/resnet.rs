@@ -169,7 +169,7 @@ pub(super) fn program(
         weight: places.parameters as i32,
         slice: slice as i32,
         gradients: places.gradients as i32,
-        reserved: 0,
+        predict: 0,
         x: source as i64,
         dx: source_gradient as i64,
         loss: values as i64,

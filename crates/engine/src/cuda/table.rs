@@ -122,10 +122,11 @@ plain! {
     struct Stage {
         batch: i32, parameters: i32, prepared: i32, slice: i32, gradients: i32, reserved: i32,
         values: i64, roots: i64, input: i64, input_gradient: i64, partial: i64,
+        drop_layers: [i32; 6], threshold: u32, factor: f32,
     }
     /// The mean, the dense layer and the loss of ResNet-20.
     struct Head {
-        batch: i32, classes: i32, weight: i32, slice: i32, gradients: i32, reserved: i32, x: i64,
+        batch: i32, classes: i32, weight: i32, slice: i32, gradients: i32, predict: i32, x: i64,
         dx: i64, loss: i64, correct: i64, logits: i64, partial: i64,
     }
     /// A convolution of ResNet-20 in the order its kernels want.
