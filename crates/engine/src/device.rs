@@ -28,8 +28,15 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The names that configs and records have for them.
-    pub const NAMES: [&'static str; 2] = ["f32", "tf32"];
+    /// The precision of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPrecision`] with the names there are.
+    pub fn by_name(name: &str) -> Result<Self> {
+        let known = [Self::F32, Self::Tf32];
+        let found = known.into_iter().find(|precision| precision.name() == name);
+        found.ok_or_else(|| Error::UnknownPrecision { name: name.into() })
+    }
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -100,7 +107,8 @@ impl Device {
     }
 
     /// The device of this name: `cpu`; `cuda` or `cuda:0` for the first GPU, `cuda:1` for the
-    /// second; `auto` for the first GPU if there is one, else the processor.
+    /// second; `auto` for the first GPU if there is one and its kernels are compiled or can be,
+    /// else the processor.
     ///
     /// # Errors
     /// [`Error::UnknownDevice`] with the names there are; as [`Device::cuda`] for a GPU that is not
@@ -108,7 +116,7 @@ impl Device {
     pub fn by_name(name: &str) -> Result<Self> {
         match name {
             "cpu" => Ok(Self::cpu()),
-            "auto" => Ok(Self::cuda(0).unwrap_or_else(|_| Self::cpu())),
+            "auto" => Ok(Self::ready_gpu().unwrap_or_else(|_| Self::cpu())),
             "cuda:0" => Self::cuda(0),
             name => match GPUS.iter().position(|gpu| *gpu == name) {
                 Some(number) => Self::cuda(number),
@@ -118,6 +126,13 @@ impl Device {
                 }),
             },
         }
+    }
+
+    /// The first GPU, if its kernels are there.
+    fn ready_gpu() -> Result<Self> {
+        let device = Self::cuda(0)?;
+        cuda::load(0)?;
+        Ok(device)
     }
 
     /// The GPUs of the machine.

@@ -51,6 +51,12 @@ pub enum Error {
     /// A device that cannot be used, or that failed.
     #[error("{0}")]
     Device(String),
+    /// A precision that there is not.
+    #[error("no precision \"{name}\"; there are f32, tf32")]
+    UnknownPrecision {
+        /// The name asked for.
+        name: String,
+    },
     /// A precision that a device does not have.
     #[error("precision \"{precision}\" is not one of the device {device}, which has f32")]
     Precision {

@@ -32,7 +32,7 @@
 use std::path::Path;
 
 use cbopt::{Rule, RuleConfig, Schedule, ScheduleConfig};
-use engine::{Network, Shape, zoo};
+use engine::{Device, Network, Precision, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
 use serde::ser::{Error as _, SerializeMap};
@@ -337,6 +337,34 @@ pub struct TrainConfig {
     /// Images per step, `1..=4096`. Default 128.
     #[serde(default = "default_batch")]
     pub batch: usize,
+    /// Precision of products: `f32`, or `tf32`, which only GPUs have. Default `f32`.
+    // not written where it is the default: configs stay as they were written before it was there
+    #[serde(
+        default,
+        with = "precision",
+        skip_serializing_if = "precision::is_default"
+    )]
+    pub precision: Precision,
+}
+
+/// A precision as its name.
+mod precision {
+    use engine::Precision;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn is_default(value: &Precision) -> bool {
+        *value == Precision::default()
+    }
+
+    pub fn serialize<S: Serializer>(value: &Precision, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Precision, D::Error> {
+        let name = String::deserialize(from)?;
+        Precision::by_name(&name).map_err(D::Error::custom)
+    }
 }
 
 fn default_batch() -> usize {
@@ -586,7 +614,16 @@ impl RunConfig {
         config
     }
 
-    /// Equal for configs whose runs can be trained together: same network, data, split and batch.
+    /// The device with the precision that the config asks for.
+    ///
+    /// # Errors
+    /// The device does not have it.
+    pub(crate) fn on(&self, device: Device) -> Result<Device> {
+        Ok(device.with_precision(self.train.precision)?)
+    }
+
+    /// Equal for configs whose runs can be trained together: same network, data, split, batch and
+    /// precision.
     pub(crate) fn group(&self) -> String {
         let data = &self.data;
         let split = (
@@ -595,7 +632,8 @@ impl RunConfig {
             data.split_kind(),
             data.split_seed,
         );
-        let shared = (&self.network, &data.dataset, split, self.train.batch);
+        let train = (self.train.batch, self.train.precision.name());
+        let shared = (&self.network, &data.dataset, split, train);
         serde_json::to_string(&shared).unwrap_or_default()
     }
 
@@ -963,6 +1001,26 @@ mod tests {
         assert_eq!(
             config.of_training().difference(&other).as_deref(),
             Some("seed")
+        );
+    }
+
+    #[test]
+    fn precisions_are_known_and_asked_of_the_device() {
+        let config = parse(&[]).unwrap();
+        assert_eq!(config.train.precision, Precision::F32);
+        assert!(config.on(Device::cpu()).is_ok());
+        let rounded = parse(&["train.precision='tf32'"]).unwrap();
+        assert!(rounded.to_toml().contains("precision = \"tf32\""));
+        assert_ne!(rounded.group(), config.group());
+        let message = rounded.on(Device::cpu()).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "precision \"tf32\" is not one of the device cpu, which has f32"
+        );
+        let message = parse(&["train.precision='f64'"]).unwrap_err().to_string();
+        assert!(
+            message.contains("no precision \"f64\"; there are f32, tf32"),
+            "{message}"
         );
     }
 }

@@ -153,7 +153,10 @@ impl Error {
             }
             cause = error.source();
         }
-        !matches!(self, Self::Panic(_) | Self::Diverged { .. })
+        !matches!(
+            self,
+            Self::Panic(_) | Self::Diverged { .. } | Self::Engine(engine::Error::Device(_))
+        )
     }
 }
 

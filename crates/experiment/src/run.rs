@@ -278,11 +278,12 @@ impl Run {
         model::write_posterior(&self.directory, "last", &last)?;
         ModelFile::of(data).write(&self.directory)?;
         let start = Instant::now();
+        let device = self.config.on(options.device)?;
         let evaluator = Evaluator {
             config: &self.config,
             directory: &self.directory,
             data,
-            device: options.device,
+            device,
         };
         let evaluations = evaluator.evaluate(&progress, best.as_deref(), &last, |event| {
             options.observer.event(name, event);
@@ -293,7 +294,6 @@ impl Run {
         };
         let mut config = self.config.clone();
         config.optimizer.rule.fill_examples(data.train.len());
-        let device = options.device;
         let steps_per_epoch = data.train.len().div_ceil(config.train.batch) as u64;
         let record = RunRecord {
             schema: SCHEMA.into(),

@@ -247,7 +247,11 @@ impl Sweep {
             let (group, most) = open.entry(config.group()).or_insert_with(|| {
                 // neither the number of classes nor, within limits, the input matters much
                 let network = config.network.build(engine::Shape::new(3, 32, 32), 10).ok();
-                let fits = network.map_or(1, |network| options.run.device.together(&network));
+                let device = config.on(options.run.device);
+                let fits = match (network, device) {
+                    (Some(network), Ok(device)) => device.together(&network),
+                    _ => 1,
+                };
                 (usize::MAX, options.together.unwrap_or(fits))
             });
             match groups.get_mut(*group).filter(|group| group.len() < *most) {

@@ -123,22 +123,23 @@ impl Group {
         let data = members.first().map(|member| member.data);
         let data = data.expect("a training has members");
         let batch = members[0].config.train.batch;
+        let device = members[0].config.on(options.device)?;
         let starts = members.iter_mut().filter_map(|member| member.start.take());
         let trainer = TrainerConfig {
             batch,
-            device: options.device,
+            device,
             ..TrainerConfig::default()
         };
         let mut trainer = trainer.build(&data.network, starts)?;
         trainer.hold(Arc::clone(data.set.images()), &data.normalization)?;
         let predictor = PredictorConfig {
-            device: options.device,
+            device,
             ..PredictorConfig::default()
         };
         Ok(Self {
             trainer,
             predictor: predictor.build(&data.network)?,
-            stretch: options.device.stretch(&data.network, members.len()),
+            stretch: device.stretch(&data.network, members.len()),
         })
     }
 }
@@ -192,8 +193,9 @@ impl<'a> Member<'a> {
             let progress = Progress::new(now, data.train.len());
             (progress, begin(config, data, seeds)?, None)
         };
-        progress.device = options.device.name().to_owned();
-        progress.precision = options.device.precision().name().to_owned();
+        let device = config.on(options.device)?;
+        progress.device = device.name().to_owned();
+        progress.precision = device.precision().name().to_owned();
         progress.data = Some(data.set.digest().to_owned());
         Ok(Self {
             config,

@@ -208,6 +208,12 @@ impl Card {
         check(code, "switch to the GPU")
     }
 
+    /// Loads the kernels of a source file.
+    pub fn load(&self, source: Source) -> Result<()> {
+        self.enter()?;
+        self.module(source).map(|_| ())
+    }
+
     /// The compiled form of a source file, loaded when it is first asked for.
     fn module(&self, source: Source) -> Result<Module> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);

@@ -65,6 +65,11 @@ pub(crate) fn info(ordinal: usize) -> Result<CardInfo> {
     })
 }
 
+/// Loads the kernels that every training needs: an error if they are neither compiled nor can be.
+pub(crate) fn load(ordinal: usize) -> Result<()> {
+    Card::open(ordinal)?.load(kernels::Source::Rules)
+}
+
 /// A backend for a job on the card of this number.
 pub(crate) fn start(
     ordinal: usize,
