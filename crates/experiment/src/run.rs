@@ -16,6 +16,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use datasets::Library;
@@ -352,6 +353,44 @@ enum Begun {
     Unfinished(File, Box<RunData>),
 }
 
+/// Most evaluations that share a GPU: each keeps one core busy beside it.
+const EVALUATIONS: usize = 8;
+
+/// How many runs are evaluated at a time. On the processor each takes all threads.
+fn evaluations_at_a_time(device: Device) -> usize {
+    if device.is_cpu() {
+        return 1;
+    }
+    device.thread_count().min(EVALUATIONS)
+}
+
+/// Does all work on so many threads; the results are in the order of the work.
+fn side_by_side<T: Send>(
+    work: Vec<(usize, impl FnOnce() -> T + Send)>,
+    threads: usize,
+) -> Vec<(usize, T)> {
+    let count = work.len();
+    let places: Vec<Mutex<Option<(usize, T)>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let left = Mutex::new(work.into_iter().enumerate());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || {
+        while let Some((place, (number, work))) = next() {
+            let result = work();
+            let mut place = places[place].lock().unwrap_or_else(PoisonError::into_inner);
+            *place = Some((number, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(count) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    let places = places.into_iter().map(Mutex::into_inner);
+    let results = places.map(|place| place.unwrap_or_else(PoisonError::into_inner));
+    results.flatten().collect()
+}
+
 /// Executes runs that share network, data, split and batch in one training; the outcomes are in the
 /// order of the runs, and one that fails does not disturb the others.
 pub(crate) fn execute_together(
@@ -393,11 +432,19 @@ pub(crate) fn execute_together(
     }
     if !members.is_empty() {
         let trained = training::train(members, options);
-        for ((number, run, data), trained) in at_work.into_iter().zip(trained) {
-            let outcome = trained.and_then(|trained| match trained {
-                Some(trained) => run.evaluate(&names[number], data, trained, options),
-                None => Ok(Outcome::Stopped),
-            });
+        let work = at_work.into_iter().zip(trained).map(|(run, trained)| {
+            let (number, run, data) = run;
+            let name = &names[number];
+            let work = move || {
+                trained.and_then(|trained| match trained {
+                    Some(trained) => run.evaluate(name, data, trained, options),
+                    None => Ok(Outcome::Stopped),
+                })
+            };
+            (number, work)
+        });
+        let threads = evaluations_at_a_time(options.device);
+        for (number, outcome) in side_by_side(work.collect(), threads) {
             end(number, outcome);
         }
     }

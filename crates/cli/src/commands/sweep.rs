@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use datasets::Library;
+use engine::Device;
 use evaluation::record::RunRecord;
 use experiment::Sweep;
 use experiment::run::RunOptions;
@@ -78,6 +79,12 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
+/// Trainings at a time if none are asked for: as many as threads on the processor. A GPU trains
+/// many runs in one, and while one training evaluates its runs another has the card.
+fn trainings(device: Device, threads: usize) -> usize {
+    if device.is_cpu() { threads } else { 2 }
+}
+
 /// Executes a sweep and says what went wrong; the records of the finished runs and the exit code.
 ///
 /// # Errors
@@ -94,7 +101,7 @@ pub fn execute_sweep(
     let threads = training.compute.threads();
     let jobs = grid
         .jobs
-        .map_or(threads, usize::from)
+        .map_or_else(|| trainings(training.compute.device, threads), usize::from)
         .clamp(1, sweep.runs().len().max(1));
     let options = SweepOptions {
         jobs,
