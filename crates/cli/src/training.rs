@@ -105,7 +105,7 @@ impl TrainingArgs {
 }
 
 /// The device of this name.
-fn device(name: &str) -> Result<Device, String> {
+pub fn device(name: &str) -> Result<Device, String> {
     Device::by_name(name).map_err(|error| error.to_string())
 }
 

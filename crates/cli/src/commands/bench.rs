@@ -2,14 +2,17 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cbopt::{Rule, RuleConfig, Update};
 use clap::Args;
-use engine::{Device, Isa, Member, TrainerConfig, peak_gflops};
+use engine::{Device, Isa, Member, Network, Precision, Step, Stretch, TrainerConfig, peak_gflops};
+use images::{Images, Normalization, Visit};
 use serde_json::json;
 
 use crate::commands::net;
+use crate::training;
 use crate::user_error::{UserError, unknown};
 
 /// Measure the time of a training step: forward pass, backward pass and update.
@@ -17,13 +20,15 @@ use crate::user_error::{UserError, unknown};
 /// Prints the best and the median time, images per second, GFLOP/s and their share of the
 /// multiply-add peak that is measured beside them. FLOPs are those of the textbook convolution;
 /// Winograd's form needs fewer, so that the share can exceed 1. The data are made up; the values do
-/// not matter for the time.
+/// not matter for the time. On a GPU a step is one of many that are handed over together, of all
+/// runs, from byte images.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   maxitive bench
   maxitive bench --net resnet20 --threads 2 --rule adamw
-  maxitive bench --net lenet --batch 256 --json")]
+  maxitive bench --net lenet --batch 256 --json
+  maxitive bench --net resnet20 --device cuda --runs 30 --precision tf32")]
 pub struct BenchArgs {
     /// Network: lenet, resnet20, densenet121, densenet101, or one of them with -dropout
     #[arg(long, value_name = "NAME", default_value = "lenet")]
@@ -40,6 +45,15 @@ pub struct BenchArgs {
     /// Instruction set: portable, avx2, avx512 or neon; by default the widest of the machine
     #[arg(long, value_name = "SET")]
     isa: Option<String>,
+    /// Where to compute, as for train
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = training::device)]
+    device: Device,
+    /// Precision of products: f32, or tf32 on a GPU
+    #[arg(long, value_name = "P", default_value = "f32", value_parser = precision)]
+    precision: Precision,
+    /// Runs that are trained together, on a GPU
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    runs: usize,
     /// Seconds to measure, at least three steps
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     seconds: f64,
@@ -67,7 +81,18 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
             UserError::new(unknown("instruction set of this machine", name, names))
         })?,
     };
-    let device = Device::cpu().isa(isa);
+    if !args.device.is_cpu() {
+        return on_gpu(&args, &network, rule);
+    }
+    if args.runs != 1 {
+        let message = "--runs is for GPUs: the processor trains one run at a time";
+        return Err(UserError::new(message).into());
+    }
+    let device = args
+        .device
+        .with_precision(args.precision)
+        .map_err(mistake)?;
+    let device = device.isa(isa);
     let threads = args.threads.unwrap_or(device.thread_count());
     let config = TrainerConfig {
         batch: args.batch,
@@ -131,6 +156,96 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
         )?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Steps that are handed over together.
+const STRETCH: usize = 64;
+/// Byte images that the steps visit.
+const PICTURES: u32 = 2048;
+
+/// The time of a step of all runs on a GPU.
+fn on_gpu(args: &BenchArgs, network: &Network, rule: Rule) -> anyhow::Result<ExitCode> {
+    let mistake = |error: engine::Error| UserError::new(error.to_string());
+    let device = args
+        .device
+        .with_precision(args.precision)
+        .map_err(mistake)?;
+    let config = TrainerConfig {
+        batch: args.batch,
+        device,
+        ..TrainerConfig::default()
+    };
+    let member = |run| Member::new(rule, network.initial_parameters(run));
+    let members = (0..args.runs as u64).map(member);
+    let mut trainer = config.build(network, members).map_err(mistake)?;
+    let (shape, classes) = (network.input_shape(), network.classes());
+    let count = PICTURES as usize;
+    let pixels = (0..count * shape.len()).map(|i| (i * 7919 % 251) as u8);
+    let labels = (0..PICTURES).map(|i| i % classes as u32).collect();
+    let images = Images::new(shape, classes, pixels.collect(), labels)?;
+    let normal = vec![0.5; shape.channels];
+    let normalization = Normalization::new(normal.clone(), normal)?;
+    trainer.hold(Arc::new(images), &normalization)?;
+    let visit = |i: usize| Visit::new((i * 31 % count) as u32, 0, 0, false);
+    let visits: Vec<Visit> = (0..STRETCH * args.batch).map(visit).collect();
+    let step = Step {
+        images: args.batch as u32,
+        lr: 1e-6,
+    };
+    let steps = [step; STRETCH];
+    let stretch = Stretch {
+        visits: &visits,
+        steps: &steps,
+    };
+    let stretches = vec![stretch; args.runs];
+    trainer.advance(&stretches)?;
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(args.seconds) {
+        let start = Instant::now();
+        trainer.advance(&stretches)?;
+        times.push(start.elapsed().as_secs_f64() * 1e3 / STRETCH as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    let (best, median) = (times[0], times[times.len() / 2]);
+    let images_per_second = (args.batch * args.runs) as f64 / best * 1e3;
+    let gflops = network.training_flops() as f64 * images_per_second / 1e9;
+    let (device, precision) = (args.device.name(), args.precision.name());
+    let megabytes = trainer.working_bytes() as f64 / 1e6;
+    let mut out = io::stdout();
+    if args.json {
+        let record = json!({
+            "net": args.net,
+            "batch": args.batch,
+            "runs": args.runs,
+            "device": device,
+            "precision": precision,
+            "rule": trainer.rule(0).id(),
+            "ms_best": best,
+            "ms_median": median,
+            "images_per_s": images_per_second,
+            "gflops": gflops,
+            "device_mb": megabytes,
+        });
+        writeln!(out, "{record}")?;
+    } else {
+        writeln!(
+            out,
+            "{} batch {} with {}, {} runs on {device} ({precision}): best {best:.3} ms, median \
+             {median:.3} ms, {images_per_second:.0} images/s, {gflops:.0} GFLOP/s, \
+             {megabytes:.0} MB",
+            args.net,
+            args.batch,
+            trainer.rule(0).id(),
+            args.runs,
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The precision of this name.
+fn precision(name: &str) -> Result<Precision, String> {
+    Precision::by_name(name).map_err(|error| error.to_string())
 }
 
 /// The rule of this name with its defaults.
