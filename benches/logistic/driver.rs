@@ -2,8 +2,9 @@
 //!
 //! `bench-logistic DATA ROWS COVARIATES PRIOR_PRECISION THREADS` reads from the file `DATA` the
 //! little-endian `f64` matrix `[ROWS, COVARIATES]`, row after row, followed by `ROWS` label bytes,
-//! and fills the design once. Then each line on standard input runs one fit and answers with one line
-//! of JSON; the line `profiles` asks for the exact 0.05-cut and the sign of every coefficient too. `compare.py` drives it in turn with scikit-learn.
+//! and fills the design once. Then each line on standard input runs one fit and answers with one
+//! line of JSON; the line `profiles` asks for the exact 0.05-cut and the sign of every coefficient
+//! too. `compare.py` drives it in turn with scikit-learn.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

@@ -45,15 +45,16 @@
 //!   `q(x) = -2 log f(x)/(x - m)²` ([`TightGaussians`]). The Laplace approximation lies between
 //!   them and is neither. They give certified lower and upper values for the possibility and
 //!   necessity of any event.
-//! - **Regression.** The supremum-marginal of any linear form of the coefficients is a convex problem
-//!   for each value; [`Profiles`](regression::Profiles) solves it and bounds its own error by the
-//!   Newton decrement and the greatest leverage, because `abs(b''') ≤ b''` for every canonical link
-//!   here. The Laplace approximation is neither above nor below the posterior; Gaussian bounds hold
-//!   over a stated α-cut ([`bounds_above`](regression::Regression::bounds_above)). For labels, the
-//!   prior precision `Δ` is in the Löwner order the tightest Gaussian above the posterior
-//!   everywhere, because the logistic loss grows only linearly; `Δ + Σ w(zᵢ) xᵢxᵢᵀ` with
-//!   `w(z) = tanh(|z|/2)/(2|z|)` lies below it everywhere, because each parabola touches its loss at
-//!   `±zᵢ`. For one observation in one dimension it is the widest.
+//! - **Regression.** The supremum-marginal of any linear form of the coefficients is a convex
+//!   problem for each value; [`Profiles`](regression::Profiles) solves it and bounds its own error
+//!   by the Newton decrement and the greatest leverage, because `abs(b''') ≤ b''` for every
+//!   canonical link here. The Laplace approximation is neither above nor below the posterior;
+//!   Gaussian bounds hold over a stated α-cut
+//!   ([`bounds_above`](regression::Regression::bounds_above)). For labels, the prior precision `Δ`
+//!   is in the Löwner order the tightest Gaussian above the posterior everywhere, because the
+//!   logistic loss grows only linearly; `Δ + Σ w(zᵢ) xᵢxᵢᵀ` with `w(z) = tanh(|z|/2)/(2|z|)` lies
+//!   below it everywhere, because each parabola touches its loss at `±zᵢ`. For one observation in
+//!   one dimension it is the widest.
 //!
 //! # Conventions
 //!

@@ -146,7 +146,8 @@ fn coordinate_panel(
     Ok(panel)
 }
 
-/// One panel for each coefficient: the exact profile with its α-cuts, and the Laplace approximation.
+/// One panel for each coefficient: the exact profile with its α-cuts, and the Laplace
+/// approximation.
 ///
 /// # Errors
 /// Too many coefficients, or a profile that cannot be found.

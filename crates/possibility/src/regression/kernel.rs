@@ -1,7 +1,7 @@
 //! Passes over the data. [`evaluate_each`]: the loss `ℓ(w) = Σ cᵢ(b(zᵢ) - yᵢzᵢ)`, its gradient, its
-//! Hessian and, for a Bernoulli response, the curvature of its quadratic majorizer, all together and
-//! for several `w` at once. [`greatest_leverage`]: `maxᵢ (xᵢᵀH⁻¹xᵢ)^½`. [`chord_curvatures`]: the
-//! curvatures of parabolas below and above each row's loss.
+//! Hessian and, for a Bernoulli response, the curvature of its quadratic majorizer, all together
+//! and for several `w` at once. [`greatest_leverage`]: `maxᵢ (xᵢᵀH⁻¹xᵢ)^½`. [`chord_curvatures`]:
+//! the curvatures of parabolas below and above each row's loss.
 //!
 //! | Bernoulli | per row, with `t = ±z` for `y = 0, 1`, `a = abs(t)` and `u = e⁻ᵃ` |
 //! |---|---|

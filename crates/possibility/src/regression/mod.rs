@@ -33,12 +33,12 @@
 //! **Everywhere.** For a Bernoulli response two Gaussians bound the posterior on all of `ℝᵈ`:
 //! softplus is convex and grows only linearly, so that `Δ`, where it is positive definite, is the
 //! largest precision in the Löwner order of a Gaussian above ([`RegressionPosterior::upper`]): if
-//! one with precision `Q` lies above, `½s²vᵀQv ≤ ℓ̂(m+sv) - ℓ̂(m) ≤ ½s²vᵀΔv + O(s)`, and dividing by
-//! `s²` gives `vᵀQv ≤ vᵀΔv`. And `softplus(z) = z/2 + log(2 cosh(z/2))`, where `log cosh(√s/2)` is
-//! concave in `s = z²`: its tangent at `z₀²`, read as a function of `z`, is a parabola of curvature
-//! `κ(z₀) = tanh(z₀/2)/(2z₀)` that touches softplus at `±z₀` and lies above it elsewhere, so that
-//! `P = Δ + Σ cᵢ κ(zᵢ) xᵢxᵢᵀ` lies below ([`RegressionPosterior::lower`]). With one row in one
-//! dimension no smaller precision will do; with several rows in one dimension
+//! one with precision `Q` lies above, `½s²vᵀQv ≤ ℓ̂(m+sv) - ℓ̂(m) ≤ ½s²vᵀΔv + O(s)`, and dividing
+//! by `s²` gives `vᵀQv ≤ vᵀΔv`. And `softplus(z) = z/2 + log(2 cosh(z/2))`, where `log cosh(√s/2)`
+//! is concave in `s = z²`: its tangent at `z₀²`, read as a function of `z`, is a parabola of
+//! curvature `κ(z₀) = tanh(z₀/2)/(2z₀)` that touches softplus at `±z₀` and lies above it elsewhere,
+//! so that `P = Δ + Σ cᵢ κ(zᵢ) xᵢxᵢᵀ` lies below ([`RegressionPosterior::lower`]). With one row in
+//! one dimension no smaller precision will do; with several rows in one dimension
 //! [`Regression::widest_lower_precision`] finds the smallest. `cH` lies below for every
 //! `c ≥ λ_max(H^{-½}PH^{-½})` ([`RegressionPosterior::certified_scaling`]).
 //!

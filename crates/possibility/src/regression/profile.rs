@@ -14,9 +14,9 @@
 //! that only shrinks.
 //!
 //! **Certificate.** Each answer bounds its own error in the log possibility
-//! ([`ProfilePoint::gap`]): by the decrement and the greatest leverage (see `certificate.rs`), which
-//! needs no prior; where that says nothing, by the curvature of the prior. The rounding of the sums
-//! is added. Where neither bound holds the gap is `None`: not certified.
+//! ([`ProfilePoint::gap`]): by the decrement and the greatest leverage (see `certificate.rs`),
+//! which needs no prior; where that says nothing, by the curvature of the prior. The rounding of
+//! the sums is added. Where neither bound holds the gap is `None`: not certified.
 //!
 //! **Many questions at once.** The searches run in lock step and share each pass over the data.
 //! Near the mode, where the curvature has changed by less than [`DRIFT`], a search keeps the
@@ -385,8 +385,8 @@ impl<'a> Profiles<'a> {
             .collect())
     }
 
-    /// Factor of a Hessian with a trace of the mode's, for steps where every row may have settled on
-    /// a straight line.
+    /// Factor of a Hessian with a trace of the mode's, for steps where every row may have settled
+    /// on a straight line.
     fn blend(&self, hessian: &Mat<f64>) -> Result<Mat<f64>> {
         let mode = self.posterior.laplace().precision();
         let d = hessian.nrows();
@@ -859,8 +859,8 @@ fn curve_levels(smallest: f64) -> Vec<f64> {
         .collect()
 }
 
-/// A profile drawn through exact points: between two of them `F` is the cubic with their heights and
-/// slopes, beyond the outermost its tangent, which lies below `F`.
+/// A profile drawn through exact points: between two of them `F` is the cubic with their heights
+/// and slopes, beyond the outermost its tangent, which lies below `F`.
 ///
 /// At the points themselves it is exact, elsewhere good enough to be looked at.
 #[derive(Debug, Clone)]

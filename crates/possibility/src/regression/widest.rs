@@ -37,9 +37,9 @@ const ROUNDING: f64 = 1e-13;
 const MOST_CELLS: usize = 200_000;
 
 impl Regression {
-    /// The smallest precision of a Gaussian at the mode that lies below the posterior of a Bernoulli
-    /// response, in one dimension: `sup_u 2(ℓ̂(m+u) - ℓ̂(m))/u²`, between two ends that differ by at most 1e-10 of
-    /// it.
+    /// The smallest precision of a Gaussian at the mode that lies below the posterior of a
+    /// Bernoulli response, in one dimension: `sup_u 2(ℓ̂(m+u) - ℓ̂(m))/u²`, between two ends that
+    /// differ by at most 1e-10 of it.
     ///
     /// The upper end is certified: the Gaussian with that precision lies below the posterior, up to
     /// the rounding of the mode itself. It costs a few hundred passes over the data.
