@@ -187,7 +187,10 @@ fn gradients_are_the_twins() {
 fn gradients_of_the_papers_networks_are_the_twins() {
     let Some(device) = gpu() else { return };
     let rounded = device.with_precision(Precision::Tf32).unwrap();
-    let mut nets = vec![(zoo::resnet20(10).unwrap(), 2)];
+    let mut nets = vec![
+        (zoo::resnet20(10).unwrap(), 2),
+        (zoo::resnet20_dropout(7, 0.1).unwrap(), 1),
+    ];
     if !is_emulated() {
         nets.push((zoo::lenet(10).unwrap(), 128));
         nets.push((zoo::resnet20(10).unwrap(), 7));

@@ -3,8 +3,9 @@
 use super::kernels::Source;
 use super::program::{Argument, Call, Program};
 use super::table::Lenet;
+use super::{layer_number, recognize};
 use crate::dropout::dropout_threshold;
-use crate::network::{LayerKind, Network};
+use crate::network::Network;
 use crate::zoo;
 
 /// Most classes that the kernels have room for.
@@ -20,24 +21,6 @@ const WEIGHTS: usize = 4 * (25 * 8 + 6 * 25 * 16 + 16 * 25 * 6);
 /// sum depends on it.
 const MANY: usize = 4;
 
-/// The rate of the network's dropout, if the network is LeNet.
-fn recognize(network: &Network) -> Option<f64> {
-    let rate = network.layers().iter().find_map(|layer| match layer.kind {
-        LayerKind::Dropout { rate, .. } => Some(rate),
-        _ => None,
-    });
-    let classes = network.classes();
-    let known = match rate {
-        None => zoo::lenet(classes),
-        Some(rate) => zoo::lenet_dropout(classes, rate),
-    };
-    let known = known.ok()?;
-    let same = known.layers == network.layers
-        && known.shapes == network.shapes
-        && known.parameters == network.parameters;
-    (same && classes <= CLASSES).then_some(rate.unwrap_or(0.0))
-}
-
 /// The program of LeNet for at most `batch` images, for `runs` runs; none for another network, or a
 /// card with too little shared memory.
 pub(super) fn program(
@@ -46,13 +29,9 @@ pub(super) fn program(
     shared: usize,
     runs: usize,
 ) -> Option<Program> {
-    let rate = recognize(network)?;
+    let rate = recognize(network, zoo::lenet, zoo::lenet_dropout)?;
     let classes = network.classes();
-    let layer = |name| {
-        network
-            .output(name)
-            .map_or(0, |value| value.index() as i32 - 1)
-    };
+    let layer = |name| layer_number(network, name);
     let mut at = 0;
     let mut place = |width: usize| {
         let place = at;
@@ -84,7 +63,7 @@ pub(super) fn program(
     } else {
         (8, "lenet_gradients8")
     };
-    if bytes > shared {
+    if bytes > shared || classes > CLASSES {
         return None;
     }
     let tiles = 2 * 120usize.div_ceil(outputs) + 84usize.div_ceil(outputs);

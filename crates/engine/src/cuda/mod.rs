@@ -25,7 +25,7 @@ mod training;
 use crate::backend::{Backend, Job, Task};
 use crate::device::Precision;
 use crate::error::Result;
-use crate::network::Network;
+use crate::network::{LayerKind, Network};
 use crate::plan::{Plan, Purpose};
 use driver::Card;
 use program::Program;
@@ -107,6 +107,34 @@ fn training_program(
     }
     let plan = Plan::new(network, Purpose::TRAINING);
     layers::program(&plan, batch, tf32)
+}
+
+/// The rate of a network's dropout, 0 without, if the network is one of the zoo: the plain one or
+/// that with dropout.
+fn recognize(
+    network: &Network,
+    plain: fn(usize) -> Result<Network>,
+    with_dropout: fn(usize, f64) -> Result<Network>,
+) -> Option<f64> {
+    let rate = network.layers().iter().find_map(|layer| match layer.kind {
+        LayerKind::Dropout { rate, .. } => Some(rate),
+        _ => None,
+    });
+    let classes = network.classes();
+    let known = match rate {
+        None => plain(classes).ok()?,
+        Some(rate) => with_dropout(classes, rate).ok()?,
+    };
+    let same = known.layers == network.layers
+        && known.shapes == network.shapes
+        && known.parameters == network.parameters;
+    same.then_some(rate.unwrap_or(0.0))
+}
+
+/// The number of a layer that chooses its dropout masks; 0 if there is none of this name.
+fn layer_number(network: &Network, name: &str) -> i32 {
+    let output = network.output(name);
+    output.map_or(0, |value| value.index() as i32 - 1)
 }
 
 /// How many runs of a network are trained best together on the card of this number.

@@ -4,6 +4,8 @@
 use super::kernels::Source;
 use super::program::{Argument, BLOCK, Call, Program};
 use super::table::{Head, Plain, Prepare, Stage};
+use super::{layer_number, recognize};
+use crate::dropout::dropout_threshold;
 use crate::network::Network;
 use crate::zoo;
 
@@ -108,6 +110,15 @@ impl Places {
     }
 }
 
+/// Numbers of the dropout layers of a stage, two per block.
+fn drop_layers(network: &Network, stage: usize) -> [i32; 6] {
+    std::array::from_fn(|i| {
+        let (stage, block, number) = (stage + 1, i / 2 + 1, i % 2 + 1);
+        let name = format!("stage{stage}.block{block}.dropout{number}");
+        layer_number(network, &name)
+    })
+}
+
 /// Bytes of shared memory of a stage.
 fn shared_bytes(stage: usize, tf32: bool) -> usize {
     let (side, channels) = STAGES[stage];
@@ -124,8 +135,8 @@ fn shared_bytes(stage: usize, tf32: bool) -> usize {
     4 * (planes * channels * plane + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
 }
 
-/// The program of ResNet-20 without dropout for at most `batch` images; none for another network,
-/// or a card with too little shared memory.
+/// The program of ResNet-20 for at most `batch` images; none for another network, or a card with
+/// too little shared memory.
 pub(super) fn program(
     network: &Network,
     batch: usize,
@@ -133,12 +144,9 @@ pub(super) fn program(
     tf32: bool,
 ) -> Option<Program> {
     let classes = network.classes();
-    let known = zoo::resnet20(classes).ok()?;
-    let same = known.layers == network.layers
-        && known.shapes == network.shapes
-        && known.parameters == network.parameters;
+    let rate = recognize(network, zoo::resnet20, zoo::resnet20_dropout)?;
     let bytes = [0, 1, 2].map(|stage| shared_bytes(stage, tf32));
-    if !same || classes > CLASSES || bytes.iter().any(|&bytes| bytes > shared) {
+    if classes > CLASSES || bytes.iter().any(|&bytes| bytes > shared) {
         return None;
     }
     let mut places = Places::default();
@@ -155,6 +163,9 @@ pub(super) fn program(
             roots: (values + 13 * size) as i64,
             input: source as i64,
             input_gradient: source_gradient as i64,
+            drop_layers: drop_layers(network, number),
+            threshold: dropout_threshold(rate),
+            factor: (1.0 / (1.0 - rate)) as f32,
             ..Stage::default()
         });
         (source, source_gradient) = (values + 9 * size, values + 11 * size);
