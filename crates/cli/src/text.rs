@@ -1,12 +1,26 @@
 //! Results for people, as aligned text, and for programs, as JSON.
 
+use possibility::coverage::coverage_of_cut;
 use serde_json::Value;
 
-/// How to read a result, printed below every table.
-pub const READING: &str = "\
-Possibility says how well an event agrees with data and prior (1: fully, 0: ruled out); necessity says how \
-certain\nit is (1 minus the possibility of its opposite). An alpha-cut holds every value of possibility at \
-least alpha.";
+/// How to read a result, printed below every table: what the numbers are, and what a cut of each of
+/// these levels is and is not.
+pub fn reading(alphas: &[f64]) -> String {
+    let coverages: Vec<String> = alphas
+        .iter()
+        .filter_map(|&alpha| {
+            let share = 100.0 * coverage_of_cut(alpha).ok()?;
+            Some(format!("a {}-cut {share:.1} %", significant(alpha)))
+        })
+        .collect();
+    format!(
+        "Possibility says how well an event agrees with data and prior (1: fully, 0: ruled out); \
+         necessity says how certain\nit is (1 minus the possibility of its opposite). An alpha-cut \
+         holds every value of possibility at least alpha.\nIt is no interval of probability 1 - \
+         alpha. Share of large samples in which it covers the truth (asymptotic):\n{}.",
+        coverages.join(", ")
+    )
+}
 
 /// A number in JSON; what JSON cannot write is one of the strings `"inf"`, `"-inf"`, `"nan"`.
 pub fn number(value: f64) -> Value {
@@ -139,6 +153,15 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(significant(value), text, "{value:e}");
         }
+    }
+
+    #[test]
+    fn the_reading_names_the_coverage_of_each_cut() {
+        let text = reading(&[0.05, 0.146_500_138]);
+        assert!(
+            text.ends_with("a 0.05-cut 98.6 %, a 0.1465-cut 95.0 %."),
+            "{text}"
+        );
     }
 
     #[test]

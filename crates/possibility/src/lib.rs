@@ -33,6 +33,7 @@
 //! | posteriors from a loss and a prior, consistency bounds | [`posterior`], [`smooth`], [`bound`] |
 //! | fitting a candidate by either bound | [`variational`] |
 //! | the tightest Gaussians around a posterior | [`tight`] |
+//! | how often an α-cut covers the truth | [`coverage`] |
 //! | logistic, linear and Poisson regression: exact profiles | [`regression`] |
 //! | your own one-dimensional function, searched with a guarantee | [`curve`], [`search`], [`arithmetic`] |
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@
 pub mod arithmetic;
 pub mod bound;
 pub mod count;
+pub mod coverage;
 pub mod curve;
 pub mod error;
 pub mod event;

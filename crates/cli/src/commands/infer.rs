@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
+use possibility::coverage::cut_of_coverage;
 use possibility::prelude::*;
 use possibility::regression::{Dispersion, Response};
 use serde_json::Value;
@@ -36,6 +37,7 @@ Examples:
   maxitive infer bernoulli trials.csv --column success --event 'p > 0.5'
   maxitive infer poisson calls.csv --column calls --prior-mean 3 --prior-weight 2 --json
   maxitive infer normal heights.csv --column height --variance 40 --plot height.svg
+  maxitive infer normal heights.csv --column height --coverage 0.95
   maxitive infer logistic patients.csv --target cured --covariates age,dose
 
 Events:
@@ -188,6 +190,15 @@ struct OutputArgs {
     /// Level of an alpha-cut, in (0, 1]; may be repeated [default: 0.05, 0.1, 0.5]
     #[arg(long, value_name = "A", value_parser = level, allow_hyphen_values = true)]
     alpha: Vec<f64>,
+    /// Show the alpha-cut that covers the truth in this share of large samples, in (0, 1); may be
+    /// repeated
+    #[arg(
+        long = "coverage",
+        value_name = "C",
+        value_parser = level_of_coverage,
+        allow_hyphen_values = true
+    )]
+    coverage_alpha: Vec<f64>,
     /// Event to measure, like "x > 0.5"; may be repeated
     #[arg(long, value_name = "EVENT", allow_hyphen_values = true)]
     event: Vec<String>,
@@ -205,10 +216,10 @@ struct OutputArgs {
 impl OutputArgs {
     fn questions(&self, parameter: ParameterArg) -> Questions {
         Questions {
-            alphas: if self.alpha.is_empty() {
+            alphas: if self.alpha.is_empty() && self.coverage_alpha.is_empty() {
                 ALPHAS.to_vec()
             } else {
-                self.alpha.clone()
+                [&self.alpha[..], &self.coverage_alpha].concat()
             },
             events: self.event.clone(),
             parameter: match parameter {
@@ -381,6 +392,11 @@ fn level(text: &str) -> Result<f64, String> {
         value if value > 0.0 && value <= 1.0 => Ok(value),
         _ => Err("not in (0, 1]".to_owned()),
     }
+}
+
+/// The level of the cut with this asymptotic coverage.
+fn level_of_coverage(text: &str) -> Result<f64, String> {
+    cut_of_coverage(finite(text)?).map_err(|error| error.to_string())
 }
 
 fn picture_path(text: &str) -> Result<PathBuf, String> {

@@ -13,7 +13,7 @@ use super::report::{closed, cut_names};
 use super::{Answer, Questions, Timings, option_error, parse_events, timed};
 use crate::csv::{FieldError, Row, Table};
 use crate::event::Variables;
-use crate::text::{READING, TextTable, number, optional, significant};
+use crate::text::{TextTable, number, optional, reading, significant};
 use crate::user_error::UserError;
 
 /// What is fitted.
@@ -672,7 +672,7 @@ impl Report {
         text.push_str(&self.gaussian_table());
         text.push_str(&self.event_table());
         text.push('\n');
-        text.push_str(READING);
+        text.push_str(&reading(&self.alphas));
         text.push('\n');
         text
     }

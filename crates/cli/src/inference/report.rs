@@ -6,7 +6,7 @@ use possibility::{Interval, Univariate};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Timings, parameter_name};
-use crate::text::{READING, TextTable, interval, number, optional, significant};
+use crate::text::{TextTable, interval, number, optional, reading, significant};
 
 /// What the coordinates of a vector are called.
 #[derive(Debug, Clone)]
@@ -143,7 +143,7 @@ impl Report {
             text.push_str(&table.render());
         }
         text.push('\n');
-        text.push_str(READING);
+        text.push_str(&reading(&summary.alphas));
         text.push('\n');
         text
     }

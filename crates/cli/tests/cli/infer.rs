@@ -454,6 +454,33 @@ fn logistic_profiles_are_exact_where_laplace_is_far_off() {
 }
 
 #[test]
+fn a_coverage_asks_for_its_cut() {
+    // relative likelihood of the mean of numbers of known variance: the cut is the z interval
+    let place = Place::new().with("d.csv", "x\n1\n2\n6\n");
+    let arguments = [
+        "infer",
+        "normal",
+        "d.csv",
+        "--variance",
+        "3",
+        "--coverage",
+        "0.95",
+    ];
+    let cut = place.json(&arguments)["alpha_cuts"][0].clone();
+    assert_close(&cut["upper"], 3.0 + 1.959_963_984_540_054);
+    assert_close(
+        &cut["alpha"],
+        (-0.5 * 1.959_963_984_540_054_f64.powi(2)).exp(),
+    );
+    let outcome = place.run(&arguments);
+    assert!(
+        outcome.stdout.contains("a 0.1465-cut 95.0 %"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
 fn standardizing_makes_units_irrelevant() {
     let rows = [
         (1.2, 7.0, 0),

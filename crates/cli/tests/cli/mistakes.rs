@@ -285,6 +285,17 @@ fn logistic_data_are_checked() {
 }
 
 #[test]
+fn coverages_are_checked() {
+    for coverage in ["0", "1", "95", "-0.5", "x", "inf"] {
+        refuse(
+            "x\n1\n",
+            &["poisson", "data.csv", "--coverage", coverage],
+            &["--coverage"],
+        );
+    }
+}
+
+#[test]
 fn regression_data_are_checked() {
     refuse(
         "a,y\n1,1\n2,1.5\n",
