@@ -22,7 +22,7 @@ macro_rules! sweeps {
     };
 }
 
-const RUNS: [(&str, &str); 30] = configs!(
+const RUNS: [(&str, &str); 31] = configs!(
     "cifar10-resnet20/adamw",
     "cifar10-resnet20/ivon",
     "cifar10-resnet20/lcbopt-adapt",
@@ -36,6 +36,7 @@ const RUNS: [(&str, &str); 30] = configs!(
     "cifar10-resnet20/ucbopt-mc-dropout",
     "cifar10-resnet20/ucbopt-zero",
     "cifar10-resnet20/ucbopt-zero-mc-dropout",
+    "cifar100-densenet121/adamw",
     "cifar100-densenet121/ivon",
     "cifar100-densenet121/lcbopt-adapt",
     "cifar100-densenet121/mc-dropout",
@@ -112,8 +113,8 @@ pub fn run(name: &str, settings: &[String]) -> Result<RunConfig> {
 /// The sweep of this name, with `key=value` settings for all runs on top.
 ///
 /// ```
-/// // eight trainings give the ten rows of the main table's first block, for each of three seeds
-/// assert_eq!(experiment::preset::sweep("fmnist", &[])?.runs().len(), 24);
+/// // nine trainings give the eleven rows of the main table's first block, for each of three seeds
+/// assert_eq!(experiment::preset::sweep("fmnist", &[])?.runs().len(), 27);
 /// # Ok::<(), experiment::Error>(())
 /// ```
 ///

@@ -26,7 +26,7 @@ use crate::user_error::{UserError, unknown};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Experiments:
-  fmnist                 the Fashion-MNIST block of the main table: LeNet, ten rows
+  fmnist                 the Fashion-MNIST block of the main table: LeNet, eleven rows
   cifar10, cifar100      the other two blocks: ResNet-20 and DenseNet-121
   ablation-vartheta, ablation-gamma-upper, ablation-beta3-upper, ablation-gamma-lower, ablation-beta3-lower
                          the appendix's ablations, LeNet on Fashion-MNIST
