@@ -354,7 +354,7 @@ mod tests {
             epochs: Some(10),
         };
         let sweep = extent.sweep("fmnist", &["train.batch=64".into()]).unwrap();
-        assert_eq!(sweep.runs().len(), 16);
+        assert_eq!(sweep.runs().len(), 18);
         for run in sweep.runs() {
             assert!(run.seed < 2);
             assert_eq!((run.train.epochs, run.train.batch), (10, 64));

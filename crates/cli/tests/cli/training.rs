@@ -326,10 +326,10 @@ fn runtimes_are_measured_in_processes_of_their_own() {
             "--json",
         ],
     );
-    assert_eq!(
-        kinds(&events(&again)),
-        ["skipped", "skipped", "skipped", "skipped", "report"]
-    );
+    let kinds_again = events(&again);
+    let kinds_again = kinds(&kinds_again);
+    let (last, others) = kinds_again.split_last().unwrap();
+    assert_eq!((*last, others), ("report", &["skipped"; 6][..]));
 }
 
 #[test]
