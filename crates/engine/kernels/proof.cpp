@@ -304,21 +304,6 @@ static F golden_parameters(int seed, const std::vector<Tensor>& tensors) {
         for (int i = 0; i < tensors[t].count; i++) out.push_back((float)(tensors[t].shift + tensors[t].scale * signed_unit(seed * 65536 + t, i)));
     return out;
 }
-// Numbers of a golden file after a key, in order.
-static D golden_numbers(const std::string& text, const std::string& key) {
-    D out;
-    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) at += key.size(), out.push_back(atof(text.c_str() + at));
-    return out;
-}
-static std::string read_file(const std::string& path) {
-    std::string text;
-    if (FILE* f = fopen(path.c_str(), "rb")) {
-        char buffer[65536];
-        for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
-        fclose(f);
-    }
-    return text;
-}
 // Loss and the sum and norm of every tensor's gradient against the first case of the file, if it is there.
 static void against_golden(const std::string& path, const std::vector<Tensor>& tensors, double loss, const D& gradient, double tolerance) {
     std::string text = read_file(path);

@@ -138,20 +138,6 @@ static double twin(const DensePlan& plan, const D& p, const D& pixels, const std
     return loss;
 }
 
-static D numbers(const std::string& text, const std::string& key) {
-    D out;
-    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) at += key.size(), out.push_back(atof(text.c_str() + at));
-    return out;
-}
-static std::string read_file(const std::string& path) {
-    std::string text;
-    if (FILE* f = fopen(path.c_str(), "rb")) {
-        char buffer[65536];
-        for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
-        fclose(f);
-    }
-    return text;
-}
 // Loss and the norm of every tensor's gradient against the first case of the file.
 static void against_golden(const std::string& path, const DensePlan& plan, double loss, const D& gradient) {
     std::string text = read_file(path);
@@ -161,8 +147,8 @@ static void against_golden(const std::string& path, const DensePlan& plan, doubl
     if (text.empty()) return;
     // the golden parameters are f64, these f32
     const double tolerance = 5e-3;
-    check(std::fabs(numbers(text, "\"loss\":")[0] - loss) < 1e-5 * loss, "golden loss", loss);
-    const D norms = numbers(text, "\"grad_l2\":");
+    check(std::fabs(golden_numbers(text, "\"loss\":")[0] - loss) < 1e-5 * loss, "golden loss", loss);
+    const D norms = golden_numbers(text, "\"grad_l2\":");
     check(norms.size() == plan.tensors.size(), "golden tensors", norms.size());
     size_t at = 0;
     double worst = 0;

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 typedef std::vector<double> D;
 typedef std::vector<float> F;
@@ -113,4 +116,20 @@ inline double cross_entropy_twin(const D& logits, int classes, const std::vector
         correct += std::max_element(z, z + classes) - z == labels[i];
     }
     return loss;
+}
+
+// Numbers of a golden file after a key, in order.
+static D golden_numbers(const std::string& text, const std::string& key) {
+    D out;
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) at += key.size(), out.push_back(atof(text.c_str() + at));
+    return out;
+}
+static std::string read_file(const std::string& path) {
+    std::string text;
+    if (FILE* f = fopen(path.c_str(), "rb")) {
+        char buffer[65536];
+        for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
+        fclose(f);
+    }
+    return text;
 }
