@@ -9,6 +9,8 @@ TORCH = ["torch==2.15.0", "numpy==2.4.6"]
 SCIKIT_LEARN = ["numpy==2.4.6", "scipy==1.17.1", "scikit-learn==1.9.1", "threadpoolctl==3.6.0"]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 INSIDE = "MAXITIVE_BENCH_ENVIRONMENT"
+# folder with built programs, for a machine without Rust
+PROGRAMS = "MAXITIVE_BENCH_PROGRAMS"
 
 
 def add_environment_arguments(parser):
@@ -16,10 +18,15 @@ def add_environment_arguments(parser):
     parser.add_argument("--venv", type=Path, default=ROOT / "benches" / ".venv",
                         help="virtual environment, made if it is not there")
     parser.add_argument("--index-url", help="package index, such as one with CPU-only builds of torch")
+    parser.add_argument("--programs", type=Path,
+                        help="folder with built programs: for a machine without Rust, whose Python is used as it is")
 
 
 def enter_environment(arguments, packages):
     """Runs the calling script again inside the virtual environment, which has these packages."""
+    if arguments.programs:
+        os.environ[PROGRAMS] = str(arguments.programs.resolve())
+        os.environ[INSIDE] = "1"
     if INSIDE in os.environ:
         return
     python = arguments.venv / "bin" / "python"
@@ -42,7 +49,14 @@ def has(python, requirement):
 
 
 def driver(name):
-    """Builds `benches/NAME/driver.rs` in release mode; the path of the program."""
-    build = ["cargo", "build", "--release", "--quiet", "-p", "maxitive-benches", "--bin", f"bench-{name}"]
+    """The program of `benches/NAME/driver.rs`."""
+    return program("maxitive-benches", f"bench-{name}")
+
+
+def program(package, name):
+    """The path of a program of this project, built in release mode unless a folder was given."""
+    if PROGRAMS in os.environ:
+        return Path(os.environ[PROGRAMS]) / name
+    build = ["cargo", "build", "--release", "--quiet", "-p", package, "--bin", name]
     subprocess.run(build, check=True, cwd=ROOT)
-    return TARGET / "release" / f"bench-{name}"
+    return TARGET / "release" / name

@@ -31,7 +31,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from common import ROOT, SCIKIT_LEARN, TARGET, add_environment_arguments, driver, enter_environment
+from common import SCIKIT_LEARN, add_environment_arguments, driver, enter_environment, program
 
 HERE = Path(__file__).resolve().parent
 SEED = 20240607
@@ -80,9 +80,8 @@ def write_csv(path, x, y):
             file.writelines(",".join(map(repr, row)) + f",{label}\n" for row, label in zip(block, labels))
 
 
-def run_command(path, threads):
+def run_command(binary, path, threads):
     """Seconds of the whole command less the reading of the file, and its JSON."""
-    binary = TARGET / "release" / "maxitive"
     arguments = [str(binary), "infer", "logistic", str(path), "--target", "y", "--no-intercept", "--json", "--timings"]
     arguments += ["--prior-precision", str(PRECISION), "--threads", str(threads)]
     start = time.perf_counter()
@@ -147,11 +146,11 @@ def main():
         profiled = [ours.fit("profiles") for _ in range(arguments.profile_rounds)]
         ours.close()
         if arguments.command_rounds > 0:
-            subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+            binary = program("maxitive", "maxitive")
             data = Path(folder) / "data.csv"
             write_csv(data, x, y)
             for _ in range(arguments.command_rounds):
-                seconds, result = run_command(data, arguments.threads)
+                seconds, result = run_command(binary, data, arguments.threads)
                 command_times.append(seconds)
                 gap = float(np.max(np.abs(np.array([c["mode"] for c in result["coefficients"]]) - mode)))
                 if gap > AGREEMENT:
