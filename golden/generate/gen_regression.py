@@ -43,6 +43,7 @@ class Model:
         self.delta = np.array(case["prior_precision"], dtype=REAL)
         self.variance = None if case["variance"] is None else REAL(case["variance"])
         self.d = len(self.delta)
+        self.weight = np.array(case.get("weight", [1.0] * len(self.y)), dtype=REAL)
 
     def parts(self, w):
         """Loss, gradient and Hessian: the rows' divided by the variance (1 if unknown), and the prior's."""
@@ -59,9 +60,9 @@ class Model:
         else:
             loss, residual, curvature = (z - y) ** 2 / 2, z - y, np.ones_like(z)
         share = REAL(1) if self.variance is None else 1 / self.variance
-        f = share * np.sum(loss) + np.sum(self.delta * w * w) / 2
-        g = share * (self.x.T @ residual) + self.delta * w
-        h = share * ((self.x.T * curvature) @ self.x) + np.diag(self.delta)
+        f = share * np.sum(self.weight * loss) + np.sum(self.delta * w * w) / 2
+        g = share * (self.x.T @ (self.weight * residual)) + self.delta * w
+        h = share * ((self.x.T * (self.weight * curvature)) @ self.x) + np.diag(self.delta)
         return f, g, h
 
     def minimize(self, form=None, t=None, start=None):
@@ -97,7 +98,7 @@ class Model:
         """Minus the log possibility."""
         if self.variance is not None:
             return loss - least
-        return len(self.y) * np.log(loss / least) / 2
+        return np.sum(self.weight) * np.log(loss / least) / 2
 
     def log_consistency(self, least):
         n = len(self.y)
@@ -156,8 +157,83 @@ def solve(case, forms, values, alphas):
     return {**case, "mode": mode, "log_consistency": model.log_consistency(least), "profiles": profiles}
 
 
+def mean_response(response, z):
+    return {"bernoulli": lambda: 1 / (1 + np.exp(-z)), "poisson": lambda: np.exp(z), "normal": lambda: z}[response]()
+
+
+def link(response, mean):
+    mean = REAL(mean)
+    return {"bernoulli": lambda: np.log(mean) - np.log1p(-mean), "poisson": lambda: np.log(mean),
+            "normal": lambda: mean}[response]()
+
+
+def predict(name, command, arguments, case, table, new_table, new_x, alphas, threshold):
+    """The mean response at new covariates: what `maxitive infer predict` answers for the two CSV files."""
+    model = Model(case)
+    response = case["response"]
+    mode, least = model.minimize()
+    t = link(response, threshold)
+    expected = []
+    for row in new_x:
+        form = np.array([1.0, *row], dtype=REAL)
+        center = form @ mode
+        cuts = []
+        for alpha in alphas:
+            level = -np.log(REAL(alpha))
+            ends = [mean_response(response, cut_end(model, form, mode, level, side, least, center)) for side in (-1, 1)]
+            cuts.append({"alpha": alpha, "lower": ends[0], "upper": ends[1]})
+        at = np.exp(-model.height(model.minimize(form, t, near(model, form, mode, t))[1], least))
+        expected.append({"mode": mean_response(response, center), "cuts": cuts,
+                         "possibility_above": REAL(1) if center > t else at,
+                         "necessity_above": 1 - at if center > t else REAL(0)})
+    return {"name": name, "command": command, "arguments": arguments, "data": table, "new": new_table,
+            "alphas": alphas, "threshold": threshold, "expected": expected}
+
+
+def predictions():
+    spector = [[float(v) for v in row.split(",")] for row in SPECTOR.split()]
+    lines = "".join(f"{a},{b},{c},{d:.0f}\n" for a, b, c, d in spector)
+    students = [[3.0, 20.0, 1.0], [2.2, 25.0, 0.0], [4.0, 28.0, 1.0]]
+    first = predict(
+        "spector", "logistic", ["--target", "GRADE", "--prior-precision", "1e-4"],
+        {"response": "bernoulli", "variance": 1.0, "x": [row[:3] for row in spector], "y": [row[3] for row in spector],
+         "prior_precision": [0.0, 1e-4, 1e-4, 1e-4]},
+        "GPA,TUCE,PSI,GRADE\n" + lines, "PSI,TUCE,GPA\n" + "".join(f"{c},{b},{a}\n" for a, b, c in students), students,
+        [0.05, 0.5], 0.4)
+    # counts by rain and place; the reference of place is "south"; one row lacks its place
+    calls = [(0.0, "north", 3, 2.0), (1.5, "south", 5, 1.0), (0.2, "east", 0, 1.0), (2.0, "north", 9, 3.0),
+             (0.4, "south", 2, 0.5), (1.1, "east", 2, 2.0), (2.5, "east", 3, 1.0), (0.9, "south", 4, 1.0)]
+    coded = lambda rain, place: [rain, 1.0 * (place == "east"), 1.0 * (place == "north")]
+    asked = [(0.5, "east"), (2.2, "south"), (1.0, "north")]
+    second = predict(
+        "counts by place", "poisson-regression",
+        ["--target", "calls", "--categorical", "place", "--reference", "place=south", "--weight", "days", "--missing",
+         "drop", "--delimiter", ";", "--prior-precision", "0.25"],
+        {"response": "poisson", "variance": 1.0, "x": [coded(r, p) for r, p, _, _ in calls],
+         "y": [float(c) for _, _, c, _ in calls], "weight": [w for *_, w in calls],
+         "prior_precision": [0.0, 0.25, 0.25, 0.25]},
+        "\"rain, mm\";place;calls;days\n" + "".join(f"{r};{p};{c};{w}\n" for r, p, c, w in calls) + "3.0;NA;40;1\n",
+        "place;\"rain, mm\"\n" + "".join(f"{p};{r}\n" for r, p in asked), [coded(r, p) for r, p in asked], [0.1], 3.0)
+    points = [(0.0, 0.2), (0.5, 1.9), (1.0, 1.1), (1.5, 3.0), (2.0, 2.2), (2.5, 4.1), (3.0, 3.3), (4.0, 5.0)]
+    line = {"response": "normal", "x": [[x] for x, _ in points], "y": [y for _, y in points],
+            "weight": [1.0 + i % 3 for i in range(8)]}
+    table = "x,y,w\n" + "".join(f"{x},{y},{1 + i % 3}\n" for i, (x, y) in enumerate(points))
+    ahead = [[1.25], [6.0], [-2.0]]
+    new = "x\n" + "".join(f"{x}\n" for (x,) in ahead)
+    third = predict("a weighted line of unknown variance", "linear", ["--target", "y", "--weight", "w"],
+                    {**line, "variance": None, "prior_precision": [0.0, 0.0]}, table, new, ahead, [0.05, 0.5], 2.5)
+    fourth = predict("a weighted line of known variance", "linear",
+                     ["--target", "y", "--weight", "w", "--variance", "0.8", "--prior-precision", "2",
+                      "--intercept-precision", "0.5"],
+                     {**line, "variance": 0.8, "prior_precision": [0.5, 2.0]}, table, new, ahead, [0.05, 0.5], 2.5)
+    return [first, second, third, fourth]
+
+
 def main():
     _, out = args()
+    head = {"about": "mean responses at new covariates: `maxitive infer predict COMMAND data.csv --new new.csv "
+                     "ARGUMENTS`; the event is that the mean response exceeds the threshold"}
+    write_json(os.path.join(out, "regression", "predictions.json"), head, predictions())
     spector = [[float(v) for v in row.split(",")] for row in SPECTOR.split()]
     dose = [[0.0], [0.5], [1.0], [1.5], [2.0], [2.5], [3.0], [4.0]]
     pairs = [[0.3, -1.0], [1.2, 0.4], [-0.7, 0.9], [2.0, 1.5], [0.1, -0.2], [-1.4, 2.2], [0.8, 0.0], [1.9, -1.1]]

@@ -77,6 +77,35 @@ impl Variables {
         }
         self
     }
+
+    /// The levels of a column: `b` where a coordinate is called `column[b]`.
+    fn levels<'a>(&'a self, column: &'a str) -> impl Iterator<Item = &'a str> {
+        let level = move |name: &'a str| {
+            let rest = name.strip_prefix(column)?;
+            rest.strip_prefix('[')?.strip_suffix(']')
+        };
+        self.names.iter().filter_map(move |(name, _)| level(name))
+    }
+
+    fn has_levels(&self, column: &str) -> bool {
+        self.levels(column).next().is_some()
+    }
+
+    fn find(&self, name: &str) -> Result<usize, String> {
+        if let Some(&(_, coordinate)) = self.names.iter().find(|(known, _)| known == name) {
+            return Ok(coordinate);
+        }
+        let known = self.names.iter().map(|(known, _)| known.as_str());
+        let mut message = unknown("variable", name, known.clone());
+        let is_simple = |name: &str| {
+            let column = name.split_once('[').map_or(name, |(column, _)| column);
+            is_plain(name) || (is_plain(column) && self.has_levels(column))
+        };
+        if known.into_iter().any(|name| !is_simple(name)) {
+            message.push_str("; put a name that is not a plain word in quotes");
+        }
+        Err(message)
+    }
 }
 
 impl Event {
@@ -652,14 +681,15 @@ impl Parser<'_> {
         let bare = matches!(self.peek(), Token::Name(_));
         let at = self.at();
         self.advance();
-        if bare && self.is_symbol("[") && self.variables.indexed.contains(&name) {
+        let is_indexed = self.variables.indexed.contains(&name);
+        if bare && self.is_symbol("[") && (is_indexed || self.variables.has_levels(&name)) {
             self.advance();
             // a label may be a number or hold characters that are no name: take the text up to the
             // bracket
             let first = self.position;
             let label = match self.peek().clone() {
                 Token::Quoted(label) | Token::Name(label) => label,
-                Token::Number(_) => self.label_text(),
+                Token::Number(value) => self.label_text(&name, is_indexed, value),
                 _ => return Err(self.expected("a label")),
             };
             let label_at = self.at();
@@ -671,6 +701,13 @@ impl Parser<'_> {
                     self.expected("\"]\" after the label (quote a label that is not a plain word)")
                 );
             }
+            if !is_indexed {
+                let name = format!("{name}[{label}]");
+                return self
+                    .variables
+                    .find(&name)
+                    .map_err(|message| Problem { at, message });
+            }
             let labels = &self.variables.labels;
             return labels
                 .iter()
@@ -680,33 +717,26 @@ impl Parser<'_> {
                     message: unknown("label", &label, labels.iter().map(String::as_str)),
                 });
         }
-        let names = &self.variables.names;
-        match names.iter().find(|(known, _)| *known == name) {
-            Some(&(_, coordinate)) => Ok(coordinate),
-            None => {
-                let known = names.iter().map(|(known, _)| known.as_str());
-                let mut message = unknown("variable", &name, known.clone());
-                if known.into_iter().any(|name| !is_plain(name)) {
-                    message.push_str("; put a name that is not a plain word in quotes");
-                }
-                Err(Problem { at, message })
-            }
-        }
+        let variables = self.variables;
+        variables
+            .find(&name)
+            .map_err(|message| Problem { at, message })
     }
 
     /// The label for a number token, as it is spelled among the labels: `p[1]` means the label `1`,
-    /// also `1.0`.
-    fn label_text(&self) -> String {
-        let Token::Number(value) = *self.peek() else {
-            return String::new();
+    /// also `1.0`; or among the levels of a column.
+    fn label_text(&self, name: &str, is_indexed: bool, value: f64) -> String {
+        let labels: Vec<&str> = if is_indexed {
+            self.variables.labels.iter().map(String::as_str).collect()
+        } else {
+            self.variables.levels(name).collect()
         };
-        let labels = &self.variables.labels;
+        let spelled = value.to_string();
         labels
             .iter()
-            .find(|label| **label == value.to_string())
+            .find(|label| **label == spelled)
             .or_else(|| labels.iter().find(|label| label.parse() == Ok(value)))
-            .cloned()
-            .unwrap_or_else(|| value.to_string())
+            .map_or(spelled.clone(), |label| (*label).to_owned())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Results for people, as aligned text, and for programs, as JSON.
 
+use std::borrow::Cow;
+
 use possibility::coverage::coverage_of_cut;
 use serde_json::Value;
 
@@ -79,6 +81,33 @@ pub fn interval(lower: f64, upper: f64) -> String {
     format!("[{}, {}]", significant(lower), significant(upper))
 }
 
+/// The text with every control character written out, so that data cannot move the cursor of a
+/// terminal or change its colors.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escape(text, |_| false)
+}
+
+/// The same for text of several lines.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |c| c == '\n')
+}
+
+fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && !keep(c);
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_bad(c) {
+            clean.extend(c.escape_default());
+        } else {
+            clean.push(c);
+        }
+    }
+    Cow::Owned(clean)
+}
+
 /// Text in columns: the first is flush left, the others flush right.
 #[derive(Debug, Default)]
 pub struct TextTable {
@@ -95,7 +124,11 @@ impl TextTable {
 
     /// Adds a row.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        let clean = |cell: S| match cell.into() {
+            cell if cell.contains(char::is_control) => printable(&cell).into_owned(),
+            cell => cell,
+        };
+        self.rows.push(cells.into_iter().map(clean).collect());
     }
 
     /// The lines, each with its line end.
@@ -170,6 +203,16 @@ mod tests {
         assert_eq!(number(f64::NEG_INFINITY), Value::from("-inf"));
         assert_eq!(number(0.1).to_string(), "0.1");
         assert_eq!(optional(None), Value::Null);
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(printable("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
+        assert_eq!(printable_lines("a\u{1b}\nb\r"), "a\\u{1b}\nb\\r");
+        assert!(matches!(printable("θ > 1"), Cow::Borrowed(_)));
+        let mut table = TextTable::default();
+        table.row(["x\ny", "1"]);
+        assert_eq!(table.render(), "x\\ny  1\n");
     }
 
     #[test]

@@ -2,15 +2,18 @@
 
 use std::fmt;
 
+use crate::text::printable_lines;
+
 /// A mistake in the arguments or in the data, as opposed to a failure of the program or of the
 /// machine.
 #[derive(Debug)]
 pub struct UserError(String);
 
 impl UserError {
-    /// An error with this message: lower case, no full stop.
+    /// An error with this message: lower case, no full stop. Control characters, which data may
+    /// hold, are written out.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self(printable_lines(&message.into()).into_owned())
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has
 //! as many fields; blanks around a field are trimmed; fields may be quoted, see [`quotes`]; text is
-//! UTF-8; no value is missing.
+//! UTF-8; no value is missing, or rows with a missing value in a column in use are left out.
 
 mod quotes;
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::path::Path;
 use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder, Trim};
 
 use self::quotes::{BadQuote, StrictQuotes};
+use crate::text::printable;
 use crate::user_error::{UserError, list, unknown};
 
 /// What stands for "no value here"; the empty field does too. Case is ignored.
@@ -47,6 +49,34 @@ impl Seek for Source {
     }
 }
 
+/// What to do with a row that lacks a value in a column in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missing {
+    /// The file is refused.
+    #[default]
+    Refuse,
+    /// The row is left out and counted.
+    Drop,
+}
+
+/// How a file is to be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// What stands between two fields.
+    pub delimiter: u8,
+    /// What to do about missing values.
+    pub missing: Missing,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self {
+            delimiter: b',',
+            missing: Missing::Refuse,
+        }
+    }
+}
+
 /// Whether a file must name its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
@@ -59,8 +89,12 @@ pub struct Table {
     name: String,
     reader: Reader<StrictQuotes<Source>>,
     header: Vec<String>,
+    /// Where each name stands in the header.
+    positions: HashMap<String, usize>,
     record: ByteRecord,
+    reading: Reading,
     rows: usize,
+    dropped: usize,
     /// The current record is a row that was not visited yet.
     pending: bool,
 }
@@ -76,6 +110,7 @@ pub struct Row<'a> {
 pub struct FieldError {
     column: Option<usize>,
     rule: String,
+    is_missing: bool,
 }
 
 impl FieldError {
@@ -84,6 +119,23 @@ impl FieldError {
         Self {
             column: Some(column),
             rule: rule.into(),
+            is_missing: false,
+        }
+    }
+
+    /// A value that is not there; `shown` stands in its place.
+    pub fn missing(column: usize, shown: &str) -> Self {
+        let shown = if shown.is_empty() {
+            "the field is empty".to_owned()
+        } else {
+            format!("\"{shown}\"")
+        };
+        Self {
+            is_missing: true,
+            ..Self::new(
+                column,
+                format!("missing value ({shown}); every row needs a value"),
+            )
         }
     }
 }
@@ -97,17 +149,14 @@ impl Row<'_> {
         let text = std::str::from_utf8(&self.record[column])
             .map_err(|_| FieldError::new(column, "the text is not UTF-8"))?;
         if is_missing(text) {
-            let shown = if text.is_empty() {
-                "the field is empty".to_owned()
-            } else {
-                format!("\"{text}\"")
-            };
-            return Err(FieldError::new(
-                column,
-                format!("missing value ({shown}); every row needs a value"),
-            ));
+            return Err(FieldError::missing(column, text));
         }
         Ok(text)
+    }
+
+    /// The trimmed text of a field, whatever it is.
+    pub fn raw(&self, column: usize) -> String {
+        String::from_utf8_lossy(&self.record[column]).into_owned()
     }
 
     /// The finite number in a field.
@@ -128,6 +177,20 @@ impl Row<'_> {
             Err(_) => format!("\"{text}\" is not a number"),
         };
         Err(FieldError::new(column, rule))
+    }
+
+    /// How often a row counts: a number of at least 0.
+    ///
+    /// # Errors
+    /// The value is missing, not a number, negative or not finite.
+    pub fn weight(&self, column: usize) -> Result<f64, FieldError> {
+        match self.number(column)? {
+            weight if weight >= 0.0 => Ok(weight),
+            weight => {
+                let rule = format!("the weight {weight} is not in [0, inf)");
+                Err(FieldError::new(column, rule))
+            }
+        }
     }
 
     /// 0 or 1, also written `false`, `true`, `no`, `yes`.
@@ -163,9 +226,9 @@ impl Table {
     ///
     /// # Errors
     /// The file cannot be read, is empty, is not UTF-8, or has an unnamed or repeated column.
-    pub fn open(path: &Path) -> Result<Self, UserError> {
+    pub fn open(path: &Path, reading: Reading) -> Result<Self, UserError> {
         let (name, source) = Self::source(path)?;
-        Self::read_header(name, source, Header::Required)
+        Self::read_header(name, source, Header::Required, reading)
     }
 
     /// Opens a file of numbers whose header may be missing: a first line of numbers alone is a row
@@ -175,7 +238,7 @@ impl Table {
     /// As [`Self::open`].
     pub fn open_matrix(path: &Path) -> Result<Self, UserError> {
         let (name, source) = Self::source(path)?;
-        Self::read_header(name, source, Header::Optional)
+        Self::read_header(name, source, Header::Optional, Reading::default())
     }
 
     fn source(path: &Path) -> Result<(String, Source), UserError> {
@@ -212,23 +275,33 @@ impl Table {
     #[cfg(test)]
     pub fn from_text(name: &str, text: &[u8]) -> Result<Self, UserError> {
         let source = Source::Memory(Cursor::new(text.to_vec()));
-        Self::read_header(name.to_owned(), source, Header::Required)
+        let reading = Reading::default();
+        Self::read_header(name.to_owned(), source, Header::Required, reading)
     }
 
-    fn read_header(name: String, source: Source, kind: Header) -> Result<Self, UserError> {
+    fn read_header(
+        name: String,
+        source: Source,
+        kind: Header,
+        reading: Reading,
+    ) -> Result<Self, UserError> {
         let reader = ReaderBuilder::new()
             .has_headers(false)
+            .delimiter(reading.delimiter)
             .flexible(true)
             .comment(Some(b'#'))
             .trim(Trim::All)
             .buffer_capacity(BUFFER)
-            .from_reader(StrictQuotes::new(source));
+            .from_reader(StrictQuotes::new(source, reading.delimiter));
         let mut table = Self {
             name,
             reader,
             header: Vec::new(),
+            positions: HashMap::new(),
             record: ByteRecord::new(),
+            reading,
             rows: 0,
+            dropped: 0,
             pending: false,
         };
         if !table.advance()? {
@@ -241,6 +314,7 @@ impl Table {
             |field: &[u8]| std::str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok());
         if kind == Header::Optional && table.record.iter().all(is_number) {
             table.header = (1..=table.record.len()).map(|i| i.to_string()).collect();
+            table.positions = table.header.iter().cloned().zip(0..).collect();
             table.pending = true;
             return Ok(table);
         }
@@ -250,10 +324,13 @@ impl Table {
             match std::str::from_utf8(field) {
                 Err(_) => failure = Some(format!("column {}: the text is not UTF-8", i + 1)),
                 Ok("") => failure = Some(format!("column {} has no name in the header", i + 1)),
-                Ok(column) if header.iter().any(|other| other == column) => {
+                Ok(column) if table.positions.contains_key(column) => {
                     failure = Some(format!("the header names the column \"{column}\" twice"));
                 }
-                Ok(column) => header.push(column.to_owned()),
+                Ok(column) => {
+                    header.push(column.to_owned());
+                    table.positions.insert(column.to_owned(), i);
+                }
             }
             if failure.is_some() {
                 break;
@@ -288,20 +365,19 @@ impl Table {
     /// # Errors
     /// No column has this name; the message lists what exists.
     pub fn column(&self, name: &str) -> Result<usize, UserError> {
-        self.header
-            .iter()
-            .position(|column| column == name)
-            .ok_or_else(|| {
-                let known = self.header.iter().map(String::as_str);
-                let message = unknown("column", name, known);
-                UserError::new(format!("{}: {message}{}", self.name, self.separator_hint()))
-            })
+        self.positions.get(name).copied().ok_or_else(|| {
+            let known = self.header.iter().map(String::as_str);
+            let message = unknown("column", name, known);
+            UserError::new(format!("{}: {message}{}", self.name, self.separator_hint()))
+        })
     }
 
-    /// Advice for a file whose fields are not separated by commas.
+    /// Advice for a file whose fields are separated by something else.
     fn separator_hint(&self) -> &'static str {
         match &self.header[..] {
-            [only] if only.contains([';', '\t']) => "; fields must be separated by commas",
+            [only] if only.contains([',', ';', '\t', '|']) => {
+                "; name what separates the fields with --delimiter"
+            }
             _ => "",
         }
     }
@@ -312,9 +388,10 @@ impl Table {
     /// A name is unknown or repeated.
     pub fn columns(&self, names: &[String]) -> Result<Vec<usize>, UserError> {
         let mut columns = Vec::with_capacity(names.len());
+        let mut seen = HashSet::with_capacity(names.len());
         for name in names {
             let column = self.column(name)?;
-            if columns.contains(&column) {
+            if !seen.insert(column) {
                 return Err(UserError::new(format!(
                     "{}: column \"{name}\" is asked for twice",
                     self.name
@@ -351,10 +428,11 @@ impl Table {
     ) -> Result<bool, UserError> {
         if !std::mem::take(&mut self.pending) && !self.advance()? {
             if self.rows == 0 {
-                return Err(UserError::new(format!(
-                    "{}: there is a header but no row of data",
-                    self.name
-                )));
+                let rule = match self.dropped {
+                    0 => "there is a header but no row of data",
+                    _ => "every row lacks a value in a column in use",
+                };
+                return Err(UserError::new(format!("{}: {rule}", self.name)));
             }
             return Ok(false);
         }
@@ -367,11 +445,19 @@ impl Table {
         let row = Row {
             record: &self.record,
         };
-        if let Err(error) = visit(&row) {
-            return Err(self.locate(&error));
+        match visit(&row) {
+            Ok(()) => self.rows += 1,
+            Err(error) if error.is_missing && self.reading.missing == Missing::Drop => {
+                self.dropped += 1;
+            }
+            Err(error) => return Err(self.locate(&error)),
         }
-        self.rows += 1;
         Ok(true)
+    }
+
+    /// How many rows were left out for a missing value; `None` where that is not allowed.
+    pub fn dropped(&self) -> Option<usize> {
+        (self.reading.missing == Missing::Drop).then_some(self.dropped)
     }
 
     /// Calls `visit` on every row that is left.
@@ -400,12 +486,14 @@ impl Table {
     /// The message for a field of the current row.
     fn locate(&mut self, error: &FieldError) -> UserError {
         let line = self.line();
+        let rule = printable(&error.rule);
         match error.column {
             Some(column) => UserError::new(format!(
-                "{}: line {line}, column \"{}\": {}",
-                self.name, self.header[column], error.rule
+                "{}: line {line}, column \"{}\": {rule}",
+                self.name,
+                printable(&self.header[column])
             )),
-            None => UserError::new(format!("{}: line {line}: {}", self.name, error.rule)),
+            None => UserError::new(format!("{}: line {line}: {rule}", self.name)),
         }
     }
 
@@ -413,6 +501,7 @@ impl Table {
         let error = FieldError {
             column: None,
             rule: rule.to_owned(),
+            is_missing: false,
         };
         self.locate(&error)
     }
@@ -455,6 +544,29 @@ fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
         }
         line += 1;
     }
+}
+
+/// The names in a comma list; a name that holds a comma or a quote is quoted as in a CSV file.
+///
+/// # Errors
+/// A malformed quote.
+pub fn split_names(text: &str) -> Result<Vec<String>, String> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .trim(Trim::All)
+        .from_reader(StrictQuotes::new(text.as_bytes(), b','));
+    let mut record = ByteRecord::new();
+    reader
+        .read_byte_record(&mut record)
+        .map_err(|error| match error.into_kind() {
+            ErrorKind::Io(error) => describe(&error),
+            other => format!("{other:?}"),
+        })?;
+    if record.is_empty() {
+        return Ok(vec![String::new()]);
+    }
+    let name = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    Ok(record.iter().map(name).collect())
 }
 
 /// The reason of an I/O error in plain words.
@@ -540,7 +652,7 @@ mod tests {
             ),
             (
                 "x;y\n1;2\n",
-                "data.csv: unknown column \"x\" (there is \"x;y\"); fields must be separated by commas",
+                "data.csv: unknown column \"x\" (there is \"x;y\"); name what separates the fields with --delimiter",
             ),
             (
                 "",
@@ -586,6 +698,78 @@ mod tests {
             error.to_string(),
             "d.csv: line 3, column \"x\": the text is not UTF-8"
         );
+    }
+
+    #[test]
+    fn a_header_of_many_columns_is_read_in_passing() {
+        let header: Vec<String> = (0..100_000).map(|i| format!("c{i}")).collect();
+        let text = format!("{}\n", header.join(","));
+        let start = std::time::Instant::now();
+        let table = Table::from_text("wide.csv", text.as_bytes()).unwrap();
+        assert_eq!(table.columns(&header).unwrap().len(), header.len());
+        // a comparison of every pair of names takes minutes
+        assert!(start.elapsed().as_secs() < 20);
+        let error = Table::from_text(
+            "wide.csv",
+            format!("{},c7\n1\n", header.join(",")).as_bytes(),
+        );
+        let message = error.err().unwrap().to_string();
+        assert!(
+            message.ends_with("the header names the column \"c7\" twice"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn fields_reach_the_terminal_without_control_characters() {
+        let error = numbers("x,\u{1b}[2J\nq\u{1b}[31m\u{7}\u{9b}z,1\n").unwrap_err();
+        assert_eq!(
+            error,
+            "data.csv: line 2, column \"x\": \"q\\u{1b}[31m\\u{7}\\u{9b}z\" is not a number"
+        );
+        let error = numbers("\u{1b}]0;t\n1\n").unwrap_err();
+        assert!(!error.contains('\u{1b}'), "{error:?}");
+    }
+
+    #[test]
+    fn rows_without_a_value_are_dropped_and_counted() {
+        let text = "x;y\n1;a\n;b\n3;\nNA;c\n";
+        let source = || Source::Memory(Cursor::new(text.as_bytes().to_vec()));
+        let reading = Reading {
+            delimiter: b';',
+            missing: Missing::Drop,
+        };
+        let open = || Table::read_header("d.csv".to_owned(), source(), Header::Required, reading);
+        let mut table = open().unwrap();
+        let mut values = Vec::new();
+        let read = table.for_each(|row| {
+            values.push(row.number(0)?);
+            Ok(())
+        });
+        read.unwrap();
+        // a column that is not in use may lack what it wants
+        assert_eq!((values, table.dropped()), (vec![1.0, 3.0], Some(2)));
+        let error = open()
+            .unwrap()
+            .for_each(|_| Err(FieldError::missing(0, "")))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "d.csv: every row lacks a value in a column in use"
+        );
+    }
+
+    #[test]
+    fn names_with_commas_are_quoted() {
+        let split = |text: &str| split_names(text).unwrap();
+        assert_eq!(
+            split(r#"a,"b, c" ,"d ""e""f",g"#),
+            ["a", "b, c", "d \"e\"f", "g"]
+        );
+        assert_eq!(split(""), [""]);
+        assert_eq!(split("a,,b"), ["a", "", "b"]);
+        assert!(split_names("\"a,b").unwrap_err().contains("never closed"));
+        assert!(split_names("\"a\"b").unwrap_err().contains("closing quote"));
     }
 
     #[test]

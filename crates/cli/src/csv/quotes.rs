@@ -39,6 +39,7 @@ enum State {
 /// Passes bytes on and refuses malformed quotes.
 pub struct StrictQuotes<R> {
     source: R,
+    delimiter: u8,
     state: State,
     line: u64,
     opened: u64,
@@ -46,10 +47,11 @@ pub struct StrictQuotes<R> {
 }
 
 impl<R> StrictQuotes<R> {
-    /// Watches the bytes of `source` from its beginning.
-    pub fn new(source: R) -> Self {
+    /// Watches the bytes of `source` from its beginning; `delimiter` stands between its fields.
+    pub fn new(source: R, delimiter: u8) -> Self {
         Self {
             source,
+            delimiter,
             state: State::Record,
             line: 1,
             opened: 1,
@@ -91,7 +93,7 @@ impl<R> StrictQuotes<R> {
             (_, b'\n') => State::Record,
             (State::Comment, _) | (State::Record, b'#') => State::Comment,
             (_, b'\r') => State::Record,
-            (_, b',') => State::Field,
+            (_, byte) if byte == self.delimiter => State::Field,
             (State::Record | State::Field, b'"') => {
                 self.opened = self.line;
                 State::Quoted
@@ -140,7 +142,7 @@ mod tests {
 
     /// Reads in chunks of the given size.
     fn read(text: &[u8], chunk: usize) -> Result<Vec<u8>, String> {
-        let mut reader = StrictQuotes::new(text);
+        let mut reader = StrictQuotes::new(text, b',');
         let (mut all, mut buffer) = (Vec::new(), vec![0; chunk]);
         loop {
             match reader

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample};
 
+use super::levels::Levels;
 use super::report::{Labels, Report};
 use super::{
-    Observations, Prior, Questions, Unmeasured, infer, option_error, parameter_name, parse_events,
-    timed,
+    Chosen, Observations, Prior, Questions, Unmeasured, infer, option_error, parameter_name,
+    parse_events, timed,
 };
 use crate::csv::{FieldError, Table};
 use crate::event::Variables;
@@ -22,14 +23,18 @@ const SHARES: f64 = 1e-9;
 /// A mistake in the file, the classes, the prior or an event.
 pub fn report(
     table: &mut Table,
-    column: usize,
+    chosen: &Chosen,
     classes: Option<&[String]>,
     prior: Option<&Prior>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let (columns, reading) = timed(|| read(table, column, classes));
+    let (columns, reading) = timed(|| read(table, chosen, classes));
     let (classes, data) = columns?;
-    let origin = format!("{}, column \"{}\"", table.name(), table.header()[column]);
+    let origin = format!(
+        "{}, column \"{}\"",
+        table.name(),
+        table.header()[chosen.column]
+    );
     if classes.len() < 2 {
         return Err(UserError::new(format!(
             "{origin}: the only class is {}; name all possible classes with --classes",
@@ -47,8 +52,8 @@ pub fn report(
     let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], shown))?;
     let shown = shown.to_vec();
     let mut sample = Sample::new(family);
-    for class in &data {
-        sample.push(class).map_err(fail)?;
+    for (class, weight) in &data {
+        sample.push_weighted(class, *weight).map_err(fail)?;
     }
     let observations = Observations {
         origin,
@@ -58,6 +63,8 @@ pub fn report(
             one: "class",
             all: classes,
         }),
+        is_weighted: chosen.weight.is_some(),
+        dropped: table.dropped(),
         reading,
     };
     infer(
@@ -114,64 +121,50 @@ fn build_prior(
     Prior::build(Some(&free), family)
 }
 
-/// The classes and, for each row, the index of its class. The classes are those given, in their
-/// order, or those found: sorted, as numbers if all are numbers.
+/// The classes and, for each row, the index of its class and how often it counts.
+type Classes = (Vec<String>, Vec<(usize, f64)>);
+
+/// Reads the column. The classes are those given, in their order, or those found: sorted, as
+/// numbers if all are numbers.
 fn read(
     table: &mut Table,
-    column: usize,
+    chosen: &Chosen,
     fixed: Option<&[String]>,
-) -> Result<(Vec<String>, Vec<usize>), UserError> {
-    let mut known: HashMap<String, usize> = HashMap::new();
-    for class in fixed.unwrap_or_default() {
+) -> Result<Classes, UserError> {
+    let &Chosen { column, weight } = chosen;
+    let mut known = HashMap::new();
+    for (index, class) in fixed.unwrap_or_default().iter().enumerate() {
         if class.is_empty() {
             return Err(UserError::new("--classes: a class has no name"));
         }
-        let next = known.len();
-        if known.insert(class.clone(), next).is_some() {
+        if known.insert(class.as_str(), index).is_some() {
             return Err(UserError::new(format!(
                 "--classes: \"{class}\" is named twice"
             )));
         }
     }
+    let mut found = Levels::default();
     let mut data = Vec::new();
     table.for_each(|row| {
         let text = row.text(column)?;
+        let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
         let index = match (known.get(text), fixed) {
             (Some(&index), _) => index,
             (None, Some(classes)) => {
                 let names = classes.iter().map(String::as_str);
                 return Err(FieldError::new(column, unknown("class", text, names)));
             }
-            (None, None) => {
-                let next = known.len();
-                known.insert(text.to_owned(), next);
-                next
-            }
+            (None, None) => found.code(text),
         };
-        data.push(index);
+        data.push((index, weight));
         Ok(())
     })?;
     if let Some(classes) = fixed {
         return Ok((classes.to_vec(), data));
     }
-    let mut found: Vec<(String, usize)> = known.into_iter().collect();
-    let as_number = |class: &str| class.parse::<f64>().ok().filter(|x| x.is_finite());
-    if found.iter().all(|(class, _)| as_number(class).is_some()) {
-        found.sort_by(|a, b| {
-            let order = as_number(&a.0).partial_cmp(&as_number(&b.0));
-            order
-                .unwrap_or(std::cmp::Ordering::Equal)
-                .then(a.0.cmp(&b.0))
-        });
-    } else {
-        found.sort();
+    let (classes, places) = found.sorted();
+    for (index, _) in &mut data {
+        *index = places[*index];
     }
-    let mut place = vec![0; found.len()];
-    for (new, (_, old)) in found.iter().enumerate() {
-        place[*old] = new;
-    }
-    for index in &mut data {
-        *index = place[*index];
-    }
-    Ok((found.into_iter().map(|(class, _)| class).collect(), data))
+    Ok((classes, data))
 }

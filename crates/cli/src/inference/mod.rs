@@ -2,6 +2,7 @@
 //! and programs.
 
 pub mod categorical;
+pub mod levels;
 pub mod multivariate_normal;
 pub mod picture;
 pub mod regression;
@@ -10,9 +11,9 @@ pub mod scalar;
 
 use std::time::Instant;
 
-use possibility::Credence;
 use possibility::family::conjugate::{Conjugate, ConjugateFamily, Parameter, Sample};
 use possibility::summary::Summary;
+use possibility::{Credence, Interval};
 use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
@@ -57,6 +58,15 @@ impl Prior {
     }
 }
 
+/// Columns of a file, by position.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen {
+    /// The observations.
+    pub column: usize,
+    /// How often each row counts.
+    pub weight: Option<usize>,
+}
+
 /// Observations and where they come from.
 pub struct Observations<F: ConjugateFamily> {
     /// File and columns, for messages.
@@ -65,6 +75,10 @@ pub struct Observations<F: ConjugateFamily> {
     pub sample: Sample<F>,
     /// What the coordinates are called; `None` for a scalar family.
     pub labels: Option<Labels>,
+    /// Whether a column says how often each row counts.
+    pub is_weighted: bool,
+    /// Rows left out for a missing value, where that is allowed.
+    pub dropped: Option<usize>,
     /// Seconds spent on reading.
     pub reading: f64,
 }
@@ -92,6 +106,18 @@ impl Answer {
             "necessity": number(self.credence.necessity),
         })
     }
+}
+
+/// Cuts of these levels, as JSON.
+pub fn cuts_json(alphas: &[f64], cuts: &[Interval]) -> Value {
+    let cut = |(&alpha, cut): (&f64, &Interval)| {
+        json!({
+            "alpha": number(alpha),
+            "lower": number(cut.lower()),
+            "upper": number(cut.upper()),
+        })
+    };
+    alphas.iter().zip(cuts).map(cut).collect()
 }
 
 /// Seconds spent on the two parts of the work.
@@ -147,8 +173,13 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         origin,
         sample,
         labels,
+        is_weighted,
+        dropped,
         reading,
     } = observations;
+    if is_weighted && sample.total_weight() <= 0.0 {
+        return Err(UserError::new(format!("{origin}: the weights add up to 0")));
+    }
     let fail = |error: possibility::Error| option_error(&origin, &error);
     let (result, fitting) = timed(|| prior.observe_sample(&sample));
     let (posterior, log_consistency) = result.map_err(fail)?;
@@ -170,6 +201,8 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         .collect::<Result<_, _>>()?;
     Ok(Report {
         n: sample.observations().len(),
+        total_weight: is_weighted.then(|| sample.total_weight()),
+        dropped,
         origin,
         labels,
         summary,

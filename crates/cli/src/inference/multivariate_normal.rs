@@ -120,6 +120,7 @@ impl Covariance {
 pub fn report(
     table: &mut Table,
     names: &[String],
+    weight: Option<usize>,
     covariance: &Covariance,
     prior: Option<&Prior>,
     questions: &Questions,
@@ -136,8 +137,9 @@ pub fn report(
             for (value, &column) in values.iter_mut().zip(&columns) {
                 *value = row.number(column)?;
             }
+            let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
             sample
-                .push(&values)
+                .push_weighted(&values, weight)
                 .map_err(|error| FieldError::new(columns[0], error.to_string()))
         })
     });
@@ -150,6 +152,8 @@ pub fn report(
             one: "column",
             all: names.to_vec(),
         }),
+        is_weighted: weight.is_some(),
+        dropped: table.dropped(),
         reading,
     };
     infer(

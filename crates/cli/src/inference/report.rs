@@ -25,6 +25,10 @@ pub struct Report {
     pub origin: String,
     /// Number of observations.
     pub n: usize,
+    /// How often they count together, where a column says so.
+    pub total_weight: Option<f64>,
+    /// Rows left out for a missing value, where that is allowed.
+    pub dropped: Option<usize>,
     /// `None` for a scalar family.
     pub labels: Option<Labels>,
     /// Mode, precision and α-cuts.
@@ -77,6 +81,12 @@ impl Report {
         let mut report = Map::new();
         report.insert("family".into(), summary.family.into());
         report.insert("n".into(), self.n.into());
+        if let Some(weight) = self.total_weight {
+            report.insert("total_weight".into(), number(weight));
+        }
+        if let Some(dropped) = self.dropped {
+            report.insert("dropped".into(), dropped.into());
+        }
         report.insert("parameter".into(), self.parameter_name().into());
         if let Some(labels) = &self.labels {
             report.insert(labels.key.into(), labels.all.clone().into());
@@ -109,10 +119,10 @@ impl Report {
             Parameter::Natural => format!("{} (natural)", self.parameter_name()),
             Parameter::Mean => self.parameter_name().to_owned(),
         };
-        let plural = if self.n == 1 { "" } else { "s" };
+        let counted = counted(self.n, self.total_weight, self.dropped);
         let mut text = format!(
-            "{}: {} observation{plural} from {}\n\n",
-            summary.family, self.n, self.origin
+            "{}: {} from {}{}\n\n",
+            summary.family, counted.observations, self.origin, counted.dropped
         );
         let mut table = TextTable::default();
         table.row(["parameter", &parameter]);
@@ -176,6 +186,33 @@ impl Report {
         let mut text = table.render();
         text.push_str("(precisions are those of single coordinates; --json has the matrix)\n");
         text
+    }
+}
+
+/// How many rows were read, in words.
+pub struct Counted {
+    /// "3 observations".
+    pub observations: String,
+    /// "; 1 row with a missing value dropped", or nothing.
+    pub dropped: String,
+}
+
+/// Says how many rows were read, how often they count, and how many were left out.
+pub fn counted(n: usize, weight: Option<f64>, dropped: Option<usize>) -> Counted {
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let mut observations = format!("{n} observation{}", plural(n));
+    if let Some(weight) = weight {
+        observations.push_str(&format!(" of total weight {}", significant(weight)));
+    }
+    let dropped = dropped.map_or_else(String::new, |dropped| {
+        format!(
+            "; {dropped} row{} with a missing value dropped",
+            plural(dropped)
+        )
+    });
+    Counted {
+        observations,
+        dropped,
     }
 }
 

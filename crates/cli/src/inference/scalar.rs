@@ -3,7 +3,7 @@
 use possibility::family::conjugate::{Sample, ScalarFamily};
 
 use super::report::Report;
-use super::{Observations, Prior, Questions, infer, parameter_name, parse_events, timed};
+use super::{Chosen, Observations, Prior, Questions, infer, parameter_name, parse_events, timed};
 use crate::csv::{FieldError, Row, Table};
 use crate::event::Variables;
 use crate::text::significant;
@@ -22,14 +22,16 @@ pub const TRUTH: ReadField = |row, column| row.truth(column);
 fn read<F: ScalarFamily + Clone>(
     family: &F,
     table: &mut Table,
-    column: usize,
+    chosen: &Chosen,
     read: ReadField,
 ) -> Result<Observations<F>, UserError> {
+    let &Chosen { column, weight } = chosen;
     let mut sample = Sample::new(family.clone());
     let (result, reading) = timed(|| {
         table.for_each(|row| {
             let value = read(row, column)?;
-            sample.push(&value).map_err(|_| {
+            let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
+            sample.push_weighted(&value, weight).map_err(|_| {
                 let rule = format!(
                     "{}: {} is not in {}",
                     family.name(),
@@ -45,6 +47,8 @@ fn read<F: ScalarFamily + Clone>(
         origin: format!("{}, column \"{}\"", table.name(), table.header()[column]),
         sample,
         labels: None,
+        is_weighted: weight.is_some(),
+        dropped: table.dropped(),
         reading,
     })
 }
@@ -56,7 +60,7 @@ fn read<F: ScalarFamily + Clone>(
 pub fn report<F: ScalarFamily + Clone + 'static>(
     family: &F,
     table: &mut Table,
-    column: usize,
+    chosen: &Chosen,
     read_field: ReadField,
     prior: Option<&Prior>,
     questions: &Questions,
@@ -72,7 +76,7 @@ pub fn report<F: ScalarFamily + Clone + 'static>(
     let prior = Prior::build(prior, family.clone())?;
     let name = parameter_name(questions.parameter, family.mean_name());
     let events = parse_events(&questions.events, &Variables::scalar(&["x", name]))?;
-    let observations = read(family, table, column, read_field)?;
+    let observations = read(family, table, chosen, read_field)?;
     infer(
         &prior,
         observations,
@@ -120,7 +124,19 @@ mod tests {
             mean: vec![0.45],
             weight: 1.5,
         };
-        super::report(&family, &mut table, 0, NUMBER, Some(&prior), &questions).unwrap()
+        let chosen = Chosen {
+            column: 0,
+            weight: None,
+        };
+        super::report(
+            &family,
+            &mut table,
+            &chosen,
+            NUMBER,
+            Some(&prior),
+            &questions,
+        )
+        .unwrap()
     }
 
     /// A possibility function needs no Jacobian.

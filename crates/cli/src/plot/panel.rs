@@ -9,6 +9,7 @@ use super::Stroke;
 use super::canvas::{Axes, Canvas, Frame};
 use super::palette::{GRID, INK};
 use super::ticks::{tick_base, ticks};
+use crate::text::printable;
 
 const TITLE: f64 = 15.0;
 const LABEL: f64 = 13.0;
@@ -59,8 +60,8 @@ impl Panel {
 
     /// Names the axes.
     pub fn labels(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
-        self.x_label = x.into();
-        self.y_label = y.into();
+        self.x_label = printable(&x.into()).into_owned();
+        self.y_label = printable(&y.into()).into_owned();
         self
     }
 

@@ -8,6 +8,7 @@ mod data;
 mod digest;
 mod evaluate;
 mod infer;
+mod infer_data;
 mod mistakes;
 mod own_data;
 mod report;

@@ -286,13 +286,13 @@ impl<F: ConjugateFamily> Conjugate<F> {
     {
         let mut statistics = Statistics::new(&self.family);
         for observation in data {
-            statistics.add(&self.family, observation.borrow())?;
+            statistics.add(&self.family, observation.borrow(), 1.0)?;
         }
         self.observe_checked(&statistics)
     }
 
     fn observe_checked(&self, statistics: &Statistics) -> Result<Self> {
-        self.shifted(&statistics.sum(), statistics.count() as f64)
+        self.shifted(&statistics.sum(), statistics.weight())
     }
 
     /// The posterior after `count` observations whose statistics add up to `sum`.
@@ -399,19 +399,25 @@ impl<F: ConjugateFamily> Conjugate<F> {
     {
         let data = data.into_iter();
         let posterior = self.observe(data.clone())?;
-        Ok(self.log_consistency_through(&posterior, data))
+        let data: Vec<_> = data.collect();
+        let weighted = data.iter().map(|observation| (observation.borrow(), 1.0));
+        Ok(self.log_consistency_through(&posterior, weighted))
     }
 
     /// The same where the posterior is known already.
-    fn log_consistency_through<I>(&self, posterior: &Self, data: I) -> f64
+    fn log_consistency_through<'a>(
+        &self,
+        posterior: &Self,
+        data: impl Iterator<Item = (&'a F::Observation, f64)>,
+    ) -> f64
     where
-        I: Iterator<Item: Borrow<F::Observation>>,
+        F::Observation: 'a,
     {
         let Some(mode) = posterior.mean_statistic() else {
             return 0.0;
         };
         let mut sum: CompensatedSum = data
-            .map(|observation| self.family.log_likelihood_at(observation.borrow(), mode))
+            .map(|(observation, weight)| weight * self.family.log_likelihood_at(observation, mode))
             .collect();
         if let Some(mean) = self.mean_statistic() {
             sum.add(-self.weight * self.family.divergence_between_means_at(mean, mode));
@@ -426,8 +432,7 @@ impl<F: ConjugateFamily> Conjugate<F> {
     /// Data that leave no posterior.
     pub fn observe_sample(&self, sample: &Sample<F>) -> Result<(Self, f64)> {
         let posterior = self.observe_checked(sample.statistics())?;
-        let data = sample.observations().iter().map(Borrow::borrow);
-        let log_consistency = self.log_consistency_through(&posterior, data);
+        let log_consistency = self.log_consistency_through(&posterior, sample.weighted());
         Ok((posterior, log_consistency))
     }
 

@@ -1,14 +1,17 @@
 //! Observations that were checked one by one as they came, and the sum `ΣT(xᵢ)` of their
 //! statistics.
 
-use super::ConjugateFamily;
+use std::borrow::Borrow;
+
+use super::{ConjugateFamily, check_weight};
 use crate::error::Result;
 use crate::family::special::CompensatedSum;
 
-/// `ΣT(xᵢ)` and the number of observations.
+/// `ΣwᵢT(xᵢ)` and `Σwᵢ`, the number of observations where every weight is 1.
 #[derive(Debug, Clone)]
 pub(super) struct Statistics {
     sums: Vec<CompensatedSum>,
+    weight: CompensatedSum,
     count: usize,
     scratch: Vec<f64>,
 }
@@ -18,21 +21,24 @@ impl Statistics {
         let size = family.dimension();
         Self {
             sums: vec![CompensatedSum::default(); size],
+            weight: CompensatedSum::default(),
             count: 0,
             scratch: vec![0.0; size],
         }
     }
 
-    /// Checks the observation and adds its statistic.
+    /// Checks the observation and adds its statistic `weight` times.
     pub(super) fn add<F: ConjugateFamily>(
         &mut self,
         family: &F,
         observation: &F::Observation,
+        weight: f64,
     ) -> Result<()> {
         family.statistic(observation, self.count, &mut self.scratch)?;
         for (sum, &entry) in self.sums.iter_mut().zip(&self.scratch) {
-            sum.add(entry);
+            sum.add(weight * entry);
         }
+        self.weight.add(weight);
         self.count += 1;
         Ok(())
     }
@@ -41,8 +47,8 @@ impl Statistics {
         self.sums.iter().map(CompensatedSum::total).collect()
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.count
+    pub(super) fn weight(&self) -> f64 {
+        self.weight.total()
     }
 }
 
@@ -65,6 +71,8 @@ impl Statistics {
 pub struct Sample<F: ConjugateFamily> {
     family: F,
     observations: Vec<<F::Observation as ToOwned>::Owned>,
+    /// Empty while every weight is 1.
+    weights: Vec<f64>,
     statistics: Statistics,
 }
 
@@ -74,6 +82,7 @@ impl<F: ConjugateFamily> Sample<F> {
         Self {
             statistics: Statistics::new(&family),
             observations: Vec::new(),
+            weights: Vec::new(),
             family,
         }
     }
@@ -83,9 +92,61 @@ impl<F: ConjugateFamily> Sample<F> {
     /// # Errors
     /// It breaks the family's rule, and is left out.
     pub fn push(&mut self, observation: &F::Observation) -> Result<()> {
-        self.statistics.add(&self.family, observation)?;
+        self.push_weighted(observation, 1.0)
+    }
+
+    /// Adds an observation that counts `weight` times.
+    ///
+    /// ```
+    /// use possibility::prelude::*;
+    /// use possibility::family::conjugate::{Conjugate, Sample};
+    /// let mut calls = Sample::new(Poisson);
+    /// calls.push_weighted(&2.0, 3.0)?;
+    /// calls.push(&7.0)?;
+    /// let (posterior, _) = Conjugate::uninformative(Poisson).observe_sample(&calls)?;
+    /// assert_eq!(posterior.in_parameter(Parameter::Mean), Poisson.observe(&[2, 2, 2, 7])?);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It breaks the family's rule, or the weight is not in `[0, ∞)`; the observation is left out.
+    pub fn push_weighted(&mut self, observation: &F::Observation, weight: f64) -> Result<()> {
+        check_weight("weight of an observation", weight)?;
+        self.statistics.add(&self.family, observation, weight)?;
+        if self.weights.is_empty() && weight != 1.0 {
+            self.weights = vec![1.0; self.observations.len()];
+        }
+        if !self.weights.is_empty() || weight != 1.0 {
+            self.weights.push(weight);
+        }
         self.observations.push(observation.to_owned());
         Ok(())
+    }
+
+    /// `Σwᵢ`, the number of observations where every weight is 1.
+    pub fn total_weight(&self) -> f64 {
+        self.statistics.weight()
+    }
+
+    /// `Σwᵢ T(xᵢ)`.
+    pub fn sum(&self) -> Vec<f64> {
+        self.statistics.sum()
+    }
+
+    /// `-Σwᵢ B(xᵢ)`.
+    pub fn log_base_measure(&self) -> f64 {
+        let terms = self
+            .weighted()
+            .map(|(observation, weight)| weight * self.family.log_base_measure_of(observation));
+        terms.collect::<CompensatedSum>().total()
+    }
+
+    /// The observations of positive weight with their weights.
+    pub(super) fn weighted(&self) -> impl Iterator<Item = (&F::Observation, f64)> {
+        let weight = |i: usize| self.weights.get(i).copied().unwrap_or(1.0);
+        let all = self.observations.iter().enumerate();
+        all.map(move |(i, observation)| (observation.borrow(), weight(i)))
+            .filter(|&(_, weight)| weight > 0.0)
     }
 
     /// The observations.

@@ -1,5 +1,8 @@
 //! Regression: a target column and covariates in, a report on every coefficient out.
 
+mod columns;
+pub mod predict;
+
 use std::num::NonZero;
 
 use possibility::regression::{
@@ -7,11 +10,12 @@ use possibility::regression::{
     ProfileCurve, Profiles, Regression, RegressionConfig, RegressionPosterior, Response,
 };
 use possibility::{Credence, Interval, Measure, RealSet, Univariate};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::report::{closed, cut_names};
-use super::{Answer, Questions, Timings, option_error, parse_events, timed};
-use crate::csv::{FieldError, Row, Table};
+use self::columns::Columns;
+use super::report::{closed, counted, cut_names};
+use super::{Answer, Questions, Timings, cuts_json, option_error, parse_events, timed};
+use crate::csv::Table;
 use crate::event::Variables;
 use crate::text::{TextTable, number, optional, reading, significant};
 use crate::user_error::UserError;
@@ -27,8 +31,14 @@ pub struct Model {
     pub dispersion: Dispersion,
     /// Column of the target.
     pub target: String,
+    /// Column that says how often a row counts.
+    pub weight: Option<String>,
     /// Columns of covariates; `None` takes all other columns.
     pub covariates: Option<Vec<String>>,
+    /// Those that hold levels, each with an indicator; also where `covariates` does not name them.
+    pub categorical: Vec<String>,
+    /// Categorical columns and their reference levels, where not the first.
+    pub references: Vec<(String, String)>,
     /// Precision of the prior of every covariate's coefficient.
     pub prior_precision: f64,
     /// Precision of the prior of the constant term.
@@ -45,6 +55,9 @@ pub struct Model {
 
 /// A model with its data and its posterior.
 struct Fitted {
+    columns: Columns,
+    /// What the coefficients are called.
+    names: Vec<String>,
     design: Design,
     regression: Regression,
     posterior: RegressionPosterior,
@@ -85,6 +98,10 @@ pub struct Report {
     family: &'static str,
     origin: String,
     target: String,
+    /// Whether a column says how often each row counts.
+    is_weighted: bool,
+    /// Rows left out, where that is allowed.
+    dropped: Option<usize>,
     alphas: Vec<f64>,
     coefficients: Vec<Coefficient>,
     /// Events about several coefficients.
@@ -115,46 +132,35 @@ pub fn report(
     model: &Model,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let columns = Columns::find(table, model)?;
-    let names = coefficient_names(table, &columns.covariates, model.intercept);
-    let asked = Questioned::parse(&names, &questions.events, model.dispersion)?;
+    let mut columns = Columns::find(table, model)?;
+    let ask = |columns: &Columns, header: &[String]| {
+        let names = columns.coefficient_names(header, model.intercept);
+        Questioned::parse(&names, &questions.events, model.dispersion)
+    };
+    // a mistake in an event is found before the rows are read, where that can be
+    if !columns.has_levels() {
+        ask(&columns, table.header())?;
+    }
     let (design, reading) = timed(|| columns.read(table, model));
     let design = design?;
-    let prior = model.prior(&design, &names)?;
-    let mut prior_mode = vec![0.0; names.len()];
-    if model.intercept.is_some() {
-        prior_mode[0] = model.intercept_mode;
-    }
-    let config = RegressionConfig {
-        prior_mode: Some(prior_mode),
-        prior_precision: prior,
-        dispersion: model.dispersion,
-        threads: model.threads,
-        ..RegressionConfig::default()
-    };
+    let asked = ask(&columns, table.header())?;
+    let (fitted, fitting) = timed(|| fit_design(table, model, columns, design));
+    let fitted = fitted?;
     let fail = |error: possibility::Error| {
         UserError::new(format!("{}: {}", table.name(), explain(&error)))
     };
-    let (fitted, fitting) = timed(|| {
-        let regression = config.build(design.columns())?;
-        let posterior = regression.fit(&design)?;
-        Ok(Fitted {
-            design,
-            regression,
-            posterior,
-        })
-    });
-    let fitted = fitted.map_err(fail)?;
     let alphas = &questions.alphas;
     let bounds = fitted.bounds(alphas).map_err(fail)?;
     let bounds_above = bounds.as_ref().map(|bounds| bounds.alpha);
     let (coefficients, contrasts) = fitted
-        .answer(&names, alphas, &asked, bounds.as_ref())
+        .answer(alphas, &asked, bounds.as_ref())
         .map_err(fail)?;
     Ok(Report {
         family: model.family,
         origin: table.name().to_owned(),
         target: model.target.clone(),
+        is_weighted: model.weight.is_some(),
+        dropped: table.dropped(),
         alphas: alphas.clone(),
         coefficients,
         contrasts,
@@ -162,6 +168,51 @@ pub fn report(
         bounds_above,
         fitted,
         timings: Timings { reading, fitting },
+    })
+}
+
+/// Reads the columns and fits.
+///
+/// # Errors
+/// A mistake in the file or an option.
+fn fit(table: &mut Table, model: &Model) -> Result<Fitted, UserError> {
+    let mut columns = Columns::find(table, model)?;
+    let design = columns.read(table, model)?;
+    fit_design(table, model, columns, design)
+}
+
+fn fit_design(
+    table: &Table,
+    model: &Model,
+    columns: Columns,
+    design: Design,
+) -> Result<Fitted, UserError> {
+    let names = columns.coefficient_names(table.header(), model.intercept);
+    let mut prior_mode = vec![0.0; names.len()];
+    if model.intercept.is_some() {
+        prior_mode[0] = model.intercept_mode;
+    }
+    let config = RegressionConfig {
+        prior_mode: Some(prior_mode),
+        prior_precision: model.prior(&design, &names)?,
+        dispersion: model.dispersion,
+        threads: model.threads,
+        ..RegressionConfig::default()
+    };
+    let fit = || {
+        let regression = config.build(design.columns())?;
+        let posterior = regression.fit(&design)?;
+        Ok((regression, posterior))
+    };
+    let (regression, posterior) = fit().map_err(|error: possibility::Error| {
+        UserError::new(format!("{}: {}", table.name(), explain(&error)))
+    })?;
+    Ok(Fitted {
+        columns,
+        names,
+        design,
+        regression,
+        posterior,
     })
 }
 
@@ -178,54 +229,6 @@ fn explain(error: &possibility::Error) -> String {
         _ => "",
     };
     format!("{error}{advice}")
-}
-
-/// Positions of the columns in use.
-struct Columns {
-    target: usize,
-    covariates: Vec<usize>,
-}
-
-impl Columns {
-    fn find(table: &Table, model: &Model) -> Result<Self, UserError> {
-        let target = table.column(&model.target)?;
-        let covariates = match &model.covariates {
-            Some(names) => table.columns(names)?,
-            None => (0..table.header().len()).filter(|&i| i != target).collect(),
-        };
-        if covariates.contains(&target) {
-            return Err(UserError::new(format!(
-                "--covariates: \"{}\" is the target",
-                model.target
-            )));
-        }
-        Ok(Self { target, covariates })
-    }
-
-    fn read(&self, table: &mut Table, model: &Model) -> Result<Design, UserError> {
-        let count = self.covariates.len();
-        let mut design = if model.intercept.is_some() {
-            Design::with_intercept(model.response, count)
-        } else {
-            Design::new(model.response, count)
-                .map_err(|error| option_error("--no-intercept", &error))?
-        };
-        let response = |row: &Row<'_>| match model.response {
-            Response::Bernoulli => row.truth(self.target),
-            Response::Poisson | Response::Normal => row.number(self.target),
-        };
-        let mut values = vec![0.0; count];
-        table.for_each(|row| {
-            let y = response(row)?;
-            for (value, &column) in values.iter_mut().zip(&self.covariates) {
-                *value = row.number(column)?;
-            }
-            design
-                .push(&values, y)
-                .map_err(|error| FieldError::new(self.target, format!("{}: {error}", model.family)))
-        })?;
-        Ok(design)
-    }
 }
 
 impl Model {
@@ -256,22 +259,6 @@ impl Model {
         )
         .map_err(|error| option_error("--standardize", &error))
     }
-}
-
-fn coefficient_names(table: &Table, covariates: &[usize], intercept: Option<&str>) -> Vec<String> {
-    let columns = covariates
-        .iter()
-        .map(|&column| table.header()[column].clone());
-    let mut names: Vec<String> = Vec::with_capacity(covariates.len() + 1);
-    if let Some(name) = intercept {
-        let mut name = name.to_owned();
-        while table.header().contains(&name) {
-            name = format!("({name})");
-        }
-        names.push(name);
-    }
-    names.extend(columns);
-    names
 }
 
 /// The form of one coefficient.
@@ -434,7 +421,6 @@ impl Fitted {
     /// All answers, by searches that share their passes over the data.
     fn answer(
         &self,
-        names: &[String],
         alphas: &[f64],
         asked: &Questioned,
         bounds: Option<&GaussianBounds>,
@@ -442,6 +428,7 @@ impl Fitted {
         let Questioned {
             single, several, ..
         } = asked;
+        let names = &self.names;
         let mut questions: Vec<FormQuestions> = single
             .iter()
             .enumerate()
@@ -582,17 +569,6 @@ impl Report {
         all.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
     }
 
-    fn cuts_json(&self, cuts: &[Interval]) -> Value {
-        let cut = |(&alpha, cut): (&f64, &Interval)| {
-            json!({
-                "alpha": number(alpha),
-                "lower": number(cut.lower()),
-                "upper": number(cut.upper()),
-            })
-        };
-        self.alphas.iter().zip(cuts).map(cut).collect()
-    }
-
     /// The report for programs.
     pub fn json(&self) -> Value {
         let posterior = &self.fitted.posterior;
@@ -600,14 +576,14 @@ impl Report {
             let mut value = json!({
                 "name": coefficient.name,
                 "mode": number(coefficient.exact.mode),
-                "alpha_cuts": self.cuts_json(&coefficient.cuts),
+                "alpha_cuts": cuts_json(&self.alphas, &coefficient.cuts),
                 "events": coefficient.answers.iter().map(Answer::json).collect::<Value>(),
                 "certified_to": optional(coefficient.exact.gap),
             });
             for view in &coefficient.views {
                 value[view.name] = json!({
                     "precision": optional(view.marginal.precision()),
-                    "alpha_cuts": self.cuts_json(&view.cuts),
+                    "alpha_cuts": cuts_json(&self.alphas, &view.cuts),
                 });
                 if view.name == "laplace" {
                     let events = view.answers.iter().map(Answer::json);
@@ -633,10 +609,23 @@ impl Report {
             "certified_to": optional(self.gap()),
             "bounds_hold_above": optional(self.bounds_above),
         });
+        if self.is_weighted {
+            report["total_weight"] = number(self.fitted.design.total_weight());
+        }
+        if let Some(dropped) = self.dropped {
+            report["dropped"] = dropped.into();
+        }
+        let references = self.fitted.columns.references();
+        let references: Map<String, Value> = references
+            .map(|(column, level)| (column.to_owned(), level.into()))
+            .collect();
+        if !references.is_empty() {
+            report["references"] = references.into();
+        }
         if let Some(Variance { cuts, answers }) = &self.variance {
             report["variance"] = json!({
                 "mode": number(posterior.dispersion()),
-                "alpha_cuts": self.cuts_json(cuts),
+                "alpha_cuts": cuts_json(&self.alphas, cuts),
                 "events": answers.iter().map(Answer::json).collect::<Value>(),
             });
         }
@@ -649,13 +638,18 @@ impl Report {
         let mut table = TextTable::default();
         table.row(["log consistency", &significant(posterior.log_consistency())]);
         table.row(["Newton steps", &posterior.steps().to_string()]);
-        let n = posterior.rows();
-        let plural = if n == 1 { "" } else { "s" };
+        let weight = self.is_weighted.then(|| self.fitted.design.total_weight());
+        let counted = counted(posterior.rows(), weight, self.dropped);
+        for (column, level) in self.fitted.columns.references() {
+            table.row([&format!("reference of {column}"), level]);
+        }
         let mut text = format!(
-            "{}: {n} observation{plural} of \"{}\" from {}\n\n{}\n",
+            "{}: {} of \"{}\" from {}{}\n\n{}\n",
             self.family,
+            counted.observations,
             self.target,
             self.origin,
+            counted.dropped,
             table.render()
         );
         text.push_str(&self.exact_table());

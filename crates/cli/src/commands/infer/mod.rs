@@ -1,36 +1,35 @@
 //! `maxitive infer FAMILY data.csv`: the posterior possibility function of a parameter given a
 //! file.
 
-use std::io::{self, Write};
-use std::num::NonZero;
+mod args;
+mod predict;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
-use possibility::coverage::cut_of_coverage;
+use clap::{Args, Subcommand};
 use possibility::prelude::*;
 use possibility::regression::{Dispersion, Response};
-use serde_json::Value;
 
+use self::args::{
+    ColumnArgs, ModelArgs, Names, OutputArgs, ParameterArg, PriorArgs, ReadArgs, finite, names,
+    positive,
+};
+use self::predict::PredictArgs;
 use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
 use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
 use crate::inference::{
-    Prior, Questions, Timings, categorical, multivariate_normal, option_error, picture, regression,
-    scalar,
+    categorical, multivariate_normal, option_error, picture, regression, scalar,
 };
-use crate::plot::{Figure, Format};
 use crate::user_error::UserError;
-
-/// Levels of the α-cuts that are shown when none is asked for.
-const ALPHAS: [f64; 3] = [0.05, 0.1, 0.5];
 
 /// Infer a parameter from a CSV file.
 ///
-/// The file has a header; lines that start with # are comments; no value may be missing. The result
-/// is the posterior possibility function: its mode, its precision, its alpha-cuts (all values of
-/// possibility at least alpha), the possibility and necessity of events, and the log consistency of
-/// data and prior.
+/// The file has a header; lines that start with # are comments; a missing value is refused unless
+/// --missing drop says otherwise. The result is the posterior possibility function: its mode, its
+/// precision, its alpha-cuts (all values of possibility at least alpha), the possibility and
+/// necessity of events, and the log consistency of data and prior.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -39,6 +38,7 @@ Examples:
   maxitive infer normal heights.csv --column height --variance 40 --plot height.svg
   maxitive infer normal heights.csv --column height --coverage 0.95
   maxitive infer logistic patients.csv --target cured --covariates age,dose
+  maxitive infer predict logistic patients.csv --target cured --new ward.csv
 
 Events:
   x > 0.5    0.2 <= x <= 0.4    x != 0    x in [1, 2)    x in {1, 2}    not (...)    and    or
@@ -127,137 +127,18 @@ Examples:
   maxitive infer poisson-regression calls.csv --target calls --covariates hour,rain
   maxitive infer poisson-regression calls.csv --target calls --event 'rain > 0' --alpha 0.1")]
     PoissonRegression(RegressionArgs),
-}
+    /// The mean response of a regression at new covariates: its mode and its alpha-cuts
+    #[command(after_long_help = "\
+Examples:
+  maxitive infer predict logistic patients.csv --target cured --new ward.csv > predicted.csv
+  maxitive infer predict linear houses.csv --target price --new listed.csv --coverage 0.95 --json
+  maxitive infer predict poisson-regression calls.csv --target calls --new days.csv --event 'rate > 3'
 
-/// A column of a file.
-#[derive(Debug, Args)]
-struct ColumnArgs {
-    /// CSV file with a header, or - for standard input
-    file: PathBuf,
-    /// Column of the observations; may be left out if there is only one
-    #[arg(long, value_name = "NAME")]
-    column: Option<String>,
-}
-
-impl ColumnArgs {
-    fn open(&self) -> Result<(Table, usize), UserError> {
-        let table = Table::open(&self.file)?;
-        let column = match &self.column {
-            Some(name) => table.column(name)?,
-            None => table.only_column("--column")?,
-        };
-        Ok((table, column))
-    }
-}
-
-/// A conjugate prior.
-#[derive(Debug, Args)]
-struct PriorArgs {
-    /// Mean statistic of the prior (comma separated for a vector); without it the prior is
-    /// uninformative
-    #[arg(
-        long,
-        value_name = "V",
-        value_delimiter = ',',
-        value_parser = finite,
-        allow_hyphen_values = true,
-        requires = "prior_weight"
-    )]
-    prior_mean: Option<Vec<f64>>,
-    /// Number of observations that the prior is worth
-    #[arg(long, value_name = "NU", value_parser = not_negative, allow_hyphen_values = true, requires = "prior_mean")]
-    prior_weight: Option<f64>,
-}
-
-impl PriorArgs {
-    fn prior(&self) -> Option<Prior> {
-        let (mean, weight) = (self.prior_mean.clone()?, self.prior_weight?);
-        Some(Prior { mean, weight })
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ParameterArg {
-    /// p, rate or mean
-    Mean,
-    /// theta
-    Natural,
-}
-
-/// What to show of the posterior, and how.
-#[derive(Debug, Args)]
-struct OutputArgs {
-    /// Level of an alpha-cut, in (0, 1]; may be repeated [default: 0.05, 0.1, 0.5]
-    #[arg(long, value_name = "A", value_parser = level, allow_hyphen_values = true)]
-    alpha: Vec<f64>,
-    /// Show the alpha-cut that covers the truth in this share of large samples, in (0, 1); may be
-    /// repeated
-    #[arg(
-        long = "coverage",
-        value_name = "C",
-        value_parser = level_of_coverage,
-        allow_hyphen_values = true
-    )]
-    coverage_alpha: Vec<f64>,
-    /// Event to measure, like "x > 0.5"; may be repeated
-    #[arg(long, value_name = "EVENT", allow_hyphen_values = true)]
-    event: Vec<String>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Draw the posterior into this file, .svg or .png
-    #[arg(long, value_name = "FILE", value_parser = picture_path)]
-    plot: Option<PathBuf>,
-    /// Print the seconds spent on reading and on fitting to standard error
-    #[arg(long)]
-    timings: bool,
-}
-
-impl OutputArgs {
-    fn questions(&self, parameter: ParameterArg) -> Questions {
-        Questions {
-            alphas: if self.alpha.is_empty() && self.coverage_alpha.is_empty() {
-                ALPHAS.to_vec()
-            } else {
-                [&self.alpha[..], &self.coverage_alpha].concat()
-            },
-            events: self.event.clone(),
-            parameter: match parameter {
-                ParameterArg::Mean => Parameter::Mean,
-                ParameterArg::Natural => Parameter::Natural,
-            },
-        }
-    }
-
-    /// Writes the picture, then the report: whoever sees the report has the picture.
-    fn finish(
-        &self,
-        json: impl FnOnce() -> Value,
-        text: impl FnOnce() -> String,
-        figure: impl FnOnce() -> anyhow::Result<Figure>,
-        timings: Timings,
-    ) -> anyhow::Result<ExitCode> {
-        if let Some(path) = &self.plot {
-            figure()?.save(path)?;
-        }
-        let mut output = if self.json {
-            serde_json::to_string_pretty(&json())? + "\n"
-        } else {
-            text()
-        };
-        if !output.ends_with('\n') {
-            output.push('\n');
-        }
-        io::stdout().write_all(output.as_bytes())?;
-        if self.timings {
-            let Timings { reading, fitting } = timings;
-            writeln!(
-                io::stderr(),
-                "reading {reading:.3} s, fitting {fitting:.3} s"
-            )?;
-        }
-        Ok(ExitCode::SUCCESS)
-    }
+The model is fitted to the first file as `infer logistic`, `infer linear` and `infer poisson-regression`
+fit it. For every row of --new the answer has the mode of the mean response (p, rate or mean), the ends
+of its alpha-cuts, and the possibility and necessity of each event, all from the exact profile. They speak
+of the mean response, not of a single new observation. The CSV answer repeats the columns of --new.")]
+    Predict(PredictArgs),
 }
 
 #[derive(Debug, Args)]
@@ -276,8 +157,8 @@ struct ScalarArgs {
 #[derive(Debug, Args)]
 struct CategoricalArgs {
     /// The classes and their order, comma separated [default: those in the column, sorted]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
-    classes: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B,...", value_parser = names)]
+    classes: Option<Names>,
     #[command(flatten)]
     common: ScalarArgs,
 }
@@ -305,11 +186,13 @@ struct MultivariateNormalArgs {
     /// CSV file with a header, or - for standard input
     file: PathBuf,
     /// Columns of the observations, comma separated [default: those of the covariance]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
-    columns: Option<Vec<String>>,
+    #[arg(long, value_name = "A,B,...", value_parser = names)]
+    columns: Option<Names>,
     /// CSV file of the known covariance
     #[arg(long, value_name = "FILE")]
     covariance: PathBuf,
+    #[command(flatten)]
+    read: ReadArgs,
     #[command(flatten)]
     prior: PriorArgs,
     /// The parameter that alpha-cuts and events speak of
@@ -321,38 +204,8 @@ struct MultivariateNormalArgs {
 
 #[derive(Debug, Args)]
 struct RegressionArgs {
-    /// CSV file with a header, or - for standard input
-    file: PathBuf,
-    /// Column of the target
-    #[arg(long, value_name = "NAME")]
-    target: String,
-    /// Columns of the covariates, comma separated [default: all but the target]
-    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
-    covariates: Option<Vec<String>>,
-    /// Precision of the normal prior at 0 of every covariate's coefficient; 0 says nothing
-    /// [default: 1 for logistic, else 0]
-    #[arg(long, value_name = "D", value_parser = not_negative, allow_hyphen_values = true)]
-    prior_precision: Option<f64>,
-    /// Precision of the normal prior at 0 of the constant term; 0 says nothing
-    #[arg(
-        long,
-        value_name = "D",
-        default_value_t = 0.0,
-        value_parser = not_negative,
-        allow_hyphen_values = true,
-        conflicts_with = "no_intercept"
-    )]
-    intercept_precision: f64,
-    /// Let the priors be those of covariates of mean 0 and standard deviation 1; coefficients are
-    /// reported as ever
-    #[arg(long)]
-    standardize: bool,
-    /// Leave the constant term out
-    #[arg(long)]
-    no_intercept: bool,
-    /// Number of threads [default: what the system offers]
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZero<usize>>,
+    #[command(flatten)]
+    model: ModelArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -364,57 +217,6 @@ struct LinearArgs {
     variance: Option<f64>,
     #[command(flatten)]
     common: RegressionArgs,
-}
-
-fn finite(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => Err("not a finite number".to_owned()),
-    }
-}
-
-fn not_negative(text: &str) -> Result<f64, String> {
-    match finite(text)? {
-        value if value >= 0.0 => Ok(value),
-        _ => Err("not in [0, inf)".to_owned()),
-    }
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match finite(text)? {
-        value if value > 0.0 => Ok(value),
-        _ => Err("not in (0, inf)".to_owned()),
-    }
-}
-
-fn level(text: &str) -> Result<f64, String> {
-    match finite(text)? {
-        value if value > 0.0 && value <= 1.0 => Ok(value),
-        _ => Err("not in (0, 1]".to_owned()),
-    }
-}
-
-/// The level of the cut with this asymptotic coverage.
-fn level_of_coverage(text: &str) -> Result<f64, String> {
-    cut_of_coverage(finite(text)?).map_err(|error| error.to_string())
-}
-
-fn picture_path(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if Format::of(&path).is_err() {
-        return Err("a picture must end in .svg or .png".to_owned());
-    }
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            Err(format!("there is no folder {}", folder.display()))
-        }
-        _ => Ok(path),
-    }
-}
-
-/// Names in a comma list, without the blanks around them.
-fn trimmed(names: &[String]) -> Vec<String> {
-    names.iter().map(|name| name.trim().to_owned()).collect()
 }
 
 /// Runs the command.
@@ -440,16 +242,14 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
         },
         Family::Categorical(args) => infer_categorical(&args),
         Family::MultivariateNormal(args) => infer_multivariate_normal(&args),
-        Family::Logistic(args) => {
-            infer_regression("logistic", Response::Bernoulli, KNOWN, 1.0, &args)
-        }
+        Family::Logistic(args) => infer_regression(&logistic(&args.model), &args),
         Family::PoissonRegression(args) => {
-            infer_regression("poisson-regression", Response::Poisson, KNOWN, 0.0, &args)
+            infer_regression(&poisson_regression(&args.model), &args)
         }
         Family::Linear(args) => {
-            let dispersion = args.variance.map_or(Dispersion::Unknown, Dispersion::Known);
-            infer_regression("linear", Response::Normal, dispersion, 0.0, &args.common)
+            infer_regression(&linear(&args.common.model, args.variance), &args.common)
         }
+        Family::Predict(args) => predict::execute(args),
     }
 }
 
@@ -457,10 +257,17 @@ fn infer_scalar<F>(family: &F, read: ReadField, args: &ScalarArgs) -> anyhow::Re
 where
     F: ScalarFamily + Clone + 'static,
 {
-    let (mut table, column) = args.column.open()?;
+    let (mut table, chosen) = args.column.open()?;
     let prior = args.prior.prior();
-    let questions = args.output.questions(args.parameter);
-    let report = scalar::report(family, &mut table, column, read, prior.as_ref(), &questions)?;
+    let questions = args.output.ask.questions(args.parameter);
+    let report = scalar::report(
+        family,
+        &mut table,
+        &chosen,
+        read,
+        prior.as_ref(),
+        &questions,
+    )?;
     let figure = || picture::posterior(&report);
     let (json, text) = (|| report.json(), || report.text());
     args.output.finish(json, text, figure, report.timings)
@@ -468,17 +275,11 @@ where
 
 fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
-    let (mut table, column) = common.column.open()?;
+    let (mut table, chosen) = common.column.open()?;
     let prior = common.prior.prior();
-    let questions = common.output.questions(common.parameter);
-    let classes = args.classes.as_deref().map(trimmed);
-    let report = categorical::report(
-        &mut table,
-        column,
-        classes.as_deref(),
-        prior.as_ref(),
-        &questions,
-    )?;
+    let questions = common.output.ask.questions(common.parameter);
+    let classes = args.classes.as_ref().map(|names| &names.0[..]);
+    let report = categorical::report(&mut table, &chosen, classes, prior.as_ref(), &questions)?;
     let figure = || picture::posterior(&report);
     let (json, text) = (|| report.json(), || report.text());
     common.output.finish(json, text, figure, report.timings)
@@ -486,15 +287,22 @@ fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
 
 fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<ExitCode> {
     let covariance = Covariance::read(Path::new(&args.covariance))?;
-    let mut table = Table::open(&args.file)?;
+    let mut table = Table::open(&args.file, args.read.reading())?;
     let names = match &args.columns {
-        Some(names) => trimmed(names),
+        Some(names) => names.0.clone(),
         None => covariance.columns()?.to_vec(),
     };
     let prior = args.prior.prior();
-    let questions = args.output.questions(args.parameter);
-    let report =
-        multivariate_normal::report(&mut table, &names, &covariance, prior.as_ref(), &questions)?;
+    let questions = args.output.ask.questions(args.parameter);
+    let weight = args.read.weight.as_ref().map(|name| table.column(name));
+    let report = multivariate_normal::report(
+        &mut table,
+        &names,
+        weight.transpose()?,
+        &covariance,
+        prior.as_ref(),
+        &questions,
+    )?;
     let figure = || picture::posterior(&report);
     let (json, text) = (|| report.json(), || report.text());
     args.output.finish(json, text, figure, report.timings)
@@ -503,27 +311,22 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
 /// The dispersion of a response without one.
 const KNOWN: Dispersion = Dispersion::Known(1.0);
 
-fn infer_regression(
-    family: &'static str,
-    response: Response,
-    dispersion: Dispersion,
-    prior_precision: f64,
-    args: &RegressionArgs,
-) -> anyhow::Result<ExitCode> {
-    let model = regression::Model {
-        family,
-        response,
-        dispersion,
-        target: args.target.clone(),
-        covariates: args.covariates.as_deref().map(trimmed),
-        prior_precision: args.prior_precision.unwrap_or(prior_precision),
-        intercept: (!args.no_intercept).then_some("intercept"),
-        intercept_mode: 0.0,
-        intercept_precision: args.intercept_precision,
-        standardize: args.standardize,
-        threads: args.threads,
-    };
-    report_regression(&mut Table::open(&args.file)?, &model, &args.output)
+fn logistic(args: &ModelArgs) -> regression::Model {
+    args.model("logistic", Response::Bernoulli, KNOWN, 1.0)
+}
+
+fn poisson_regression(args: &ModelArgs) -> regression::Model {
+    args.model("poisson-regression", Response::Poisson, KNOWN, 0.0)
+}
+
+fn linear(args: &ModelArgs, variance: Option<f64>) -> regression::Model {
+    let dispersion = variance.map_or(Dispersion::Unknown, Dispersion::Known);
+    args.model("linear", Response::Normal, dispersion, 0.0)
+}
+
+fn infer_regression(model: &regression::Model, args: &RegressionArgs) -> anyhow::Result<ExitCode> {
+    let mut table = Table::open(&args.model.file, args.model.read.reading())?;
+    report_regression(&mut table, model, &args.output)
 }
 
 /// The mean of numbers of unknown variance: a regression on nothing but a constant.
@@ -533,7 +336,7 @@ fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
             "--parameter natural: needs --variance, the natural parameter is mean/variance";
         return Err(UserError::new(message).into());
     }
-    let (mut table, column) = args.column.open()?;
+    let (mut table, chosen) = args.column.open()?;
     let (mean, weight) = match args.prior.prior() {
         Some(prior) if prior.mean.len() == 1 => (prior.mean[0], prior.weight),
         Some(_) => return Err(UserError::new("--prior-mean: one number is expected").into()),
@@ -543,8 +346,11 @@ fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
         family: "normal",
         response: Response::Normal,
         dispersion: Dispersion::Unknown,
-        target: table.header()[column].clone(),
+        target: table.header()[chosen.column].clone(),
+        weight: args.column.read.weight.clone(),
         covariates: Some(Vec::new()),
+        categorical: Vec::new(),
+        references: Vec::new(),
         prior_precision: 0.0,
         intercept: Some("mean"),
         intercept_mode: mean,
@@ -560,7 +366,7 @@ fn report_regression(
     model: &regression::Model,
     output: &OutputArgs,
 ) -> anyhow::Result<ExitCode> {
-    let questions = output.questions(ParameterArg::Mean);
+    let questions = output.ask.questions(ParameterArg::Mean);
     let report = regression::report(table, model, &questions)?;
     let figure = || picture::regression(&report);
     let (json, text) = (|| report.json(), || report.text());
