@@ -34,6 +34,32 @@ __device__ __forceinline__ void store_global(float* to, float4 v) {
 #endif
 }
 
+// Copies to shared memory that go on behind the threads' backs, sixteen bytes each; `arrived` waits for those of this thread.
+__device__ __forceinline__ void request4(float* to, const float* from) {
+#ifdef EMULATED
+    memcpy(to, from, 16);
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
+#endif
+}
+template <int THREADS> __device__ __forceinline__ void request(float* to, const float* from, int count) {
+    for (int i = threadIdx.x * 4; i < count; i += THREADS * 4) request4(to + i, from + i);
+}
+__device__ __forceinline__ void arrived() {
+#ifndef EMULATED
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+// The thread's number, of which the compiler knows nothing: so it forms addresses anew where they are used, instead of keeping
+// those of all phases at hand in registers that it does not have.
+__device__ __forceinline__ unsigned this_thread() {
+    unsigned thread = threadIdx.x;
+#ifndef EMULATED
+    asm volatile("" : "+r"(thread));
+#endif
+    return thread;
+}
+
 #ifndef WITHOUT_ROUNDING
 #define WITHOUT_ROUNDING false
 #endif

@@ -87,23 +87,7 @@ __device__ __forceinline__ float threshold(float v, float tau) {
     return v;
 #endif
 }
-// Copies to shared memory that go on behind the threads' backs. `arrived` waits for those of this thread, `all_but_last` for
-// those before the last `group_ends`.
-__device__ __forceinline__ void request4(float* to, const float* from) {
-#ifdef EMULATED
-    memcpy(to, from, 16);
-#else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
-#endif
-}
-template <int THREADS> __device__ __forceinline__ void request(float* to, const float* from, int count) {
-    for (int i = threadIdx.x * 4; i < count; i += THREADS * 4) request4(to + i, from + i);
-}
-__device__ __forceinline__ void arrived() {
-#ifndef EMULATED
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
+// Copies are waited for in groups: `all_but_last` waits for those before the last `group_ends`.
 __device__ __forceinline__ void group_ends() {
 #ifndef EMULATED
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -113,15 +97,6 @@ __device__ __forceinline__ void all_but_last() {
 #ifndef EMULATED
     asm volatile("cp.async.wait_group 1;" ::: "memory");
 #endif
-}
-// The thread's number, of which the compiler knows nothing: so it forms addresses anew where they are used, instead of keeping
-// those of all phases at hand in registers that it does not have.
-__device__ __forceinline__ unsigned this_thread() {
-    unsigned thread = threadIdx.x;
-#ifndef EMULATED
-    asm volatile("" : "+r"(thread));
-#endif
-    return thread;
 }
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }

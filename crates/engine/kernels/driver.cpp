@@ -8,6 +8,7 @@
 #include "rules.cu"
 #include "lenet.cu"
 #include "resnet.cu"
+#include "densenet.cu"
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,8 +19,9 @@
 namespace {
 std::recursive_mutex lock;
 
-// A kernel by its name: how to copy its arguments, and how to run it with the copies.
-struct Kernel { std::function<std::function<void()>(dim3 grid, int threads, void** arguments)> bind; };
+// A kernel by its name: how to copy its arguments, and how to run it with the copies; bytes of shared memory, where the source
+// says them.
+struct Kernel { std::function<std::function<void()>(dim3 grid, int threads, void** arguments)> bind; size_t shared = 0; };
 template <class... A, size_t... I> Kernel kernel_of(void (*f)(A...), std::index_sequence<I...>) {
     return {[f](dim3 grid, int threads, void** arguments) {
         std::tuple<A...> copies(*static_cast<A*>(arguments[I])...);
@@ -30,13 +32,18 @@ template <class... A> Kernel kernel_of(void (*f)(A...)) { return kernel_of(f, st
 
 #define K(name) {#name, kernel_of(name)}
 #define BOTH(name) K(name##_f32), K(name##_tf32)
+#define SHARED(name, floats) {#name, Kernel{kernel_of(name).bind, 4 * (floats)}}
+#define DENSE_BOTH(name, S, IMG, WAY) SHARED(name##_f32, (dense::BlockOf<S, IMG, 16, false>::WAY)), SHARED(name##_tf32, (dense::BlockOf<S, IMG, 16, true>::WAY))
+#define DENSE(number, S, IMG) DENSE_BOTH(dense##number##_forward, S, IMG, FORWARD), DENSE_BOTH(dense##number##_backward, S, IMG, BACKWARD)
 std::map<std::string, Kernel> kernels = {
     K(gather), BOTH(conv_forward16), BOTH(conv_forward64), BOTH(conv_input16), BOTH(conv_input64), BOTH(conv_weights),
     K(frn_forward), K(frn_backward), K(relu_forward), K(relu_backward), K(add), K(copy), K(dropout), K(max_pool_forward),
     K(avg_pool_forward), K(max_pool_backward), K(avg_pool_backward), K(softmax_loss), K(reduce), K(deliver), K(mix_probabilities),
+    K(sum_probabilities), K(score), K(sum_scores),
     K(perturb), K(update), K(tick), K(lenet1), K(lenet2), K(lenet_gradients8), K(lenet_gradients16),
     BOTH(prepare), BOTH(stage1_forward), BOTH(stage2_forward), BOTH(stage3_forward), BOTH(stage1_backward), BOTH(stage2_backward),
-    BOTH(stage3_backward), BOTH(resnet_reduce), K(resnet_head),
+    BOTH(stage3_backward), BOTH(stage1_predict), BOTH(stage2_predict), BOTH(stage3_predict), BOTH(resnet_reduce), K(resnet_head),
+    BOTH(dense_prepare), DENSE(1, 32, 1), DENSE(2, 16, 1), DENSE(3, 8, 1), DENSE(4, 4, 4), K(dense_head), K(dense_head_gradients),
 };
 
 using Graph = std::vector<std::function<void()>>;
@@ -104,6 +111,8 @@ int cuGraphLaunch(void* graph, void*) {
 int cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned shared, void* stream, void** arguments, void**) {
     std::lock_guard<std::recursive_mutex> guard(lock);
     if (!x || !y || !z || y > 65535 || z > 65535 || !threads || threads > 1024 || shared > 232448) return INVALID;
+    const size_t needed = static_cast<Kernel*>(function)->shared;
+    if (needed && shared != needed) return INVALID;
     auto node = static_cast<Kernel*>(function)->bind(dim3(x, y, z), threads, arguments);
     auto& captured = static_cast<Stream*>(stream)->captured;
     if (captured) captured->push_back(node);

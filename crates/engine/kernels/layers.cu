@@ -398,10 +398,10 @@ extern "C" __global__ void deliver(const Run* runs, Rows rows, float* out) {
 }
 
 // Every run adds its share of the probabilities, in the order of the runs: grid (image, 1, 1), one warp.
-extern "C" __global__ void mix_probabilities(const Run* runs, Rows rows, float* out) {
+template <class T> __device__ __forceinline__ void mix(const Run* runs, const Rows& rows, T* out) {
     const int lane = threadIdx.x;
     if ((int)blockIdx.x >= images_of(runs[0])) return;
-    float* to = out + (long long)(runs[0].steps[runs[0].step].first_image + blockIdx.x) * rows.width;
+    T* to = out + (long long)(runs[0].steps[runs[0].step].first_image + blockIdx.x) * rows.width;
     for (int r = 0; r < rows.samples; r++) {
         const float* z = runs[r].values + rows.from + (long long)blockIdx.x * rows.stride;
         float top = -INFINITY, sum = 0;
@@ -411,4 +411,46 @@ extern "C" __global__ void mix_probabilities(const Run* runs, Rows rows, float* 
         for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
         for (int i = lane; i < rows.width; i += 32) to[i] += rows.share * (expf(z[i] - top) / sum);
     }
+}
+extern "C" __global__ void mix_probabilities(const Run* runs, Rows rows, float* out) { mix(runs, rows, out); }
+extern "C" __global__ void sum_probabilities(const Run* runs, Rows rows, double* out) { mix(runs, rows, out); }
+
+// Cross-entropy in f64 and hit, 0 or 1, of every image and run, as the host forms them: `out` is [run][total][2], labels go by
+// the place of an image among all. Grid (image, 1, run), one warp.
+extern "C" __global__ void score(const Run* runs, Rows rows, const uint32_t* labels, int total, double* out) {
+    const Run& run = runs[blockIdx.z];
+    const int lane = threadIdx.x;
+    if ((int)blockIdx.x >= images_of(run)) return;
+    const int place = run.steps[run.step].first_image + blockIdx.x, label = labels[place];
+    const float* z = run.values + rows.from + (long long)blockIdx.x * rows.stride;
+    float top = -INFINITY;
+    int best = rows.width;
+    for (int i = lane; i < rows.width; i += 32)
+        if (z[i] > top) top = z[i], best = i;
+    for (int m = 16; m; m >>= 1) {
+        const float other = __shfl_xor_sync(ALL_LANES, top, m);
+        const int at = __shfl_xor_sync(ALL_LANES, best, m);
+        if (other > top || (other == top && at < best)) top = other, best = at;
+    }
+    double sum = 0;
+    for (int i = lane; i < rows.width; i += 32) sum += exp((double)z[i] - top);
+    for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
+    if (lane) return;
+    out += 2 * ((long long)blockIdx.z * total + place);
+    out[0] = log(sum) + top - z[label], out[1] = best == label ? 1 : 0;
+}
+
+// Sums of the scores of a run in a fixed order, [run][2]: grid (1, 1, run), 256 threads, 16 doubles of shared memory.
+extern "C" __global__ void __launch_bounds__(256) sum_scores(const double* scores, int total, double* out) {
+    DYNAMIC_SHARED(double, parts);
+    const double* from = scores + 2LL * total * blockIdx.z;
+    double loss = 0, hits = 0;
+    for (int i = threadIdx.x; i < total; i += 256) loss += from[2 * i], hits += from[2 * i + 1];
+    for (int m = 16; m; m >>= 1) loss += __shfl_xor_sync(ALL_LANES, loss, m), hits += __shfl_xor_sync(ALL_LANES, hits, m);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 16] = loss, parts[threadIdx.x / 16 + 1] = hits;
+    __syncthreads();
+    if (threadIdx.x >= 2) return;
+    double sum = 0;
+    for (int w = 0; w < 8; w++) sum += parts[2 * w + threadIdx.x];
+    out[2 * blockIdx.z + threadIdx.x] = sum;
 }

@@ -58,7 +58,7 @@ __device__ __forceinline__ float pool(const float* v, int& which) {
 }
 
 // A dense layer for all images of the block: one warp per output, J outputs at a time.
-template <int G, int INPUTS, int J, class In, class Out> __device__ __forceinline__ void dense(const float* weight, int outputs, In in, Out out) {
+template <int G, int INPUTS, int J, class In, class Out> __device__ __forceinline__ void dense_layer(const float* weight, int outputs, In in, Out out) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     constexpr int STEPS = (INPUTS + 127) / 128;
     for (int o0 = warp; o0 < outputs; o0 += J * WARPS) {
@@ -219,13 +219,13 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     auto kept = [&](int g, int layer, int o) {
         return net.threshold == 0 || dropout_bits(dropout_key(step.dropout_seed, layer, step.first_image + min(first + g, images - 1)), o) >= net.threshold ? net.factor : 0.0f;
     };
-    dense<G, 256, 4>(point + F1, 120, [&](int g) { return image[g].features; },
+    dense_layer<G, 256, 4>(point + F1, 120, [&](int g) { return image[g].features; },
                   [&](int g, int o, float sum) { image[g].hidden1[o] = larger(sum + point[C1 + o], 0) * kept(g, net.layer1, o); });
     __syncthreads();
-    dense<G, 120, 3>(point + F2, 84, [&](int g) { return image[g].hidden1; },
+    dense_layer<G, 120, 3>(point + F2, 84, [&](int g) { return image[g].hidden1; },
                   [&](int g, int o, float sum) { image[g].hidden2[o] = larger(sum + point[C2 + o], 0) * kept(g, net.layer2, o); });
     __syncthreads();
-    dense<G, 84, 1>(point + F3, net.classes, [&](int g) { return image[g].hidden2; },
+    dense_layer<G, 84, 1>(point + F3, net.classes, [&](int g) { return image[g].hidden2; },
                  [&](int g, int o, float sum) { image[g].logits[o] = sum + point[F3 + net.classes * 84 + o]; });
     __syncthreads();
     if (thread / 32 < G) {

@@ -45,32 +45,6 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
 extern "C" __global__ void prepare_tf32(const Run* runs, const Prepare* table) { prepare<true>(runs, table); }
 
-// Copies to shared memory that go on behind the threads' backs; `arrived` waits for those of this thread.
-__device__ __forceinline__ void request(float* to, const float* from, int count) {
-    for (int i = threadIdx.x * 4; i < count; i += THREADS_R * 4) {
-#ifdef EMULATED
-        memcpy(to + i, from + i, 16);
-#else
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to + i)), "l"(from + i));
-#endif
-    }
-}
-__device__ __forceinline__ void arrived() {
-#ifndef EMULATED
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-// The thread's number, of which the compiler knows nothing: so it forms addresses anew where they are used, instead of keeping
-// those of all phases at hand in registers that it does not have.
-__device__ __forceinline__ unsigned this_thread() {
-    unsigned thread = threadIdx.x;
-#ifndef EMULATED
-    asm volatile("" : "+r"(thread));
-#endif
-    return thread;
-}
-
 template <int S, bool TF32> struct Planes {
     static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 2;
     // Strides that spread the planes read together over all banks.
@@ -190,7 +164,7 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
         arrived();
         __syncthreads();
         buffer = buffers + piece / PIECE % 2 * SIZE;
-        if (piece + PIECE < IN) request(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
+        if (piece + PIECE < IN) request<THREADS_R>(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
         if (MODE == BACK_POINT && tile.phase) continue;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
         if constexpr (!T::TF32) {
@@ -354,7 +328,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
     }
     if (z) tile.save(z, sums);
     const float* totals = over_pixels<T, 1>(tile, square, scratch);
-    if (next) request(buffer, next, count);
+    if (next) request<THREADS_R>(buffer, next, count);
     if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
@@ -397,7 +371,7 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
                 }
     }
     const float* totals = over_pixels<T, 4>(tile, part, scratch);
-    if (next) request(buffer, next, count);
+    if (next) request<THREADS_R>(buffer, next, count);
     if (threadIdx.x < C) {
         const int c = threadIdx.x;
         const float dgamma = totals[c], dbeta = totals[C + c];
@@ -643,7 +617,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     __device__ __forceinline__ void forward(const Images* set) const {
         T tile;
         float sums[T::SUMS];
-        request(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
+        request<THREADS_R>(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
         load_tails(false);
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         if constexpr (STEM) {

@@ -5,6 +5,7 @@ use images::{Images, Table, Visit};
 use crate::error::Result;
 use crate::network::{Network, Value};
 use crate::plan::{Plan, Purpose};
+use crate::predictor::cross_entropy;
 use crate::trainer::{Held, Run, Stretch, Stretched, in_turn};
 
 /// Images of a batch, wherever they lie.
@@ -56,10 +57,12 @@ pub(crate) struct BatchResult {
     pub correct: usize,
 }
 
-/// A set of weights to predict with, and the seed of the dropout masks that stay on.
+/// A set of weights to predict with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample<'a> {
+pub struct Sample<'a> {
+    /// The weights, flat.
     pub parameters: &'a [f32],
+    /// Seed of the masks of dropout that stays on.
     pub seed: u64,
 }
 
@@ -95,6 +98,45 @@ pub(crate) trait Backend: Send {
         wanted: Wanted,
         out: &mut [f32],
     ) -> Result<()>;
+
+    /// Loss and hits of each sample on the images of these labels, of `classes` classes.
+    fn losses(
+        &mut self,
+        samples: &[Sample<'_>],
+        source: Source<'_>,
+        labels: &[u32],
+        classes: usize,
+    ) -> Result<Vec<BatchResult>> {
+        let mut logits = vec![0.0; labels.len() * classes];
+        let losses = samples.chunks(1).map(|sample| {
+            self.forward(sample, source, Wanted::Logits, &mut logits)?;
+            Ok(cross_entropy(&logits, labels, classes))
+        });
+        losses.collect()
+    }
+
+    /// Adds the probabilities of every sample, in their order, to the rows of `sums`.
+    fn add_probabilities(
+        &mut self,
+        samples: &[Sample<'_>],
+        source: Source<'_>,
+        sums: &mut [f64],
+    ) -> Result<()> {
+        let mut rows = vec![0.0; sums.len()];
+        for sample in samples.chunks(1) {
+            rows.fill(0.0);
+            let wanted = Wanted::Probabilities { share: 1.0 };
+            self.forward(sample, source, wanted, &mut rows)?;
+            let added = sums.iter_mut().zip(&rows);
+            added.for_each(|(sum, p)| *sum += f64::from(*p));
+        }
+        Ok(())
+    }
+
+    /// Sets of weights that are worth handing over at once.
+    fn samples_together(&self) -> usize {
+        1
+    }
 
     /// Makes the steps of every run's stretch, one of them for each run. A run that its rule stops
     /// leaves alone. Weights and states of the runs are the host's again when this returns.

@@ -30,6 +30,7 @@ mod trainer;
 pub mod twin;
 pub mod zoo;
 
+pub use backend::Sample;
 pub use cpu::peak_gflops;
 pub use cuda::{CardInfo, kernels};
 pub use device::{Device, MAX_THREADS, Precision};

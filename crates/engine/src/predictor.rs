@@ -4,7 +4,7 @@
 use images::{Images, Normalization, Visit, check_labels, check_length};
 use random::mix;
 
-use crate::backend::{Backend, Job, Sample, Source, Task, Wanted};
+use crate::backend::{Backend, BatchResult, Job, Sample, Source, Task, Wanted};
 use crate::device::Device;
 use crate::error::{Error, Result, check_range};
 use crate::network::{Network, Shape, Value};
@@ -114,14 +114,13 @@ impl Predictor {
         self.features
     }
 
-    /// Checks everything, then lets the backend fill rows of `width` numbers.
-    fn predict(
+    /// Checks everything, then lets `work` have the backend and the images.
+    fn with_source<T>(
         &mut self,
         samples: &[Sample<'_>],
         input: Input<'_>,
-        width: usize,
-        wanted: Wanted,
-    ) -> Result<Vec<f32>> {
+        work: impl FnOnce(&mut dyn Backend, Source<'_>, usize) -> Result<T>,
+    ) -> Result<T> {
         for sample in samples {
             check_length("parameters", sample.parameters.len(), self.parameters)?;
         }
@@ -153,9 +152,29 @@ impl Predictor {
                 }
             }
         };
-        let mut out = vec![0.0; source.count(self.input.len()) * width];
-        self.backend.forward(samples, source, wanted, &mut out)?;
-        Ok(out)
+        let count = source.count(self.input.len());
+        work(&mut *self.backend, source, count)
+    }
+
+    /// Rows of `width` numbers, one per image.
+    fn predict(
+        &mut self,
+        samples: &[Sample<'_>],
+        input: Input<'_>,
+        width: usize,
+        wanted: Wanted,
+    ) -> Result<Vec<f32>> {
+        self.with_source(samples, input, |backend, source, count| {
+            let mut out = vec![0.0; count * width];
+            backend.forward(samples, source, wanted, &mut out)?;
+            Ok(out)
+        })
+    }
+
+    /// Sets of weights that [`Predictor::add_probabilities`] and [`Predictor::losses`] are best
+    /// given at once.
+    pub fn samples_together(&self) -> usize {
+        self.backend.samples_together()
     }
 
     /// Logits `[n, classes]`.
@@ -228,6 +247,27 @@ impl Predictor {
         self.predict(&samples, input.into(), self.classes, wanted)
     }
 
+    /// Adds the class probabilities `[n, classes]` of every sample to `sums`, in the order of the
+    /// samples; empty sums begin at 0.
+    ///
+    /// # Errors
+    /// As [`Predictor::logits`]; [`Error::Input`] for sums of another length.
+    pub fn add_probabilities<'a>(
+        &mut self,
+        samples: &[Sample<'_>],
+        input: impl Into<Input<'a>>,
+        sums: &mut Vec<f64>,
+    ) -> Result<()> {
+        let classes = self.classes;
+        self.with_source(samples, input.into(), |backend, source, count| {
+            if sums.is_empty() {
+                sums.resize(count * classes, 0.0);
+            }
+            check_length("sums", sums.len(), count * classes)?;
+            backend.add_probabilities(samples, source, sums)
+        })
+    }
+
     /// Mean cross-entropy in `f64`, and how many images have their label's logit as the first
     /// largest.
     ///
@@ -240,16 +280,34 @@ impl Predictor {
         input: impl Into<Input<'a>>,
         labels: &[u32],
     ) -> Result<(f64, usize)> {
-        check_labels(labels, self.classes)?;
-        let logits = self.logits(parameters, seed, input)?;
-        check_length("labels", labels.len(), logits.len() / self.classes)?;
-        Ok(cross_entropy(&logits, labels, self.classes))
+        let mut losses = self.losses(&[Sample { parameters, seed }], input, labels)?;
+        Ok(losses.pop().expect("there is one loss for each sample"))
+    }
+
+    /// The same for every sample. What a sample gets does not depend on the others.
+    ///
+    /// # Errors
+    /// As [`Predictor::loss`].
+    pub fn losses<'a>(
+        &mut self,
+        samples: &[Sample<'_>],
+        input: impl Into<Input<'a>>,
+        labels: &[u32],
+    ) -> Result<Vec<(f64, usize)>> {
+        let classes = self.classes;
+        check_labels(labels, classes)?;
+        self.with_source(samples, input.into(), |backend, source, count| {
+            check_length("labels", labels.len(), count)?;
+            let losses = backend.losses(samples, source, labels, classes)?;
+            let mean = |result: BatchResult| (result.loss / count as f64, result.correct);
+            Ok(losses.into_iter().map(mean).collect())
+        })
     }
 }
 
-/// Mean cross-entropy and correct predictions of logits `[n, classes]`, in `f64`.
-fn cross_entropy(logits: &[f32], labels: &[u32], classes: usize) -> (f64, usize) {
-    let (mut sum, mut correct) = (0.0, 0);
+/// Summed cross-entropy and correct predictions of logits `[n, classes]`, in `f64`.
+pub(crate) fn cross_entropy(logits: &[f32], labels: &[u32], classes: usize) -> BatchResult {
+    let mut result = BatchResult::default();
     for (row, &label) in logits.chunks_exact(classes).zip(labels) {
         let mut top = 0;
         for (k, z) in row.iter().enumerate() {
@@ -259,10 +317,10 @@ fn cross_entropy(logits: &[f32], labels: &[u32], classes: usize) -> (f64, usize)
         }
         let peak = f64::from(row[top]);
         let total: f64 = row.iter().map(|&z| (f64::from(z) - peak).exp()).sum();
-        sum += total.ln() + peak - f64::from(row[label as usize]);
-        correct += usize::from(top == label as usize);
+        result.loss += total.ln() + peak - f64::from(row[label as usize]);
+        result.correct += usize::from(top == label as usize);
     }
-    (sum / labels.len() as f64, correct)
+    result
 }
 
 /// `Ok` if byte images fit a network.
@@ -298,10 +356,10 @@ mod tests {
 
     #[test]
     fn cross_entropy_by_hand() {
-        let (loss, correct) = cross_entropy(&[0.0, 2.0, -1.0, 1.0, 1.0, 1.0], &[1, 2], 3);
+        let result = cross_entropy(&[0.0, 2.0, -1.0, 1.0, 1.0, 1.0], &[1, 2], 3);
         let first = (1.0 + (-2.0_f64).exp() + (-3.0_f64).exp()).ln();
-        assert!((loss - (first + 3.0_f64.ln()) / 2.0).abs() < 1e-12);
+        assert!((result.loss - (first + 3.0_f64.ln())).abs() < 1e-12);
         // a tie goes to the first class
-        assert_eq!(correct, 1);
+        assert_eq!(result.correct, 1);
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use cbopt::{IvonConfig, NonFinite, Rule, RuleConfig};
 use engine::{
-    Conv2d, Device, DropoutMode, Input, Member, Network, NetworkBuilder, Precision,
-    PredictorConfig, Shape, Step, Stretch, Stretched, Trainer, TrainerConfig, twin, zoo,
+    Conv2d, Device, DropoutMode, Input, Member, Network, NetworkBuilder, Precision, Predictor,
+    PredictorConfig, Sample, Shape, Step, Stretch, Stretched, Trainer, TrainerConfig, twin, zoo,
 };
 use images::{Images, Normalization, Visit};
 
@@ -340,6 +340,8 @@ fn a_run_has_the_same_bits_alone_and_among_others() {
         let rounded = device.with_precision(Precision::Tf32).unwrap();
         for device in [device, rounded] {
             alone_and_among_others(&zoo::resnet20(10).unwrap(), device, 6, 3);
+            let densenet = zoo::densenet121(100, Some(0.05)).unwrap();
+            alone_and_among_others(&densenet, device, 3, 3);
         }
         alone_and_among_others(&zoo::lenet_dropout(10, 0.05).unwrap(), device, 29, 3);
     }
@@ -444,6 +446,77 @@ fn an_unusable_gradient_stops_its_run_alone() {
     assert_eq!(refusal, "lr -1 is not in [0, inf)");
 }
 
+fn predictor(net: &Network, device: Device) -> Predictor {
+    let config = PredictorConfig {
+        device,
+        ..Default::default()
+    };
+    config.build(net).unwrap()
+}
+
+/// Everything that a predictor gives, on the card and on the processor.
+fn compare_predictions(net: &Network, device: Device, tolerance: f64) {
+    let mut cpu = predictor(net, Device::cpu().threads(1));
+    let mut gpu = predictor(net, device);
+    let close = |a: Vec<f32>, b: Vec<f32>, what: &str| {
+        let off = error(&a, &wide(&b));
+        assert!(off < tolerance, "{} {what}: {off:e}", net.name());
+    };
+    let (images, normalization) = pictures(net);
+    let indices = [3, 1, 8, 8, 0, 2, 5];
+    let bytes = Input::Bytes {
+        images: &images,
+        normalization: &normalization,
+        indices: &indices,
+    };
+    let floats = noise(3 * net.input_shape().len(), 21);
+    let samples: Vec<Vec<f32>> = (0..5).map(|seed| weights(net, seed)).collect();
+    let samples: Vec<&[f32]> = samples.iter().map(Vec::as_slice).collect();
+    for input in [bytes, Input::Floats(&floats)] {
+        let logits = gpu.logits(samples[0], 4, input).unwrap();
+        close(logits, cpu.logits(samples[0], 4, input).unwrap(), "logits");
+        let features = gpu.features(samples[1], 4, input).unwrap();
+        let want = cpu.features(samples[1], 4, input).unwrap();
+        close(features, want, "features");
+        let mean = gpu.mean_probabilities(&samples, 4, input).unwrap();
+        let want = cpu.mean_probabilities(&samples, 4, input).unwrap();
+        close(mean, want, "probabilities");
+    }
+    // with masks of their own, and the same weights among them
+    let sample = |(seed, parameters): (u64, &&'_ [f32])| (parameters.to_vec(), seed);
+    let all: Vec<(Vec<f32>, u64)> = (7..).zip(&samples[..2]).map(sample).collect();
+    let [first, second] = [0, 1].map(|i| Sample {
+        parameters: &all[i].0,
+        seed: all[i].1,
+    });
+    let masked = Sample { seed: 9, ..first };
+    let chosen = [first, second, masked];
+    let labels: Vec<u32> = indices.map(|i| i % net.classes() as u32).to_vec();
+    let got = gpu.losses(&chosen, bytes, &labels).unwrap();
+    let want = cpu.losses(&chosen, bytes, &labels).unwrap();
+    for ((loss, hits), (want, right)) in got.iter().zip(&want) {
+        let off = (loss - want).abs() / want;
+        assert!(off < tolerance, "{} loss: {off:e}", net.name());
+        assert_eq!(hits, right, "{}", net.name());
+    }
+    // to the bit what each gets alone
+    for (sample, loss) in chosen.iter().zip(&got) {
+        assert_eq!(gpu.losses(&[*sample], bytes, &labels).unwrap(), [*loss]);
+    }
+    let (mut sums, mut want) = (Vec::new(), Vec::new());
+    gpu.add_probabilities(&chosen, bytes, &mut sums).unwrap();
+    cpu.add_probabilities(&chosen, bytes, &mut want).unwrap();
+    let sums: Vec<f32> = sums.iter().map(|&sum| sum as f32).collect();
+    let off = error(&sums, &want);
+    assert!(off < tolerance, "{} sums: {off:e}", net.name());
+    let mut twice = Vec::new();
+    for part in [&chosen[..1], &chosen[1..]] {
+        gpu.add_probabilities(part, bytes, &mut twice).unwrap();
+    }
+    let twice: Vec<f32> = twice.iter().map(|&sum| sum as f32).collect();
+    assert_eq!(sums, twice, "{}: samples apart and together", net.name());
+}
+
 #[test]
 fn predictions_are_the_processors() {
     let Some(device) = gpu() else { return };
@@ -453,41 +526,69 @@ fn predictions_are_the_processors() {
         small_dense(),
         zoo::lenet_dropout(10, 0.3).unwrap(),
     ] {
-        let build = |device| {
-            let config = PredictorConfig {
-                device,
-                ..Default::default()
-            };
-            config.build(&net).unwrap()
-        };
-        let (mut cpu, mut gpu) = (build(Device::cpu().threads(1)), build(device));
-        let close = |a: Vec<f32>, b: Vec<f32>, what: &str| {
-            let off = error(&a, &wide(&b));
-            assert!(off < TOLERANCE, "{} {what}: {off:e}", net.name());
-        };
-        let (images, normalization) = pictures(&net);
-        let bytes = Input::Bytes {
-            images: &images,
-            normalization: &normalization,
-            indices: &[3, 1, 8, 8, 0, 2, 5],
-        };
-        let floats = noise(3 * net.input_shape().len(), 21);
-        let samples: Vec<Vec<f32>> = (0..5).map(|seed| weights(&net, seed)).collect();
-        let samples: Vec<&[f32]> = samples.iter().map(Vec::as_slice).collect();
-        for input in [bytes, Input::Floats(&floats)] {
-            let logits = gpu.logits(samples[0], 4, input).unwrap();
-            close(logits, cpu.logits(samples[0], 4, input).unwrap(), "logits");
-            let features = gpu.features(samples[1], 4, input).unwrap();
-            close(
-                features,
-                cpu.features(samples[1], 4, input).unwrap(),
-                "features",
-            );
-            let mean = gpu.mean_probabilities(&samples, 4, input).unwrap();
-            let want = cpu.mean_probabilities(&samples, 4, input).unwrap();
-            close(mean, want, "probabilities");
-        }
+        compare_predictions(&net, device, TOLERANCE);
     }
+}
+
+/// Error of a gradient beside the processor's, of fewer images than there is room for.
+fn gradient_beside_the_processors(net: &Network, device: Device, batch: usize) -> f64 {
+    let images = noise(batch * net.input_shape().len(), 8);
+    let labels: Vec<u32> = (0..batch).map(|i| (i * 7 % net.classes()) as u32).collect();
+    let of = |device: Device| {
+        let member = Member::new(rule("sgd"), weights(net, 3)).seed(11);
+        let mut trainer = trainer(net, device, batch + 3, [member]);
+        let mut gradient = vec![f32::NAN; net.parameter_count()];
+        let loss = trainer.gradient(0, &images, &labels, &mut gradient);
+        (loss.unwrap().loss, gradient)
+    };
+    let (got, want) = (of(device), of(Device::cpu().threads(1)));
+    let off = (got.0 - want.0).abs() / want.0;
+    assert!(off < 1e-5, "{}: loss {off:e}", net.name());
+    error(&got.1, &wide(&want.1))
+}
+
+/// The kernels of DenseNet; the twin of this one takes long.
+#[test]
+fn gradients_of_densenet_are_the_processors() {
+    let Some(device) = gpu() else { return };
+    let net = zoo::densenet101(10, Some(0.2)).unwrap();
+    let off = gradient_beside_the_processors(&net, device, 2);
+    eprintln!("{}: {off:e}", net.name());
+    assert!(off < DEEP, "{off:e}");
+    if !is_emulated() {
+        let net = zoo::densenet121(100, None).unwrap();
+        let off = gradient_beside_the_processors(&net, device, 6);
+        assert!(off < DEEP, "{off:e}");
+    }
+}
+
+/// By kernels of their own.
+#[test]
+fn predictions_of_the_papers_networks_are_the_processors() {
+    let Some(device) = gpu() else { return };
+    let rounded = device.with_precision(Precision::Tf32).unwrap();
+    compare_predictions(&zoo::resnet20_dropout(10, 0.1).unwrap(), device, 1e-4);
+    compare_rounded(&zoo::densenet101(10, Some(0.2)).unwrap(), rounded);
+    if !is_emulated() {
+        let densenet = zoo::densenet121(100, Some(0.1)).unwrap();
+        compare_predictions(&densenet, device, 1e-3);
+        for net in [zoo::resnet20(10).unwrap(), densenet] {
+            compare_rounded(&net, rounded);
+        }
+        compare_predictions(&zoo::resnet20(10).unwrap(), device, 1e-4);
+    }
+}
+
+/// Products of eleven bits are near those of `f32`.
+fn compare_rounded(net: &Network, device: Device) {
+    let images = noise(3 * net.input_shape().len(), 21);
+    let parameters = weights(net, 0);
+    let of = |device| {
+        let logits = predictor(net, device).logits(&parameters, 4, &images);
+        logits.unwrap()
+    };
+    let off = error(&of(device), &wide(&of(Device::cpu().threads(1))));
+    assert!(off > 0.0 && off < 2e-2, "{}: {off:e}", net.name());
 }
 
 /// Batches that the host hands over one by one.

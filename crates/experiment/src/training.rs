@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cbopt::{Rule, Schedule, StepReport};
 use datasets::{Augmentation, Order, OrderConfig};
-use engine::{Input, Predictor, PredictorConfig, Step, Stretch, Stretched, Trainer, TrainerConfig};
+use engine::{
+    Input, Predictor, PredictorConfig, Sample, Step, Stretch, Stretched, Trainer, TrainerConfig,
+};
 use evaluation::record::{EpochPoint, Updates};
 use images::Visit;
 use random::Seeds;
@@ -54,7 +56,7 @@ pub(crate) fn train(
     let count = members.len();
     let mut group = match Group::start(&mut members, options) {
         Ok(group) => group,
-        Err(error) => return fail_all(error, count),
+        Err(error) => return fail_all(error, count).map(Err).collect(),
     };
     let mut results: Vec<Option<Result<Option<Finished>>>> = (0..count).map(|_| None).collect();
     for (run, member) in members.iter_mut().enumerate() {
@@ -77,22 +79,35 @@ pub(crate) fn train(
         let stretched = match group.trainer.advance(&stretches) {
             Ok(stretched) => stretched,
             Err(error) => {
-                let left = fail_all(error.into(), active);
                 let empty = results.iter_mut().filter(|result| result.is_none());
                 empty
-                    .zip(left)
-                    .for_each(|(place, error)| *place = Some(error));
+                    .zip(fail_all(error.into(), active))
+                    .for_each(|(place, error)| *place = Some(Err(error)));
                 break;
             }
         };
         // the runs share the time
         let seconds = clock.elapsed().as_secs_f64() / active as f64;
+        let mut ended = Vec::new();
         for (run, stretched) in stretched.iter().enumerate() {
             if results[run].is_some() {
                 continue;
             }
+            match members[run].take(stretched, seconds) {
+                Ok(true) => ended.push(run),
+                Ok(false) => {}
+                Err(error) => results[run] = Some(Err(error)),
+            }
+        }
+        for (run, error) in end_epochs(&mut members, &mut group, &ended) {
+            results[run] = Some(Err(error));
+        }
+        for (run, result) in results.iter_mut().enumerate() {
+            if result.is_some() {
+                continue;
+            }
             let member = &mut members[run];
-            results[run] = match member.take(run, stretched, seconds, &mut group) {
+            *result = match member.next(run, &group.trainer) {
                 Ok(Next::Train) => None,
                 Ok(Next::Stop) => Some(member.writer.finish().map(|()| None)),
                 Ok(Next::Finish) => Some(member.finish(run, &group.trainer).map(Some)),
@@ -103,11 +118,84 @@ pub(crate) fn train(
     results.into_iter().flatten().collect()
 }
 
+/// Ends the epoch of the members that came there, validated together; those that failed.
+fn end_epochs(
+    members: &mut [Member<'_>],
+    group: &mut Group,
+    ended: &[usize],
+) -> Vec<(usize, Error)> {
+    let start = Instant::now();
+    let (mut ready, mut failed) = (Vec::new(), Vec::new());
+    for &run in ended {
+        match members[run].collect(group.trainer.parameters(run)) {
+            Ok(mean) => ready.push((run, mean)),
+            Err(error) => failed.push((run, error)),
+        }
+    }
+    let losses = match validate(members, group, &ready) {
+        Ok(losses) => losses,
+        Err(error) => {
+            let runs = ready.iter().map(|(run, _)| *run);
+            failed.extend(runs.zip(fail_all(error, ready.len())));
+            return failed;
+        }
+    };
+    let seconds = start.elapsed().as_secs_f64() / ended.len().max(1) as f64;
+    for ((run, mean), loss) in ready.into_iter().zip(losses) {
+        let validated = (loss, mean, seconds);
+        if let Err(error) = members[run].finish_epoch(run, &group.trainer, validated) {
+            failed.push((run, error));
+        }
+    }
+    failed
+}
+
+/// Loss and correct predictions of members on their validation images, for those that have some, at
+/// the weights of the trainer or the given ones. Members with the same images share a launch.
+fn validate(
+    members: &[Member<'_>],
+    group: &mut Group,
+    ready: &[(usize, Option<Vec<f32>>)],
+) -> Result<Vec<Option<(f64, usize)>>> {
+    let mut losses = vec![None; ready.len()];
+    let has_images = |&place: &usize| !members[ready[place].0].validation_labels.is_empty();
+    let mut left: Vec<usize> = (0..ready.len()).filter(has_images).collect();
+    while let Some(&first) = left.first() {
+        let leader = &members[ready[first].0];
+        let same =
+            |place: &usize| members[ready[*place].0].data.validation == leader.data.validation;
+        let (together, others) = left.into_iter().partition::<Vec<usize>, _>(same);
+        let samples: Vec<Sample<'_>> = together
+            .iter()
+            .map(|&place| {
+                let (run, mean) = &ready[place];
+                let weights = group.trainer.parameters(*run);
+                Sample {
+                    parameters: mean.as_deref().unwrap_or(weights),
+                    seed: members[*run].validation_seed,
+                }
+            })
+            .collect();
+        let input = Input::Bytes {
+            images: leader.data.set.images(),
+            normalization: &leader.data.normalization,
+            indices: &leader.data.validation,
+        };
+        let labels = &leader.validation_labels;
+        let found = group.predictor.losses(&samples, input, labels)?;
+        for (place, loss) in together.into_iter().zip(found) {
+            losses[place] = Some(loss);
+        }
+        left = others;
+    }
+    Ok(losses)
+}
+
 /// The same failure for everybody.
-fn fail_all(error: Error, count: usize) -> Vec<Result<Option<Finished>>> {
+fn fail_all(error: Error, count: usize) -> impl Iterator<Item = Error> {
     let message = error.to_string();
-    let others = (1..count).map(|_| Error::Together(message.clone()));
-    std::iter::once(error).chain(others).map(Err).collect()
+    let others = (1..count).map(move |_| Error::Together(message.clone()));
+    std::iter::once(error).chain(others)
 }
 
 /// What the members share.
@@ -271,24 +359,19 @@ impl<'a> Member<'a> {
             .rate_at_step((epoch * steps + step) as u64, steps as u64)
     }
 
-    /// Takes in what became of a stretch; ends the epoch and saves where it is time.
-    fn take(
-        &mut self,
-        run: usize,
-        stretched: &Stretched,
-        seconds: f64,
-        group: &mut Group,
-    ) -> Result<Next> {
+    /// Takes in what became of a stretch; whether the epoch is at its end.
+    fn take(&mut self, stretched: &Stretched, seconds: f64) -> Result<bool> {
         self.progress.train_s += seconds;
         self.progress.epoch_s += seconds;
         self.add_steps(stretched)?;
-        let ended = self.progress.step == self.order.steps();
-        if ended {
-            self.finish_epoch(run, group)?;
-        }
+        Ok(self.progress.step == self.order.steps())
+    }
+
+    /// Saves where it is time, and says what comes next.
+    fn next(&mut self, run: usize, trainer: &Trainer) -> Result<Next> {
         let (over, stop) = (self.is_over(), self.options.stop.is_raised());
         if over || stop || self.is_save_due() {
-            self.save(run, &group.trainer)?;
+            self.save(run, trainer)?;
         }
         Ok(match (over, stop) {
             (true, _) => Next::Finish,
@@ -331,39 +414,45 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// SWAG's snapshot, validation, the best weights, the point of the curves.
-    fn finish_epoch(&mut self, run: usize, group: &mut Group) -> Result<()> {
-        let start = Instant::now();
-        let epoch = self.progress.epoch;
-        let parameters = group.trainer.parameters(run);
-        let mut collecting = None;
+    /// SWAG's snapshot of these weights; its mean where it collects, for that is validated.
+    fn collect(&mut self, parameters: &[f32]) -> Result<Option<Vec<f32>>> {
         if let (Some(config), Some(swag)) = (&self.config.swag, &mut self.swag)
-            && epoch >= config.start
+            && self.progress.epoch >= config.start
         {
             let swag = Arc::make_mut(swag);
             swag.collect(parameters)?;
-            collecting = Some(swag.mean().iter().map(|&x| x as f32).collect::<Vec<f32>>());
+            return Ok(Some(swag.mean().iter().map(|&x| x as f32).collect()));
         }
-        let candidate = self.config.swag.is_none() || collecting.is_some();
-        // where SWAG collects, its mean is validated
-        let parameters = collecting.as_deref().unwrap_or(parameters);
+        Ok(None)
+    }
+
+    /// The best weights, and the point of the curves. Given are loss and correct predictions on the
+    /// validation images, SWAG's mean where it was validated, and the seconds it took.
+    fn finish_epoch(
+        &mut self,
+        run: usize,
+        trainer: &Trainer,
+        (validated, mean, seconds): (Option<(f64, usize)>, Option<Vec<f32>>, f64),
+    ) -> Result<()> {
+        let epoch = self.progress.epoch;
+        let candidate = self.config.swag.is_none() || mean.is_some();
         let (mut validation_loss, mut validation_accuracy) = (None, None);
-        if !self.validation_labels.is_empty() {
-            let (loss, accuracy) = self.validate(parameters, &mut group.predictor)?;
-            (validation_loss, validation_accuracy) = (Some(loss), Some(accuracy));
+        if let Some((loss, correct)) = validated {
+            self.check_validation(loss)?;
+            validation_loss = Some(loss);
+            validation_accuracy = Some(correct as f64 / self.validation_labels.len() as f64);
             if candidate && self.progress.best.is_none_or(|(_, best)| loss < best) {
                 self.progress.best = Some((epoch, loss));
-                let rule = group.trainer.rule(run);
-                let state = || (*rule, group.trainer.state(run).clone());
+                let rule = trainer.rule(run);
+                let state = || (*rule, trainer.state(run).clone());
                 self.best = Some(Arc::new(Trained {
-                    parameters: parameters.to_vec(),
+                    parameters: mean.unwrap_or_else(|| trainer.parameters(run).to_vec()),
                     optimizer: rule.predicts_with_state().then(state),
                     swag: self.swag.clone(),
                 }));
             }
         }
         let lr = self.rate(epoch, 0);
-        let seconds = start.elapsed().as_secs_f64();
         let progress = &mut self.progress;
         progress.validation_s += seconds;
         let images = progress.images as f64;
@@ -383,17 +472,10 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// Loss and accuracy on the validation images.
-    fn validate(&self, parameters: &[f32], predictor: &mut Predictor) -> Result<(f64, f64)> {
-        let input = Input::Bytes {
-            images: self.data.set.images(),
-            normalization: &self.data.normalization,
-            indices: &self.data.validation,
-        };
-        let labels = &self.validation_labels;
-        let (loss, correct) = predictor.loss(parameters, self.validation_seed, input, labels)?;
+    /// `Ok` if the loss on the validation images is a number.
+    fn check_validation(&self, loss: f64) -> Result<()> {
         if loss.is_finite() {
-            return Ok((loss, correct as f64 / labels.len() as f64));
+            return Ok(());
         }
         let epoch = self.progress.epoch;
         Err(Error::Diverged {

@@ -48,11 +48,19 @@ pub enum Source {
     Lenet,
     /// ResNet-20, stage by stage.
     Resnet,
+    /// DenseNet, block by block.
+    Densenet,
 }
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Layers, Self::Rules, Self::Lenet, Self::Resnet];
+    pub const ALL: [Self; 5] = [
+        Self::Layers,
+        Self::Rules,
+        Self::Lenet,
+        Self::Resnet,
+        Self::Densenet,
+    ];
 
     /// Its name in the folder `kernels`.
     pub const fn file_name(self) -> &'static str {
@@ -61,6 +69,7 @@ impl Source {
             Self::Rules => "rules.cu",
             Self::Lenet => "lenet.cu",
             Self::Resnet => "resnet.cu",
+            Self::Densenet => "densenet.cu",
         }
     }
 
@@ -70,13 +79,15 @@ impl Source {
             Self::Rules => include_str!("../../kernels/rules.cu"),
             Self::Lenet => include_str!("../../kernels/lenet.cu"),
             Self::Resnet => include_str!("../../kernels/resnet.cu"),
+            Self::Densenet => include_str!("../../kernels/densenet.cu"),
         }
     }
 
-    /// Whether it is of use for this architecture: a stage of ResNet-20 takes more shared memory
-    /// than a block has before 9.0.
+    /// Whether it is of use for this architecture: a stage of ResNet-20 and a block of DenseNet
+    /// take more shared memory than a thread block has before 9.0.
     pub fn serves(self, architecture: &str) -> bool {
-        self != Self::Resnet || !architecture.starts_with("sm_8")
+        let large = matches!(self, Self::Resnet | Self::Densenet);
+        !large || !architecture.starts_with("sm_8")
     }
 
     /// Name of its cubin.

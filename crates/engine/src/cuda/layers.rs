@@ -138,7 +138,7 @@ impl Builder<'_> {
         let most = self.segments.iter().map(|s| s.count).max().unwrap_or(0) as usize;
         let grid = [most.div_ceil(BLOCK), self.segments.len()];
         if grid[0] > 0 {
-            self.call("reduce", grid, [Argument::Runs, Argument::Table]);
+            self.call("reduce", grid, [Argument::Runs, Argument::Table(0)]);
         }
         self.program.table = self.segments.iter().flat_map(Plain::words).collect();
     }

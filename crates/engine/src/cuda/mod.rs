@@ -2,14 +2,15 @@
 //!
 //! Weights, states, images and tables of steps live on the card; a stretch of steps is handed over
 //! at once, and dozens of steps are one graph. [`layers`] makes a network of any shape from general
-//! kernels, [`lenet`] and [`resnet`] know kernels for one network; which one serves is settled by
-//! the network and the card alone, so that the bits of a run depend on nothing else. [`driver`]
-//! wraps the driver, [`kernels`] holds and compiles the sources, [`table`] says how descriptors lie
-//! in memory, [`training`] and [`prediction`] do the work.
+//! kernels, [`lenet`], [`resnet`] and [`densenet`] know kernels for one net; which of them serves
+//! is settled by network and card alone, so that the bits of a run depend on nothing else.
+//! [`driver`] wraps the driver, [`kernels`] holds and compiles the sources, [`table`] says how
+//! descriptors lie in memory, [`training`] and [`prediction`] do the work.
 //!
 //! `unsafe` is allowed here and in `cpu`, and nowhere else in the crate.
 #![allow(unsafe_code)]
 
+mod densenet;
 mod driver;
 pub mod kernels;
 mod layers;
@@ -25,7 +26,7 @@ mod training;
 use crate::backend::{Backend, Job, Task};
 use crate::device::Precision;
 use crate::error::Result;
-use crate::network::{LayerKind, Network};
+use crate::network::{LayerKind, Network, Value};
 use crate::plan::{Plan, Purpose};
 use driver::Card;
 use program::Program;
@@ -86,7 +87,12 @@ pub(crate) fn start(
             let program = training_program(job.network, batch, precision, card.shared, runs);
             Box::new(training::Training::new(card, program, job, runs, refuses)?)
         }
-        Task::Predict { .. } => Box::new(prediction::Prediction::new(card, job, precision)?),
+        Task::Predict { features } => {
+            let network = job.network;
+            Box::new(prediction::Prediction::new(
+                card, network, features, precision,
+            )?)
+        }
     })
 }
 
@@ -102,11 +108,39 @@ fn training_program(
     if !tf32 && let Some(program) = lenet::program(network, batch, shared, runs) {
         return program;
     }
-    if let Some(program) = resnet::program(network, batch, shared, tf32) {
+    let own = resnet::program(network, batch, shared, tf32)
+        .or_else(|| densenet::program(network, batch, shared, tf32, true));
+    if let Some(program) = own {
         return program;
     }
     let plan = Plan::new(network, Purpose::TRAINING);
     layers::program(&plan, batch, tf32)
+}
+
+/// How a network predicts on a card whose blocks have so much shared memory. Networks with kernels
+/// of their own have no other features than the input of the last layer.
+fn predicting_program(
+    network: &Network,
+    features: Option<Value>,
+    batch: usize,
+    precision: Precision,
+    shared: usize,
+) -> Program {
+    let tf32 = precision == Precision::Tf32;
+    let last = network.layers().last();
+    let usual = last.is_some_and(|last| features.is_none_or(|value| last.inputs[0] == value));
+    let own = || {
+        resnet::predicting(network, batch, shared, tf32)
+            .or_else(|| densenet::program(network, batch, shared, tf32, false))
+    };
+    if usual && let Some(program) = own() {
+        return program;
+    }
+    let purpose = Purpose {
+        training: false,
+        features,
+    };
+    layers::program(&Plan::new(network, purpose), batch, tf32)
 }
 
 /// The rate of a network's dropout, 0 without, if the network is one of the zoo: the plain one or

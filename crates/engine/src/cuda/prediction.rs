@@ -1,4 +1,5 @@
-//! Predictions on the card: many sets of weights and many images in one launch, layer by layer.
+//! Predictions on the card: many sets of weights and many images in one launch, by the kernels of
+//! the network where it has its own, else layer by layer.
 
 use std::sync::Arc;
 
@@ -6,14 +7,14 @@ use cbopt::Executor;
 
 use super::driver::{Card, Stream};
 use super::kernels::Source as File;
-use super::layers;
 use super::memory::{Heap, Lot, Pictures, Vector};
+use super::predicting_program;
 use super::program::{Argument, BLOCK, Call, Filling, Place, Program};
 use super::table::{Rows, Run as Descriptor, Step as Entry, Visit};
-use crate::backend::{Backend, BatchResult, Job, Sample, Source, Wanted};
+use crate::backend::{Backend, BatchResult, Sample, Source, Wanted};
 use crate::device::Precision;
 use crate::error::Result;
-use crate::plan::Plan;
+use crate::network::{Network, Value};
 
 /// Most images of a launch.
 const IMAGES: usize = 1024;
@@ -25,13 +26,16 @@ const PER_SAMPLE: usize = 256 << 20;
 const TOGETHER: usize = 2 << 30;
 /// Most sets of weights of a launch.
 const SAMPLES: usize = 64;
+/// Sets of weights that are worth handing over at once: enough to fill the card.
+const HANDED: usize = 16;
 
 /// A forward pass on the card.
 pub(super) struct Prediction {
     card: Arc<Card>,
     stream: Stream,
-    plan: Plan,
-    tf32: bool,
+    network: Network,
+    features: Option<Value>,
+    precision: Precision,
     /// Most images of a launch.
     most: usize,
     program: Program,
@@ -42,22 +46,31 @@ pub(super) struct Prediction {
     runs: Heap,
     visits: Heap,
     steps: Heap,
-    /// The result.
+    table: Heap,
+    /// The result: rows, or loss and hits of every sample.
     rows: Heap,
+    labels: Heap,
+    scores: Heap,
     parameters: usize,
     image: usize,
 }
 
 impl Prediction {
-    pub fn new(card: Arc<Card>, job: &Job<'_>, precision: Precision) -> Result<Self> {
+    /// `features` are those that are asked for, or the input of the last layer.
+    pub fn new(
+        card: Arc<Card>,
+        network: &Network,
+        features: Option<Value>,
+        precision: Precision,
+    ) -> Result<Self> {
         let stream = Stream::new(&card)?;
-        let plan = job.plan();
-        let tf32 = precision == Precision::Tf32;
-        let per_image = 4 * layers::program(&plan, 1, tf32).values;
-        let shape = job.network.input_shape();
+        let program = predicting_program(network, features, FEWEST, precision, card.shared);
+        let per_image = 4 * program.values / FEWEST;
+        let shape = network.input_shape();
         Ok(Self {
-            plan,
-            tf32,
+            network: network.clone(),
+            features,
+            precision,
             most: (PER_SAMPLE / per_image).clamp(FEWEST, IMAGES),
             program: Program::default(),
             batch: 0,
@@ -66,8 +79,11 @@ impl Prediction {
             runs: Heap::default(),
             visits: Heap::default(),
             steps: Heap::default(),
+            table: Heap::default(),
             rows: Heap::default(),
-            parameters: job.network.parameter_count(),
+            labels: Heap::default(),
+            scores: Heap::default(),
+            parameters: network.parameter_count(),
             image: shape.len(),
             card,
             stream,
@@ -80,7 +96,15 @@ impl Prediction {
         if batch != self.batch {
             self.lot = None;
             self.batch = batch;
-            self.program = layers::program(&self.plan, batch, self.tf32);
+            self.program = predicting_program(
+                &self.network,
+                self.features,
+                batch,
+                self.precision,
+                self.card.shared,
+            );
+            self.table
+                .put(&self.card, &self.stream, &self.program.table)?;
         }
         let most = (TOGETHER / (4 * self.program.values)).clamp(1, SAMPLES);
         let samples = samples.min(most);
@@ -92,21 +116,52 @@ impl Prediction {
         Ok(samples)
     }
 
-    /// Some sets of weights on all images; `shown` is the address of the visits, `out` that of the
-    /// rows.
+    /// Where the images are and how they are visited, as the kernels want it; how many there are.
+    fn show(&mut self, source: Source<'_>) -> Result<(u64, usize)> {
+        let total = source.count(self.image);
+        let (card, stream) = (&self.card, &self.stream);
+        let shown: Vec<Visit> = match source {
+            Source::Floats(values) => {
+                self.pictures.take(card, stream, values, &[0])?;
+                (0..total as u32)
+                    .map(|image| Visit {
+                        image,
+                        ..Visit::default()
+                    })
+                    .collect()
+            }
+            Source::Bytes {
+                images,
+                tables,
+                visits,
+            } => {
+                self.pictures.hold(card, stream, images, tables)?;
+                visits.iter().map(Visit::from).collect()
+            }
+        };
+        Ok((self.visits.put(card, stream, &shown)?, total))
+    }
+
+    /// Some sets of weights on all images; `shown` is the address of the visits, `last` what is
+    /// done with the values of every launch, once or for each set.
     fn predict(
         &mut self,
         samples: &[Sample<'_>],
         (shown, total): (u64, usize),
-        wanted: Wanted,
-        out: u64,
+        (last, for_each): (&Call, bool),
     ) -> Result<()> {
         let (card, stream) = (&self.card, &self.stream);
         let lot = self.lot.as_ref().expect("there is room");
         let launches = total.div_ceil(self.batch);
-        let mut entries = Vec::new();
+        let (mut entries, mut points) = (Vec::new(), Vec::new());
         for (r, sample) in samples.iter().enumerate() {
-            lot.upload(stream, r, Vector::Point, sample.parameters)?;
+            // the same weights under other masks are there already
+            let same = |other: &Sample<'_>| std::ptr::eq(other.parameters, sample.parameters);
+            let first = samples[..r].iter().position(same);
+            if first.is_none() {
+                lot.upload(stream, r, Vector::Point, sample.parameters)?;
+            }
+            points.push(lot.run(first.unwrap_or(r)).point);
             entries.extend((0..launches).map(|launch| {
                 let first = launch * self.batch;
                 Entry {
@@ -121,8 +176,9 @@ impl Prediction {
         let steps = self.steps.put(card, stream, &entries)?;
         let mut table = Vec::new();
         for launch in 0..launches {
-            for r in 0..samples.len() {
+            for (r, point) in points.iter().enumerate() {
                 table.push(Descriptor {
+                    point: *point,
                     visits: shown,
                     steps: steps + (r * launches * size_of::<Entry>()) as u64,
                     step: launch as u32,
@@ -132,49 +188,52 @@ impl Prediction {
         }
         let runs = self.runs.put(card, stream, &table)?;
         let per_launch = samples.len() * size_of::<Descriptor>();
-        let last = self.deliver(samples.len(), wanted, out);
         for launch in 0..launches {
             let filling = Filling {
                 runs: runs + (launch * per_launch) as u64,
                 count: samples.len(),
                 images: self.pictures.images,
-                table: 0,
+                table: self.table.room(card, 0)?.pointer(),
             };
             for call in &self.program.calls {
                 stream.launch(&call.fill(&filling))?;
             }
-            let once = Filling {
-                count: 1,
-                ..filling
-            };
-            stream.launch(&last.fill(&once))?;
+            let count = if for_each { samples.len() } else { 1 };
+            stream.launch(&last.fill(&Filling { count, ..filling }))?;
         }
         // tables and weights are written anew by whoever comes next
         stream.wait()
     }
 
-    /// The call that brings the result to its rows.
-    fn deliver(&self, samples: usize, wanted: Wanted, out: u64) -> Call {
-        let Place { at, stride, width } = self.place(wanted);
-        let (kernel, grid, threads, share) = match wanted {
-            Wanted::Probabilities { share } => ("mix_probabilities", [self.batch, 1], 32, share),
-            _ => ("deliver", [width.div_ceil(BLOCK), self.batch], BLOCK, 0.0),
+    /// All sets of weights, as many at a time as there is room for; `last` is given how many.
+    fn predict_all(
+        &mut self,
+        samples: &[Sample<'_>],
+        shown: (u64, usize),
+        last: impl Fn(&Self, usize) -> Call,
+    ) -> Result<()> {
+        let together = self.make_room(shown.1, samples.len())?;
+        for samples in samples.chunks(together) {
+            let last = last(self, samples.len());
+            self.predict(samples, shown, (&last, false))?;
+        }
+        Ok(())
+    }
+
+    /// The call that brings rows where they are wanted.
+    fn deliver(&self, kernel: &'static str, wanted: Wanted, samples: usize, out: u64) -> Call {
+        let place = self.place(wanted);
+        let (grid, threads, share) = match wanted {
+            Wanted::Probabilities { share } => ([self.batch, 1], 32, share),
+            _ => ([place.width.div_ceil(BLOCK), self.batch], BLOCK, 0.0),
         };
         let rows = Rows {
-            width: width as i32,
-            stride: stride as i32,
             samples: samples as i32,
             share,
-            from: at,
+            ..rows(place)
         };
-        Call {
-            source: File::Layers,
-            kernel,
-            grid,
-            threads,
-            shared: 0,
-            arguments: vec![Argument::Runs, rows.into(), out.into()],
-        }
+        let arguments = vec![Argument::Runs, rows.into(), out.into()];
+        call(kernel, grid, threads, 0, arguments)
     }
 
     fn place(&self, wanted: Wanted) -> Place {
@@ -204,47 +263,100 @@ impl Backend for Prediction {
         wanted: Wanted,
         out: &mut [f32],
     ) -> Result<()> {
-        let total = source.count(self.image);
-        if total == 0 {
+        let shown = self.show(source)?;
+        if shown.1 == 0 || samples.is_empty() {
             return Ok(());
         }
-        let together = self.make_room(total, samples.len())?;
-        let width = self.place(wanted).width;
-        assert_eq!(out.len(), total * width, "rows of the result");
-        let (card, stream) = (&self.card, &self.stream);
-        let shown: Vec<Visit> = match source {
-            Source::Floats(values) => {
-                self.pictures.take(card, stream, values, &[0])?;
-                (0..total as u32)
-                    .map(|image| Visit {
-                        image,
-                        ..Visit::default()
-                    })
-                    .collect()
-            }
-            Source::Bytes {
-                images,
-                tables,
-                visits,
-            } => {
-                self.pictures.hold(card, stream, images, tables)?;
-                visits.iter().map(Visit::from).collect()
-            }
-        };
-        let shown = self.visits.put(card, stream, &shown)?;
         // sums of all samples, or the rows of the last one
-        let samples = match wanted {
-            Wanted::Probabilities { .. } => samples,
-            _ => &samples[samples.len().saturating_sub(1)..],
+        let (samples, kernel) = match wanted {
+            Wanted::Probabilities { .. } => (samples, "mix_probabilities"),
+            _ => (&samples[samples.len() - 1..], "deliver"),
         };
-        let rows = self.rows.room(card, size_of_val(out))?;
-        stream.clear(rows, size_of_val(out))?;
-        let rows = rows.pointer();
-        for samples in samples.chunks(together) {
-            self.predict(samples, (shown, total), wanted, rows)?;
-        }
         let rows = self.rows.room(&self.card, size_of_val(out))?;
+        self.stream.clear(rows, size_of_val(out))?;
+        let at = rows.pointer();
+        self.predict_all(samples, shown, |this, count| {
+            this.deliver(kernel, wanted, count, at)
+        })?;
+        assert_eq!(out.len(), shown.1 * self.place(wanted).width, "rows");
+        let rows = self.rows.room(&self.card, 0)?;
         self.stream.download(rows, 0, out)
+    }
+
+    fn add_probabilities(
+        &mut self,
+        samples: &[Sample<'_>],
+        source: Source<'_>,
+        sums: &mut [f64],
+    ) -> Result<()> {
+        let shown = self.show(source)?;
+        if shown.1 == 0 || samples.is_empty() {
+            return Ok(());
+        }
+        let at = self.rows.put(&self.card, &self.stream, sums)?;
+        let wanted = Wanted::Probabilities { share: 1.0 };
+        self.predict_all(samples, shown, |this, count| {
+            this.deliver("sum_probabilities", wanted, count, at)
+        })?;
+        assert_eq!(sums.len(), shown.1 * self.place(wanted).width, "rows");
+        let rows = self.rows.room(&self.card, 0)?;
+        self.stream.download(rows, 0, sums)
+    }
+
+    fn losses(
+        &mut self,
+        samples: &[Sample<'_>],
+        source: Source<'_>,
+        labels: &[u32],
+        _classes: usize,
+    ) -> Result<Vec<BatchResult>> {
+        let shown = self.show(source)?;
+        let total = shown.1;
+        assert_eq!(labels.len(), total, "a label per image");
+        if total == 0 || samples.is_empty() {
+            return Ok(vec![BatchResult::default(); samples.len()]);
+        }
+        let labels = self.labels.put(&self.card, &self.stream, labels)?;
+        let together = self.make_room(total, samples.len())?;
+        let bytes = together * total * size_of::<[f64; 2]>();
+        let scores = self.scores.room(&self.card, bytes)?.pointer();
+        let bytes = samples.len() * size_of::<[f64; 2]>();
+        let sums = self.rows.room(&self.card, bytes)?.pointer();
+        let rows = rows(self.place(Wanted::Logits));
+        let count = total as i32;
+        let of_images = vec![
+            Argument::Runs,
+            rows.into(),
+            labels.into(),
+            count.into(),
+            scores.into(),
+        ];
+        let of_images = call("score", [self.batch, 1], 32, 0, of_images);
+        for (chunk, samples) in samples.chunks(together).enumerate() {
+            self.predict(samples, shown, (&of_images, true))?;
+            let out = sums + (chunk * together * size_of::<[f64; 2]>()) as u64;
+            let add = vec![scores.into(), count.into(), out.into()];
+            let add = call("sum_scores", [1, 1], BLOCK, 128, add);
+            let filling = Filling {
+                runs: 0,
+                count: samples.len(),
+                images: self.pictures.images,
+                table: 0,
+            };
+            self.stream.launch(&add.fill(&filling))?;
+        }
+        let mut found = vec![0.0f64; 2 * samples.len()];
+        let sums = self.rows.room(&self.card, 0)?;
+        self.stream.download(sums, 0, &mut found)?;
+        let result = |pair: &[f64]| BatchResult {
+            loss: pair[0],
+            correct: pair[1] as usize,
+        };
+        Ok(found.chunks(2).map(result).collect())
+    }
+
+    fn samples_together(&self) -> usize {
+        HANDED
     }
 
     fn executor(&self) -> Executor {
@@ -253,5 +365,33 @@ impl Backend for Prediction {
 
     fn bytes(&self) -> usize {
         self.lot.as_ref().map_or(0, Lot::bytes)
+    }
+}
+
+/// A call of a kernel that works on the result of a network.
+fn call(
+    kernel: &'static str,
+    grid: [usize; 2],
+    threads: usize,
+    shared: usize,
+    arguments: Vec<Argument>,
+) -> Call {
+    Call {
+        source: File::Layers,
+        kernel,
+        grid,
+        threads,
+        shared,
+        arguments,
+    }
+}
+
+/// Where rows are, for the kernels.
+fn rows(place: Place) -> Rows {
+    Rows {
+        width: place.width as i32,
+        stride: place.stride as i32,
+        from: place.at,
+        ..Rows::default()
     }
 }

@@ -15,8 +15,8 @@ pub(super) enum Argument {
     Runs,
     /// The images.
     Images,
-    /// The program's own table.
-    Table,
+    /// The program's own table, from this byte on.
+    Table(usize),
     /// These words.
     Words(Vec<u64>),
 }
@@ -52,7 +52,7 @@ impl Call {
         let words = |argument: &Argument| match argument {
             Argument::Runs => vec![filling.runs],
             Argument::Images => filling.images.words(),
-            Argument::Table => vec![filling.table],
+            Argument::Table(at) => vec![filling.table + *at as u64],
             Argument::Words(words) => words.clone(),
         };
         let [x, y] = self.grid.map(|size| size as u32);

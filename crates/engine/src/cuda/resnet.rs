@@ -2,7 +2,7 @@
 //! what the offsets mean that are settled here.
 
 use super::kernels::Source;
-use super::program::{Argument, BLOCK, Call, Program};
+use super::program::{Argument, BLOCK, Call, Place, Program};
 use super::table::{Head, Plain, Prepare, Stage};
 use super::{layer_number, recognize};
 use crate::dropout::dropout_threshold;
@@ -26,6 +26,7 @@ const REDUCE_BLOCKS: usize = (64 * 64 * 9 + 4 * 64) / BLOCK;
 struct Names {
     prepare: &'static str,
     forward: [&'static str; 3],
+    predict: [&'static str; 3],
     backward: [&'static str; 3],
     reduce: &'static str,
 }
@@ -36,6 +37,11 @@ const F32: Names = Names {
         "stage1_forward_f32",
         "stage2_forward_f32",
         "stage3_forward_f32",
+    ],
+    predict: [
+        "stage1_predict_f32",
+        "stage2_predict_f32",
+        "stage3_predict_f32",
     ],
     backward: [
         "stage1_backward_f32",
@@ -51,6 +57,11 @@ const TF32: Names = Names {
         "stage2_forward_tf32",
         "stage3_forward_tf32",
     ],
+    predict: [
+        "stage1_predict_tf32",
+        "stage2_predict_tf32",
+        "stage3_predict_tf32",
+    ],
     backward: [
         "stage1_backward_tf32",
         "stage2_backward_tf32",
@@ -62,6 +73,8 @@ const TF32: Names = Names {
 /// Where the next things go: parameters, rearranged weights, and gradients of an image.
 #[derive(Default)]
 struct Places {
+    /// Whether there is no way back.
+    forward_only: bool,
     parameters: usize,
     prepared: usize,
     gradients: usize,
@@ -86,7 +99,10 @@ impl Places {
         self.gradients += out * padded * taps + 4 * out;
         self.prepared += padded * taps * (out + 8);
         if back {
-            row.backward = self.prepared as i32;
+            // the kernels count on the room, used or not
+            if !self.forward_only {
+                row.backward = self.prepared as i32;
+            }
             self.prepared += out * taps * (inputs + 8);
         }
         self.parameters += out * inputs * taps + 4 * out;
@@ -135,6 +151,86 @@ fn shared_bytes(stage: usize, tf32: bool) -> usize {
     4 * (planes * channels * plane + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
 }
 
+/// Rate of the dropout, and bytes of shared memory of the stages; none for another network, or a
+/// card with too little of it.
+fn fits(network: &Network, shared: usize, tf32: bool) -> Option<(f64, [usize; 3])> {
+    let rate = recognize(network, zoo::resnet20, zoo::resnet20_dropout)?;
+    let bytes = [0, 1, 2].map(|stage| shared_bytes(stage, tf32));
+    let fits = network.classes() <= CLASSES && bytes.iter().all(|&bytes| bytes <= shared);
+    fits.then_some((rate, bytes))
+}
+
+/// What all stages of a network are told.
+fn stage(network: &Network, number: usize, batch: usize, rate: f64, places: &Places) -> Stage {
+    Stage {
+        batch: batch as i32,
+        parameters: places.parameters as i32,
+        prepared: places.prepared as i32,
+        gradients: places.gradients as i32,
+        drop_layers: drop_layers(network, number),
+        threshold: dropout_threshold(rate),
+        factor: (1.0 / (1.0 - rate)) as f32,
+        ..Stage::default()
+    }
+}
+
+/// Prediction by ResNet-20 of at most `batch` images; none for another network, or a card with too
+/// little shared memory.
+pub(super) fn predicting(
+    network: &Network,
+    batch: usize,
+    shared: usize,
+    tf32: bool,
+) -> Option<Program> {
+    let (rate, bytes) = fits(network, shared, tf32)?;
+    let mut places = Places {
+        forward_only: true,
+        ..Places::default()
+    };
+    let (mut values, mut source) = (0, 0);
+    let mut stages = Vec::new();
+    for (number, (side, channels)) in STAGES.into_iter().enumerate() {
+        // what a block adds to, and the stage's output
+        let size = batch * channels * side * side;
+        stages.push(Stage {
+            values: values as i64,
+            input: source as i64,
+            ..stage(network, number, batch, rate, &places)
+        });
+        source = values + size;
+        values += 2 * size;
+        places.stage(number, channels);
+    }
+    let classes = network.classes();
+    let (logits, means) = (values, values + batch * classes);
+    let head = Head {
+        batch: batch as i32,
+        classes: classes as i32,
+        weight: places.parameters as i32,
+        predict: 1,
+        x: source as i64,
+        dx: means as i64,
+        logits: logits as i64,
+        ..Head::default()
+    };
+    let names = if tf32 { TF32 } else { F32 };
+    let place = |at: usize, width: usize| Place {
+        at: at as i64,
+        stride: width,
+        width,
+    };
+    let convolutions = places.table.len();
+    Some(Program {
+        calls: forward_calls(&names, &names.predict, &stages, head, convolutions, bytes),
+        values: means + batch * LAST,
+        prepared: places.prepared,
+        table: places.table.iter().flat_map(Plain::words).collect(),
+        logits: place(logits, classes),
+        features: place(means, LAST),
+        ..Program::default()
+    })
+}
+
 /// The program of ResNet-20 for at most `batch` images; none for another network, or a card with
 /// too little shared memory.
 pub(super) fn program(
@@ -144,29 +240,18 @@ pub(super) fn program(
     tf32: bool,
 ) -> Option<Program> {
     let classes = network.classes();
-    let rate = recognize(network, zoo::resnet20, zoo::resnet20_dropout)?;
-    let bytes = [0, 1, 2].map(|stage| shared_bytes(stage, tf32));
-    if classes > CLASSES || bytes.iter().any(|&bytes| bytes > shared) {
-        return None;
-    }
+    let (rate, bytes) = fits(network, shared, tf32)?;
     let mut places = Places::default();
     let (mut values, mut source, mut source_gradient) = (0, 0, 0);
     let mut stages = Vec::new();
     for (number, (side, channels)) in STAGES.into_iter().enumerate() {
         let size = batch * channels * side * side;
         stages.push(Stage {
-            batch: batch as i32,
-            parameters: places.parameters as i32,
-            prepared: places.prepared as i32,
-            gradients: places.gradients as i32,
             values: values as i64,
             roots: (values + 13 * size) as i64,
             input: source as i64,
             input_gradient: source_gradient as i64,
-            drop_layers: drop_layers(network, number),
-            threshold: dropout_threshold(rate),
-            factor: (1.0 / (1.0 - rate)) as f32,
-            ..Stage::default()
+            ..stage(network, number, batch, rate, &places)
         });
         (source, source_gradient) = (values + 9 * size, values + 11 * size);
         values += 13 * size + 7 * batch * channels;
@@ -211,46 +296,74 @@ pub(super) fn program(
     })
 }
 
-/// Weights rearranged, the stages forward, the loss, the stages backward, the sums over images.
-fn calls(
-    names: &Names,
-    stages: &[Stage],
-    head: Head,
-    convolutions: usize,
-    shared: [usize; 3],
-) -> Vec<Call> {
-    let call = |kernel, grid, threads, shared, arguments| Call {
+/// A call of a kernel of `resnet.cu`.
+fn call(
+    kernel: &'static str,
+    grid: [usize; 2],
+    threads: usize,
+    shared: usize,
+    arguments: Vec<Argument>,
+) -> Call {
+    Call {
         source: Source::Resnet,
         kernel,
         grid,
         threads,
         shared,
         arguments,
-    };
-    let batch = head.batch as usize;
-    let stage = |kernel, number: usize| {
-        let arguments = vec![Argument::Runs, Argument::Images, stages[number].into()];
-        call(kernel, [batch, 1], THREADS, shared[number], arguments)
-    };
-    let prepare = vec![Argument::Runs, Argument::Table];
-    let prepare_grid = [PREPARE_BLOCKS, convolutions - 1];
-    let mut all = vec![call(names.prepare, prepare_grid, BLOCK, 0, prepare)];
-    all.extend((0..3).map(|number| stage(names.forward[number], number)));
-    let loss = vec![Argument::Runs, Argument::Images, head.into()];
-    let loss_bytes = 4 * (LAST + 2 * head.classes as usize);
-    all.push(call("resnet_head", [batch, 1], BLOCK, loss_bytes, loss));
-    all.extend(
-        (0..3)
-            .rev()
-            .map(|number| stage(names.backward[number], number)),
-    );
+    }
+}
+
+/// A call of a stage.
+fn stage_call(kernel: &'static str, stage: &Stage, shared: usize) -> Call {
+    let arguments = vec![Argument::Runs, Argument::Images, (*stage).into()];
+    call(
+        kernel,
+        [stage.batch as usize, 1],
+        THREADS,
+        shared,
+        arguments,
+    )
+}
+
+/// Weights rearranged, the stages forward by these kernels, the head.
+fn forward_calls(
+    names: &Names,
+    kernels: &[&'static str; 3],
+    stages: &[Stage],
+    head: Head,
+    convolutions: usize,
+    shared: [usize; 3],
+) -> Vec<Call> {
+    let prepare = vec![Argument::Runs, Argument::Table(0)];
+    let grid = [PREPARE_BLOCKS, convolutions];
+    let mut all = vec![call(names.prepare, grid, BLOCK, 0, prepare)];
+    all.extend((0..3).map(|i| stage_call(kernels[i], &stages[i], shared[i])));
+    let arguments = vec![Argument::Runs, Argument::Images, head.into()];
+    let bytes = 4 * (LAST + 2 * head.classes as usize);
+    let grid = [head.batch as usize, 1];
+    all.push(call("resnet_head", grid, BLOCK, bytes, arguments));
+    all
+}
+
+/// The way forward, the stages backward, the sums over images.
+fn calls(
+    names: &Names,
+    stages: &[Stage],
+    head: Head,
+    rows: usize,
+    shared: [usize; 3],
+) -> Vec<Call> {
+    // the last row of the table is the dense layer, which is not rearranged
+    let mut all = forward_calls(names, &names.forward, stages, head, rows - 1, shared);
+    let backward = (0..3).rev();
+    all.extend(backward.map(|i| stage_call(names.backward[i], &stages[i], shared[i])));
     let reduce = vec![
         Argument::Runs,
-        Argument::Table,
+        Argument::Table(0),
         head.partial.into(),
         head.slice.into(),
     ];
-    let reduce_grid = [REDUCE_BLOCKS, convolutions];
-    all.push(call(names.reduce, reduce_grid, BLOCK, 0, reduce));
+    all.push(call(names.reduce, [REDUCE_BLOCKS, rows], BLOCK, 0, reduce));
     all
 }

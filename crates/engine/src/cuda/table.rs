@@ -43,6 +43,8 @@ unsafe impl Plain for i64 {}
 unsafe impl Plain for u64 {}
 // SAFETY: numbers without padding.
 unsafe impl Plain for f32 {}
+// SAFETY: numbers without padding.
+unsafe impl Plain for f64 {}
 
 impl From<&images::Visit> for Visit {
     fn from(visit: &images::Visit) -> Self {
@@ -128,6 +130,21 @@ plain! {
     struct Head {
         batch: i32, classes: i32, weight: i32, slice: i32, gradients: i32, predict: i32, x: i64,
         dx: i64, loss: i64, correct: i64, logits: i64, partial: i64,
+    }
+    /// A convolution of DenseNet in the order its kernels want.
+    struct DensePrepare { weight: i32, out: i32, inputs: i32, taps: i32, prepared: i32, rest: i32 }
+    /// A block of layers of DenseNet.
+    struct DenseBlock {
+        batch: i32, layers: i32, width: i32, parameters: i32, prepared: i32, slice: i32,
+        next_channels: i32, next_first: i32, x: i64, g: i64, z: i64, z_step: i64, dz: i64,
+        roots: i64, z_roots: i64, sums: i64, next_x: i64, next_g: i64, next_roots: i64,
+        next_sums: i64, partial: i64,
+    }
+    /// The last FRN, the mean, the dense layer and the loss of DenseNet.
+    struct DenseHead {
+        channels: i32, classes: i32, frn: i32, weight: i32, layer: i32, predict: i32,
+        threshold: u32, factor: f32, x: i64, g: i64, roots: i64, sums: i64, features: i64,
+        delta: i64, loss: i64, correct: i64, logits: i64, partial: i64,
     }
     /// A convolution of ResNet-20 in the order its kernels want.
     struct Prepare {

@@ -1,0 +1,436 @@
+//! DenseNet with FRN, one kernel per block of layers and direction: the kernels of `densenet.cu`,
+//! which say what the offsets mean that are settled here.
+
+use super::kernels::Source;
+use super::program::{Argument, BLOCK, Call, Place, Program};
+use super::table::{DenseBlock, DenseHead, DensePrepare, Plain, Segment};
+use super::{layer_number, recognize};
+use crate::dropout::dropout_threshold;
+use crate::network::Network;
+use crate::zoo;
+
+/// Most classes: the head keeps two numbers of each in shared memory.
+const CLASSES: usize = 4096;
+/// Channels after the first convolution, those that a layer adds, and those in its middle.
+const STEM: usize = 24;
+const GROWTH: usize = 12;
+const MIDDLE: usize = 48;
+/// Side of the planes, room for channels, and images of a thread block, for each block of layers.
+const BLOCKS: [(usize, usize, usize); 4] = [(32, 96, 1), (16, 192, 1), (8, 384, 1), (4, 384, 4)];
+/// Threads of a block of layers, and of the head.
+const THREADS: usize = 512;
+const WARPS: usize = THREADS / 32;
+/// Blocks of `dense_prepare` per convolution.
+const PREPARE_BLOCKS: usize = 32;
+
+/// Names of the kernels in one precision.
+struct Names {
+    prepare: &'static str,
+    forward: [&'static str; 4],
+    backward: [&'static str; 4],
+}
+
+macro_rules! names {
+    ($precision:literal) => {
+        Names {
+            prepare: concat!("dense_prepare_", $precision),
+            forward: [
+                concat!("dense1_forward_", $precision),
+                concat!("dense2_forward_", $precision),
+                concat!("dense3_forward_", $precision),
+                concat!("dense4_forward_", $precision),
+            ],
+            backward: [
+                concat!("dense1_backward_", $precision),
+                concat!("dense2_backward_", $precision),
+                concat!("dense3_backward_", $precision),
+                concat!("dense4_backward_", $precision),
+            ],
+        }
+    };
+}
+
+/// What a network is, if the kernels have it.
+struct Net {
+    /// Layers of the blocks.
+    layers: [usize; 4],
+    classes: usize,
+    /// Rate of the dropout before the dense layer, 0 without.
+    rate: f64,
+    dropout: i32,
+    tf32: bool,
+}
+
+impl Net {
+    fn of(network: &Network, shared: usize, tf32: bool) -> Option<Self> {
+        let of_121 = || {
+            let plain = |classes| zoo::densenet121(classes, None);
+            let rate = recognize(network, plain, |c, rate| zoo::densenet121(c, Some(rate)))?;
+            Some(([6, 12, 24, 16], rate))
+        };
+        let of_101 = || {
+            let plain = |classes| zoo::densenet101(classes, None);
+            let rate = recognize(network, plain, |c, rate| zoo::densenet101(c, Some(rate)))?;
+            Some(([6, 12, 24, 8], rate))
+        };
+        let (layers, rate) = of_121().or_else(of_101)?;
+        let classes = network.classes();
+        let fits = (0..4).all(|block| {
+            let (forward, backward) = shared_bytes(block, tf32);
+            forward.max(backward) <= shared
+        });
+        (fits && classes <= CLASSES).then(|| Self {
+            layers,
+            classes,
+            rate,
+            dropout: layer_number(network, "dropout"),
+            tf32,
+        })
+    }
+}
+
+/// Bytes of shared memory of a block of layers, forward and backward, as `BlockOf` counts them.
+fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
+    let (side, channels, images) = BLOCKS[block];
+    let strips = if side == 32 { 4 } else { 1 };
+    let (area, plane) = (side * side, (side + 2) * (side + 4));
+    let pixels = images * area / strips;
+    let pad = if tf32 { 8 } else { 4 };
+    let stride = pixels + pad;
+    let split = |rows: usize, pixels: usize| WARPS * (768 / rows) / pixels;
+    let product = |rows: usize, pixels: usize| split(rows, pixels) * rows * (pixels + pad);
+    let outer = |columns: usize| {
+        let split = (WARPS / (columns / 24)).min(pixels / 8);
+        split * MIDDLE * (columns + pad)
+    };
+    let groups = split(MIDDLE, pixels);
+    let depth = 24 * groups;
+    let tile = (2 * depth * stride)
+        .max(product(MIDDLE, pixels))
+        .max(product(GROWTH, images * area))
+        .max(product(24, pixels));
+    let planes = if strips > 1 { 2 * 8 } else { MIDDLE };
+    let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
+    let forward = tile + planes * images * plane + 2 * depth * 56 + MIDDLE_FORWARD + tables;
+    let columns = MIDDLE * groups;
+    let (shifted, middle) = (GROWTH * images * plane, MIDDLE * stride);
+    let first = if strips > 1 {
+        shifted.max(middle)
+    } else {
+        shifted + middle
+    };
+    let parts = (WARPS / 3 * GROWTH * (9 * MIDDLE + 4))
+        .max(2 * columns * stride)
+        .max(outer(columns))
+        .max(outer(24));
+    let weights = MIDDLE_BACKWARD.max(56 * columns);
+    let rest = images * (5 * MIDDLE + 3 * columns) + MIDDLE;
+    let backward = first + parts + weights + (6 * images + 1) * channels + rest;
+    (4 * forward, 4 * backward)
+}
+
+/// Rearranged weights of the 3×3 convolutions.
+const MIDDLE_FORWARD: usize = MIDDLE * 9 * 24;
+const MIDDLE_BACKWARD: usize = 16 * 9 * 56;
+const STEM_FORWARD: usize = 8 * 9 * 40;
+
+/// Rearranged weights of a 1×1 convolution with 48 outputs; `rest` where planes are large.
+fn point(inputs: usize, rest: bool) -> usize {
+    let least = if rest { 24 } else { 0 };
+    let wide = (inputs / 48 + usize::from(inputs % 48 > least)) * 48;
+    let narrow = if inputs > wide { 48 * 40 } else { 0 };
+    inputs.next_multiple_of(8) * 56 + wide * 56 + narrow
+}
+
+/// Where the next things go.
+#[derive(Default)]
+struct Places {
+    parameters: usize,
+    prepared: usize,
+    values: usize,
+    partial: usize,
+    table: Vec<DensePrepare>,
+    segments: Vec<Segment>,
+    blocks: Vec<DenseBlock>,
+}
+
+impl Places {
+    /// Room for so many values.
+    fn take(&mut self, count: usize) -> i64 {
+        self.values += count;
+        (self.values - count) as i64
+    }
+
+    fn frn(&mut self, channels: usize) {
+        self.parameters += 3 * channels;
+    }
+
+    fn conv(&mut self, out: usize, inputs: usize, taps: usize, rest: bool) {
+        self.table.push(DensePrepare {
+            weight: self.parameters as i32,
+            out: out as i32,
+            inputs: inputs as i32,
+            taps: taps as i32,
+            prepared: self.prepared as i32,
+            rest: i32::from(rest),
+        });
+        self.prepared += match (taps, inputs) {
+            (1, _) => out / 48 * point(inputs, rest),
+            (_, 3) => STEM_FORWARD,
+            _ => MIDDLE_FORWARD + MIDDLE_BACKWARD,
+        };
+        self.parameters += out * inputs * taps;
+    }
+
+    /// Partial sums of parameters from `first` on, over groups of so many of the images.
+    fn segment(&mut self, first: usize, batch: usize, group: usize) -> i64 {
+        let (partial, count) = (self.partial, self.parameters - first);
+        self.segments.push(Segment {
+            partial: partial as i64,
+            gradient: first as i32,
+            count: count as i32,
+            stride: count as i32,
+            group: group as i32,
+        });
+        self.partial += batch.div_ceil(group) * count;
+        partial as i64
+    }
+
+    /// A block of layers that begins with so many channels, and the transition after it unless it
+    /// is the last; the channels after that. A prediction keeps nothing for the way back.
+    fn block(&mut self, number: usize, net: &Net, width: usize, batch: usize, back: bool) -> usize {
+        let (side, _, images) = BLOCKS[number];
+        let layers = net.layers[number];
+        let (area, all) = (side * side, width + GROWTH * layers);
+        let middle = batch * MIDDLE * area;
+        let first = self.parameters;
+        let mut block = DenseBlock {
+            batch: batch as i32,
+            layers: layers as i32,
+            width: width as i32,
+            parameters: first as i32,
+            prepared: self.prepared as i32,
+            z_step: if back { middle as i64 } else { 0 },
+            x: self.take(batch * all * area),
+            z: self.take(if back { layers * middle } else { middle }),
+            roots: self.take(batch * all),
+            z_roots: self.take(layers * batch * MIDDLE),
+            ..DenseBlock::default()
+        };
+        if back {
+            block.g = self.take(batch * all * area);
+            block.sums = self.take(batch * all);
+            // of the first block alone
+            block.dz = match self.blocks.first() {
+                Some(first) => first.dz,
+                None => self.take(middle),
+            };
+        }
+        let rest = side > 8;
+        if number == 0 {
+            self.conv(STEM, 3, 9, rest);
+        }
+        for layer in 0..layers {
+            let inputs = width + GROWTH * layer;
+            self.frn(inputs);
+            self.conv(MIDDLE, inputs, 1, rest);
+            self.frn(MIDDLE);
+            self.conv(GROWTH, MIDDLE, 9, rest);
+        }
+        let last = number + 1 == BLOCKS.len();
+        let after = if last { all } else { all / 2 };
+        if !last {
+            self.frn(all);
+            self.conv(after, all, 1, rest);
+        }
+        block.slice = (self.parameters - first) as i32;
+        block.partial = self.segment(first, batch, images);
+        self.blocks.push(block);
+        after
+    }
+
+    /// All blocks, each told where the next one is; the channels at the end.
+    fn blocks(&mut self, net: &Net, batch: usize, back: bool) -> usize {
+        let mut width = STEM;
+        for number in 0..BLOCKS.len() {
+            width = self.block(number, net, width, batch, back);
+        }
+        for number in 1..BLOCKS.len() {
+            let next = self.blocks[number];
+            let block = &mut self.blocks[number - 1];
+            block.next_first = GROWTH as i32 * next.layers;
+            block.next_channels = next.width + block.next_first;
+            block.next_x = next.x;
+            block.next_g = next.g;
+            block.next_roots = next.roots;
+            block.next_sums = next.sums;
+        }
+        width
+    }
+
+    /// The last FRN, the dense layer and the loss.
+    fn head(&mut self, net: &Net, channels: usize, batch: usize, back: bool) -> DenseHead {
+        let last = self.blocks[BLOCKS.len() - 1];
+        let first = self.parameters;
+        self.frn(channels);
+        let mut head = DenseHead {
+            channels: channels as i32,
+            classes: net.classes as i32,
+            frn: first as i32,
+            weight: self.parameters as i32,
+            layer: net.dropout,
+            predict: i32::from(!back),
+            threshold: dropout_threshold(net.rate),
+            factor: (1.0 / (1.0 - net.rate)) as f32,
+            x: last.x,
+            g: last.g,
+            roots: last.roots,
+            sums: last.sums,
+            features: self.take(batch * channels),
+            logits: self.take(batch * net.classes),
+            ..DenseHead::default()
+        };
+        if back {
+            head.delta = self.take(batch * net.classes);
+            head.loss = self.take(batch);
+            head.correct = self.take(batch);
+        }
+        head.partial = self.segment(first, batch, 1);
+        head
+    }
+}
+
+/// DenseNet-121 or -101 for at most `batch` images: one gradient, or with `back` off a prediction.
+/// None for another network, or a card with too little shared memory.
+pub(super) fn program(
+    network: &Network,
+    batch: usize,
+    shared: usize,
+    tf32: bool,
+    back: bool,
+) -> Option<Program> {
+    let net = Net::of(network, shared, tf32)?;
+    let mut places = Places::default();
+    let channels = places.blocks(&net, batch, back);
+    let head = places.head(&net, channels, batch, back);
+    let place = |at: i64, width: usize| Place {
+        at,
+        stride: width,
+        width,
+    };
+    let prepare = places.table.iter().flat_map(Plain::words);
+    let segments = places.segments.iter().flat_map(Plain::words);
+    Some(Program {
+        calls: calls(&net, &places, head, back),
+        values: places.values,
+        partial: if back { places.partial } else { 0 },
+        prepared: places.prepared,
+        table: prepare.chain(segments).collect(),
+        loss: head.loss,
+        correct: head.correct,
+        logits: place(head.logits, net.classes),
+        features: place(head.features, channels),
+    })
+}
+
+/// Weights rearranged, the blocks forward, the head; backward the blocks, the dense layer, and the
+/// sums over images.
+fn calls(net: &Net, places: &Places, head: DenseHead, back: bool) -> Vec<Call> {
+    let names = if net.tf32 {
+        names!("tf32")
+    } else {
+        names!("f32")
+    };
+    let call = |kernel, grid, threads, shared, arguments| Call {
+        source: Source::Densenet,
+        kernel,
+        grid,
+        threads,
+        shared,
+        arguments,
+    };
+    let batch = places.blocks[0].batch as usize;
+    let block = |kernel, number: usize, shared| {
+        let arguments = vec![
+            Argument::Runs,
+            Argument::Images,
+            places.blocks[number].into(),
+        ];
+        let grid = [batch.div_ceil(BLOCKS[number].2), 1];
+        call(kernel, grid, THREADS, shared, arguments)
+    };
+    let bytes = |number| shared_bytes(number, net.tf32);
+    let prepare = vec![Argument::Runs, Argument::Table(0)];
+    let grid = [PREPARE_BLOCKS, places.table.len()];
+    let mut all = vec![call(names.prepare, grid, BLOCK, 0, prepare)];
+    all.extend((0..4).map(|i| block(names.forward[i], i, bytes(i).0)));
+    let (channels, classes) = (head.channels as usize, head.classes as usize);
+    let loss = vec![Argument::Runs, Argument::Images, head.into()];
+    let loss_bytes = 4 * (channels + 2 * classes);
+    all.push(call("dense_head", [batch, 1], THREADS, loss_bytes, loss));
+    if !back {
+        return all;
+    }
+    let backward = (0..4).rev();
+    all.extend(backward.map(|i| block(names.backward[i], i, bytes(i).1)));
+    let grid = [(classes * (channels + 1)).div_ceil(BLOCK), 1];
+    let dense = vec![Argument::Runs, head.into()];
+    all.push(call("dense_head_gradients", grid, BLOCK, 0, dense));
+    let longest = places.segments.iter().map(|s| s.count as usize).max();
+    let grid = [longest.unwrap_or(0).div_ceil(BLOCK), places.segments.len()];
+    let at = places.table.len() * size_of::<DensePrepare>();
+    all.push(Call {
+        source: Source::Layers,
+        ..call(
+            "reduce",
+            grid,
+            BLOCK,
+            0,
+            vec![Argument::Runs, Argument::Table(at)],
+        )
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the compiler counts them in `densenet.cu`, where each is a constant.
+    #[test]
+    fn shared_memory_is_that_of_the_kernels() {
+        let f32 = [0, 1, 2, 3].map(|block| shared_bytes(block, false));
+        let tf32 = [0, 1, 2, 3].map(|block| shared_bytes(block, true));
+        let want = [
+            (185_472, 200_064),
+            (179_328, 211_200),
+            (173_952, 180_672),
+            (213_120, 221_568),
+        ];
+        assert_eq!(f32, want);
+        let want = [
+            (186_240, 200_064),
+            (180_096, 211_968),
+            (177_024, 187_392),
+            (216_192, 228_288),
+        ];
+        assert_eq!(tf32, want);
+    }
+
+    #[test]
+    fn parameters_end_where_the_networks_do() {
+        for network in [
+            zoo::densenet121(100, None).unwrap(),
+            zoo::densenet101(7, Some(0.1)).unwrap(),
+        ] {
+            let net = Net::of(&network, 232_448, false).unwrap();
+            let mut places = Places::default();
+            let channels = places.blocks(&net, 5, true);
+            let head = places.head(&net, channels, 5, true);
+            let end = head.weight as usize + (channels + 1) * net.classes;
+            assert_eq!(end, network.parameter_count());
+            assert!(Net::of(&network, 163 << 10, false).is_none());
+        }
+        assert!(Net::of(&zoo::resnet20(10).unwrap(), 232_448, false).is_none());
+    }
+}
