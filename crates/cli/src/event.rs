@@ -45,8 +45,8 @@ pub struct Atom {
 pub struct Variables {
     /// Every accepted bare name and the coordinate it stands for.
     names: Vec<(String, usize)>,
-    /// Names that take a label in brackets, as in `p[red]`.
-    indexed: Vec<String>,
+    /// Names that take a label in brackets, as in `p[red]`, and the coordinate of the first label.
+    indexed: Vec<(String, usize)>,
     /// The labels, in coordinate order.
     labels: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Variables {
     pub fn vector(indexed: &[&str], labels: &[String]) -> Self {
         Self {
             names: labels.iter().cloned().zip(0..).collect(),
-            indexed: indexed.iter().map(|name| (*name).to_owned()).collect(),
+            indexed: indexed.iter().map(|name| ((*name).to_owned(), 0)).collect(),
             labels: labels.to_vec(),
         }
     }
@@ -75,6 +75,12 @@ impl Variables {
         if self.names.iter().all(|(known, _)| known != name) {
             self.names.push((name.to_owned(), coordinate));
         }
+        self
+    }
+
+    /// Adds a name that takes a label in brackets; the first label is coordinate `first`.
+    pub fn with_indexed(mut self, name: &str, first: usize) -> Self {
+        self.indexed.push((name.to_owned(), first));
         self
     }
 
@@ -681,7 +687,9 @@ impl Parser<'_> {
         let bare = matches!(self.peek(), Token::Name(_));
         let at = self.at();
         self.advance();
-        let is_indexed = self.variables.indexed.contains(&name);
+        let indexed = &self.variables.indexed;
+        let first_label = indexed.iter().find(|(known, _)| *known == name);
+        let is_indexed = first_label.is_some();
         if bare && self.is_symbol("[") && (is_indexed || self.variables.has_levels(&name)) {
             self.advance();
             // a label may be a number or hold characters that are no name: take the text up to the
@@ -709,9 +717,11 @@ impl Parser<'_> {
                     .map_err(|message| Problem { at, message });
             }
             let labels = &self.variables.labels;
+            let offset = first_label.map_or(0, |(_, first)| *first);
             return labels
                 .iter()
                 .position(|known| *known == label)
+                .map(|place| offset + place)
                 .ok_or_else(|| Problem {
                     at: label_at,
                     message: unknown("label", &label, labels.iter().map(String::as_str)),

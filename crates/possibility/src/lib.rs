@@ -34,12 +34,14 @@
 //! | fitting a candidate by either bound | [`variational`] |
 //! | the tightest Gaussians around a posterior | [`tight`] |
 //! | how often an α-cut covers the truth | [`coverage`] |
+//! | two independent numbers compared | [`compare`] |
 //! | logistic, linear and Poisson regression: exact profiles | [`regression`] |
 //! | your own one-dimensional function, searched with a guarantee | [`curve`], [`search`], [`arithmetic`] |
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
 pub mod bound;
+pub mod compare;
 pub mod count;
 pub mod coverage;
 pub mod curve;

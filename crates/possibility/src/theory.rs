@@ -45,6 +45,9 @@
 //!   `q(x) = -2 log f(x)/(x - m)²` ([`TightGaussians`]). The Laplace approximation lies between
 //!   them and is neither. They give certified lower and upper values for the possibility and
 //!   necessity of any event.
+//! - **Comparisons.** The possibility of a linear form of two independent numbers is a supremum
+//!   over a line; in the mean parameter of every one-dimensional family its extrema are the roots
+//!   of a cubic ([`Contrast`](crate::compare::Contrast)).
 //! - **Regression.** The supremum-marginal of any linear form of the coefficients is a convex
 //!   problem for each value; [`Profiles`](regression::Profiles) solves it and bounds its own error
 //!   by the Newton decrement and the greatest leverage, because `abs(b''') ≤ b''` for every

@@ -2,6 +2,7 @@
 //! and programs.
 
 pub mod categorical;
+pub mod groups;
 pub mod levels;
 pub mod multivariate_normal;
 pub mod picture;
@@ -42,6 +43,19 @@ pub struct Prior {
 }
 
 impl Prior {
+    /// A prior of one number.
+    ///
+    /// # Errors
+    /// The mean has several numbers.
+    fn single(prior: Option<&Self>) -> Result<Option<&Self>, UserError> {
+        match prior.map(|prior| prior.mean.len()) {
+            None | Some(1) => Ok(prior),
+            Some(found) => Err(UserError::new(format!(
+                "--prior-mean: one number is expected, found {found}"
+            ))),
+        }
+    }
+
     /// The prior for a family; without one it says nothing.
     ///
     /// # Errors

@@ -18,6 +18,17 @@ pub const NUMBER: ReadField = |row, column| row.number(column);
 /// 0 or 1.
 pub const TRUTH: ReadField = |row, column| row.truth(column);
 
+/// The error about a value that the family cannot observe.
+pub fn refuse_value(family: &impl ScalarFamily, value: f64, column: usize) -> FieldError {
+    let rule = format!(
+        "{}: {} is not in {}",
+        family.name(),
+        significant(value),
+        family.observation_rule()
+    );
+    FieldError::new(column, rule)
+}
+
 /// Reads the column.
 fn read<F: ScalarFamily + Clone>(
     family: &F,
@@ -31,15 +42,9 @@ fn read<F: ScalarFamily + Clone>(
         table.for_each(|row| {
             let value = read(row, column)?;
             let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
-            sample.push_weighted(&value, weight).map_err(|_| {
-                let rule = format!(
-                    "{}: {} is not in {}",
-                    family.name(),
-                    significant(value),
-                    family.observation_rule()
-                );
-                FieldError::new(column, rule)
-            })
+            sample
+                .push_weighted(&value, weight)
+                .map_err(|_| refuse_value(family, value, column))
         })
     });
     result?;
@@ -65,15 +70,7 @@ pub fn report<F: ScalarFamily + Clone + 'static>(
     prior: Option<&Prior>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    if let Some(prior) = prior
-        && prior.mean.len() != 1
-    {
-        let found = prior.mean.len();
-        return Err(UserError::new(format!(
-            "--prior-mean: one number is expected, found {found}"
-        )));
-    }
-    let prior = Prior::build(prior, family.clone())?;
+    let prior = Prior::build(Prior::single(prior)?, family.clone())?;
     let name = parameter_name(questions.parameter, family.mean_name());
     let events = parse_events(&questions.events, &Variables::scalar(&["x", name]))?;
     let observations = read(family, table, chosen, read_field)?;

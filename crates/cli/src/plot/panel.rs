@@ -41,6 +41,7 @@ pub struct Panel {
     x_range: Range<f64>,
     y_range: Range<f64>,
     x_ticks: Option<Vec<(f64, String)>>,
+    y_ticks: Option<Vec<(f64, String)>>,
     marks: Vec<(Mark, Option<String>)>,
 }
 
@@ -54,6 +55,7 @@ impl Panel {
             x_range,
             y_range,
             x_ticks: None,
+            y_ticks: None,
             marks: Vec::new(),
         }
     }
@@ -68,6 +70,12 @@ impl Panel {
     /// Puts ticks with these texts on the horizontal axis instead of round numbers.
     pub fn x_ticks(mut self, ticks: Vec<(f64, String)>) -> Self {
         self.x_ticks = Some(ticks);
+        self
+    }
+
+    /// Puts ticks with these texts on the vertical axis instead of round numbers.
+    pub fn y_ticks(mut self, ticks: Vec<(f64, String)>) -> Self {
+        self.y_ticks = Some(ticks);
         self
     }
 
@@ -138,9 +146,13 @@ impl Panel {
         canvas: &Canvas<'_, B>,
         frame: &Frame,
     ) -> anyhow::Result<()> {
-        let y_ticks = ticks(&self.y_range, 5);
+        let mut y_ticks = match &self.y_ticks {
+            Some(ticks) => ticks.clone(),
+            None => ticks(&self.y_range, 5),
+        };
         let mut tick_width = 0.0_f64;
-        for (_, text) in &y_ticks {
+        for (_, text) in &mut y_ticks {
+            *text = canvas.fitted(text, TICK, 0.4 * frame.width())?;
             tick_width = tick_width.max(canvas.text_width(text, TICK)?);
         }
         let y_label = if self.y_label.is_empty() {

@@ -313,7 +313,7 @@ fn data_cannot_write_to_the_terminal() {
 
 /// Runs `infer` and expects a refusal with these words, and nothing written.
 #[track_caller]
-fn refuse(place: &Place, arguments: &str, words: &[&str]) {
+pub fn refuse(place: &Place, arguments: &str, words: &[&str]) {
     let before = place.files();
     let mut all = vec!["infer"];
     all.extend(arguments.split_whitespace());

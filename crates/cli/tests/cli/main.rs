@@ -9,6 +9,7 @@ mod digest;
 mod evaluate;
 mod infer;
 mod infer_data;
+mod infer_groups;
 mod mistakes;
 mod own_data;
 mod report;

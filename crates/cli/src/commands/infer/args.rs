@@ -13,7 +13,8 @@ use possibility::regression::{Dispersion, Response};
 use serde_json::Value;
 
 use crate::csv::{Missing, Reading, Table, split_names};
-use crate::inference::{Chosen, Prior, Questions, Timings, regression};
+use crate::inference::report::Report;
+use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
 use crate::plot::{Figure, Format};
 use crate::text::printable_lines;
 use crate::user_error::UserError;
@@ -190,37 +191,42 @@ pub struct OutputArgs {
     /// Draw the posterior into this file, .svg or .png
     #[arg(long, value_name = "FILE", value_parser = picture_path)]
     plot: Option<PathBuf>,
+    /// Draw modes and alpha-cuts of all coefficients, classes or groups below each other into this
+    /// file, .svg or .png
+    #[arg(long, value_name = "FILE", value_parser = picture_path)]
+    forest: Option<PathBuf>,
     /// Print the seconds spent on reading and on fitting to standard error
     #[arg(long)]
     timings: bool,
 }
 
 impl OutputArgs {
-    /// Writes the picture, then the report: whoever sees the report has the picture.
+    /// Writes the pictures, then the report: whoever sees the report has the pictures.
     ///
     /// # Errors
     /// Something that cannot be drawn or written.
-    pub fn finish(
-        &self,
-        json: impl FnOnce() -> Value,
-        text: impl FnOnce() -> String,
-        figure: impl FnOnce() -> anyhow::Result<Figure>,
-        timings: Timings,
-    ) -> anyhow::Result<ExitCode> {
-        if let Some(path) = &self.plot {
-            figure()?.save(path)?;
+    pub fn finish(&self, report: &impl Presented) -> anyhow::Result<ExitCode> {
+        // both pictures are drawn before one is written
+        let plot = self.plot.as_ref().map(|path| Ok((path, report.plot()?)));
+        let forest = self
+            .forest
+            .as_ref()
+            .map(|path| Ok((path, report.forest()?)));
+        let pictures: anyhow::Result<Vec<_>> = plot.into_iter().chain(forest).collect();
+        for (path, figure) in pictures? {
+            figure.save(path)?;
         }
         let mut output = if self.ask.json {
-            serde_json::to_string_pretty(&json())? + "\n"
+            serde_json::to_string_pretty(&report.json())? + "\n"
         } else {
-            printable_lines(&text()).into_owned()
+            printable_lines(&report.text()).into_owned()
         };
         if !output.ends_with('\n') {
             output.push('\n');
         }
         io::stdout().write_all(output.as_bytes())?;
         if self.timings {
-            let Timings { reading, fitting } = timings;
+            let Timings { reading, fitting } = report.timings();
             writeln!(
                 io::stderr(),
                 "reading {reading:.3} s, fitting {fitting:.3} s"
@@ -229,6 +235,56 @@ impl OutputArgs {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+/// A report, in every form in which it can be shown.
+pub trait Presented {
+    /// For programs.
+    fn json(&self) -> Value;
+    /// For people.
+    fn text(&self) -> String;
+    /// The possibility functions.
+    ///
+    /// # Errors
+    /// Too many of them, or one that cannot be drawn.
+    fn plot(&self) -> anyhow::Result<Figure>;
+    /// Modes and α-cuts below each other.
+    ///
+    /// # Errors
+    /// Too many of them.
+    fn forest(&self) -> anyhow::Result<Figure>;
+    /// Seconds.
+    fn timings(&self) -> Timings;
+}
+
+/// The forms of a report are functions of the report and of [`picture`].
+macro_rules! presented {
+    ($report:ty, $plot:path, $forest:path) => {
+        impl Presented for $report {
+            fn json(&self) -> Value {
+                self.json()
+            }
+            fn text(&self) -> String {
+                self.text()
+            }
+            fn plot(&self) -> anyhow::Result<Figure> {
+                $plot(self)
+            }
+            fn forest(&self) -> anyhow::Result<Figure> {
+                $forest(self)
+            }
+            fn timings(&self) -> Timings {
+                self.timings
+            }
+        }
+    };
+}
+presented!(Report, picture::posterior, picture::posterior_forest);
+presented!(
+    regression::Report,
+    picture::regression,
+    picture::regression_forest
+);
+presented!(groups::Report, picture::groups, picture::groups_forest);
 
 /// A regression: its data and its prior.
 #[derive(Debug, Args)]

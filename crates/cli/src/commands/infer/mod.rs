@@ -20,7 +20,7 @@ use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
 use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
 use crate::inference::{
-    categorical, multivariate_normal, option_error, picture, regression, scalar,
+    categorical, groups, multivariate_normal, option_error, regression, scalar,
 };
 use crate::user_error::UserError;
 
@@ -55,7 +55,8 @@ enum Family {
     #[command(after_long_help = "\
 Examples:
   maxitive infer bernoulli trials.csv --column success --event 'p > 0.5' --alpha 0.05
-  maxitive infer bernoulli trials.csv --column success --prior-mean 0.5 --prior-weight 2 --json")]
+  maxitive infer bernoulli trials.csv --column success --prior-mean 0.5 --prior-weight 2 --json
+  maxitive infer bernoulli trials.csv --column success --by ward --event 'p[a] > p[b]'")]
     Bernoulli(ScalarArgs),
     /// One of several classes, words or numbers. The mean parameter is p, one share for each class
     #[command(after_long_help = "\
@@ -70,7 +71,8 @@ matrix is that of the free coordinates, all classes but the last.")]
     /// Counts 0, 1, 2, ... The mean parameter is the rate
     #[command(after_long_help = "\
 Examples:
-  maxitive infer poisson calls.csv --column calls --event 'rate <= 3' --plot rate.svg")]
+  maxitive infer poisson calls.csv --column calls --event 'rate <= 3' --plot rate.svg
+  maxitive infer poisson calls.csv --column calls --by day --event 'rate[mon] > 2*rate[sun]'")]
     Poisson(ScalarArgs),
     /// Waiting times. The mean parameter is the mean
     #[command(after_long_help = "\
@@ -87,6 +89,8 @@ Examples:
 Examples:
   maxitive infer normal heights.csv --column height --variance 40 --event '170 <= mean <= 175'
   maxitive infer normal heights.csv --column height --event 'mean > 170' --event 'variance < 60'
+  maxitive infer normal heights.csv --column height --by town --event 'mean[a] - mean[b] > 0.5' \\
+      --event 'variance[a] > variance[b]' --forest towns.svg
 
 Without --variance the variance is unknown: the mean has the profile (1 + z^2/n)^(-n/2), close to Student's
 curve, and the variance a profile of its own. The prior's weight is then in units of 1/variance.")]
@@ -144,6 +148,16 @@ of the mean response, not of a single new observation. The CSV answer repeats th
 #[derive(Debug, Args)]
 struct ScalarArgs {
     #[command(flatten)]
+    common: CommonArgs,
+    /// Column of groups: one posterior for each, and events across them, like
+    /// "mean[a] - mean[b] > 0.5"
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    #[command(flatten)]
     column: ColumnArgs,
     #[command(flatten)]
     prior: PriorArgs,
@@ -160,7 +174,7 @@ struct CategoricalArgs {
     #[arg(long, value_name = "A,B,...", value_parser = names)]
     classes: Option<Names>,
     #[command(flatten)]
-    common: ScalarArgs,
+    common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -257,9 +271,16 @@ fn infer_scalar<F>(family: &F, read: ReadField, args: &ScalarArgs) -> anyhow::Re
 where
     F: ScalarFamily + Clone + 'static,
 {
+    let (by, args) = (&args.by, &args.common);
     let (mut table, chosen) = args.column.open()?;
     let prior = args.prior.prior();
     let questions = args.output.ask.questions(args.parameter);
+    if let Some(by) = by {
+        let columns = groups::Columns::find(&table, chosen, by)?;
+        let prior = prior.as_ref();
+        let report = groups::scalar(family, &mut table, &columns, read, prior, &questions)?;
+        return args.output.finish(&report);
+    }
     let report = scalar::report(
         family,
         &mut table,
@@ -268,9 +289,7 @@ where
         prior.as_ref(),
         &questions,
     )?;
-    let figure = || picture::posterior(&report);
-    let (json, text) = (|| report.json(), || report.text());
-    args.output.finish(json, text, figure, report.timings)
+    args.output.finish(&report)
 }
 
 fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
@@ -280,9 +299,7 @@ fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
     let questions = common.output.ask.questions(common.parameter);
     let classes = args.classes.as_ref().map(|names| &names.0[..]);
     let report = categorical::report(&mut table, &chosen, classes, prior.as_ref(), &questions)?;
-    let figure = || picture::posterior(&report);
-    let (json, text) = (|| report.json(), || report.text());
-    common.output.finish(json, text, figure, report.timings)
+    common.output.finish(&report)
 }
 
 fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<ExitCode> {
@@ -303,9 +320,7 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
         prior.as_ref(),
         &questions,
     )?;
-    let figure = || picture::posterior(&report);
-    let (json, text) = (|| report.json(), || report.text());
-    args.output.finish(json, text, figure, report.timings)
+    args.output.finish(&report)
 }
 
 /// The dispersion of a response without one.
@@ -331,12 +346,20 @@ fn infer_regression(model: &regression::Model, args: &RegressionArgs) -> anyhow:
 
 /// The mean of numbers of unknown variance: a regression on nothing but a constant.
 fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
+    let (by, args) = (&args.by, &args.common);
     if args.parameter == ParameterArg::Natural {
         let message =
             "--parameter natural: needs --variance, the natural parameter is mean/variance";
         return Err(UserError::new(message).into());
     }
     let (mut table, chosen) = args.column.open()?;
+    if let Some(by) = by {
+        let columns = groups::Columns::find(&table, chosen, by)?;
+        let questions = args.output.ask.questions(ParameterArg::Mean);
+        let prior = args.prior.prior();
+        let report = groups::normal(&mut table, &columns, prior.as_ref(), &questions)?;
+        return args.output.finish(&report);
+    }
     let (mean, weight) = match args.prior.prior() {
         Some(prior) if prior.mean.len() == 1 => (prior.mean[0], prior.weight),
         Some(_) => return Err(UserError::new("--prior-mean: one number is expected").into()),
@@ -368,7 +391,5 @@ fn report_regression(
 ) -> anyhow::Result<ExitCode> {
     let questions = output.ask.questions(ParameterArg::Mean);
     let report = regression::report(table, model, &questions)?;
-    let figure = || picture::regression(&report);
-    let (json, text) = (|| report.json(), || report.text());
-    output.finish(json, text, figure, report.timings)
+    output.finish(&report)
 }

@@ -529,6 +529,17 @@ impl Report {
         self.coefficients.len()
     }
 
+    /// Levels of the α-cuts.
+    pub fn alphas(&self) -> &[f64] {
+        &self.alphas
+    }
+
+    /// Name, mode and α-cuts of each coefficient.
+    pub fn coefficients(&self) -> impl Iterator<Item = (&str, f64, &[Interval])> {
+        let coefficients = self.coefficients.iter();
+        coefficients.map(|one| (one.name.as_str(), one.exact.mode, &one.cuts[..]))
+    }
+
     /// The exact curves down to the possibility `smallest`, or to half the smallest level.
     ///
     /// # Errors

@@ -108,6 +108,10 @@ impl ScalarFamily for Bernoulli {
         mean * (1.0 - mean)
     }
 
+    fn variance_polynomial(&self) -> [f64; 3] {
+        [0.0, 1.0, -1.0]
+    }
+
     fn bregman(&self, natural: f64, reference: f64) -> f64 {
         let (p, q) = (sigmoid(reference), sigmoid(-reference));
         if p == 0.0 {
@@ -284,6 +288,10 @@ impl ScalarFamily for Binomial {
 
     fn variance(&self, mean: f64) -> f64 {
         mean * (1.0 - mean / self.trials)
+    }
+
+    fn variance_polynomial(&self) -> [f64; 3] {
+        [0.0, 1.0, -1.0 / self.trials]
     }
 
     fn bregman(&self, natural: f64, reference: f64) -> f64 {

@@ -94,6 +94,10 @@ impl ScalarFamily for Gamma {
         mean / self.shape * mean
     }
 
+    fn variance_polynomial(&self) -> [f64; 3] {
+        [0.0, 0.0, 1.0 / self.shape]
+    }
+
     fn bregman(&self, natural: f64, reference: f64) -> f64 {
         self.divergence_of_ratio(natural / reference, (natural - reference) / reference)
     }

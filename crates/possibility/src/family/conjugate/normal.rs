@@ -83,6 +83,10 @@ impl ScalarFamily for NormalNoise {
         self.variance
     }
 
+    fn variance_polynomial(&self) -> [f64; 3] {
+        [self.variance, 0.0, 0.0]
+    }
+
     fn bregman(&self, natural: f64, reference: f64) -> f64 {
         let gap = natural - reference;
         0.5 * self.variance * gap * gap

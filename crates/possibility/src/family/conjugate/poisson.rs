@@ -87,6 +87,10 @@ impl ScalarFamily for Poisson {
         mean
     }
 
+    fn variance_polynomial(&self) -> [f64; 3] {
+        [0.0, 1.0, 0.0]
+    }
+
     fn bregman(&self, natural: f64, reference: f64) -> f64 {
         if reference == f64::NEG_INFINITY {
             natural.exp()

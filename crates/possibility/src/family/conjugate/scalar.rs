@@ -70,6 +70,9 @@ pub trait ScalarFamily: fmt::Debug {
     /// `A''` where the mean parameter is `λ`: the variance of an observation.
     fn variance(&self, mean: f64) -> f64;
 
+    /// The variance `v₀ + v₁λ + v₂λ²` of an observation as a polynomial of the mean parameter.
+    fn variance_polynomial(&self) -> [f64; 3];
+
     /// `A†''(λ) = 1/A''`.
     fn dual_curvature(&self, mean: f64) -> f64 {
         1.0 / self.variance(mean)
@@ -149,6 +152,7 @@ macro_rules! forward_scalar_family {
         }
         fn natural_of(&$self, mean: f64) -> f64 { $inner.natural_of(mean) }
         fn variance(&$self, mean: f64) -> f64 { $inner.variance(mean) }
+        fn variance_polynomial(&$self) -> [f64; 3] { $inner.variance_polynomial() }
         fn dual_curvature(&$self, mean: f64) -> f64 { $inner.dual_curvature(mean) }
         fn bregman(&$self, natural: f64, reference: f64) -> f64 {
             $inner.bregman(natural, reference)

@@ -1,0 +1,492 @@
+//! `--by COLUMN`: one posterior for each group of rows, and events across groups.
+//!
+//! The groups are independent, so that their joint possibility function is the product of theirs.
+//! An event about two groups (`rate[a] > rate[b]`) is measured by [`Contrast`]; conditions on
+//! single groups may be joined by `and` alone or by `or` alone.
+
+use possibility::compare::{Comparable, Contrast, Student};
+use possibility::family::conjugate::{Conjugate, Parameter, Sample, ScalarFamily};
+use possibility::regression::{Design, Dispersion, PriorPrecision, RegressionConfig, Response};
+use possibility::{Credence, Interval, Measure};
+use serde_json::{Value, json};
+
+use super::levels::Levels;
+use super::report::{closed, counted, cut_names};
+use super::scalar::{ReadField, refuse_value};
+use super::{
+    Answer, Chosen, Prior, Questions, Timings, cuts_json, option_error, parameter_name,
+    parse_events, timed,
+};
+use crate::csv::Table;
+use crate::event::{Atom, Event, Variables};
+use crate::text::{TextTable, number, optional, reading, significant};
+use crate::user_error::{UserError, list};
+
+/// A parameter of one group.
+pub struct Member {
+    /// The posterior.
+    pub function: Box<dyn Comparable>,
+    /// Its α-cuts.
+    pub cuts: Vec<Interval>,
+    answers: Vec<Answer>,
+}
+
+/// One group of rows.
+pub struct Group {
+    /// What the column of groups says.
+    pub name: String,
+    n: usize,
+    total_weight: f64,
+    /// The parameter and, where it is unknown, the variance.
+    pub members: Vec<Member>,
+}
+
+/// Everything about the posteriors of the groups.
+pub struct Report {
+    /// Name of the family.
+    pub family: &'static str,
+    origin: String,
+    by: String,
+    is_weighted: bool,
+    dropped: Option<usize>,
+    /// What the parameters of a group are called.
+    pub parameters: Vec<&'static str>,
+    /// Levels of the α-cuts.
+    pub alphas: Vec<f64>,
+    /// The groups, sorted by name.
+    pub groups: Vec<Group>,
+    answers: Vec<Answer>,
+    /// Seconds.
+    pub timings: Timings,
+}
+
+/// The posteriors of one group.
+struct Posterior {
+    n: usize,
+    total_weight: f64,
+    functions: Vec<Box<dyn Comparable>>,
+}
+
+/// The columns of a report by groups.
+pub struct Columns {
+    /// Observations and weights.
+    pub chosen: Chosen,
+    /// The groups.
+    pub by: usize,
+}
+
+impl Columns {
+    /// Finds the column of the groups.
+    ///
+    /// # Errors
+    /// There is none of this name, or it is used for something else.
+    pub fn find(table: &Table, chosen: Chosen, by: &str) -> Result<Self, UserError> {
+        let column = table.column(by)?;
+        if column == chosen.column || Some(column) == chosen.weight {
+            return Err(UserError::new(format!(
+                "--by: \"{by}\" is the column of the observations or of the weights"
+            )));
+        }
+        Ok(Self { chosen, by: column })
+    }
+}
+
+/// One posterior of a family with one parameter for each group.
+///
+/// # Errors
+/// A mistake in the file, the prior or an event.
+pub fn scalar<F: ScalarFamily + Clone + 'static>(
+    family: &F,
+    table: &mut Table,
+    columns: &Columns,
+    read: ReadField,
+    prior: Option<&Prior>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let prior = Prior::single(prior)?;
+    let prior: Conjugate<F> = Prior::build(prior, family.clone())?;
+    let Chosen { column, weight } = columns.chosen;
+    let mut levels = Levels::default();
+    let mut samples: Vec<Sample<F>> = Vec::new();
+    let (result, reading) = timed(|| {
+        table.for_each(|row| {
+            let value = read(row, column)?;
+            let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
+            let group = row.text(columns.by)?;
+            if !family.accepts(value) {
+                return Err(refuse_value(family, value, column));
+            }
+            let code = levels.code(group);
+            if code == samples.len() {
+                samples.push(Sample::new(family.clone()));
+            }
+            samples[code]
+                .push_weighted(&value, weight)
+                .map_err(|_| refuse_value(family, value, column))
+        })
+    });
+    result?;
+    let infer = |sample: &Sample<F>| {
+        let (posterior, _) = prior.observe_sample(sample)?;
+        Ok(Posterior {
+            n: sample.observations().len(),
+            total_weight: sample.total_weight(),
+            functions: vec![Box::new(posterior.in_parameter(questions.parameter))],
+        })
+    };
+    let (posteriors, fitting) = timed(|| samples.iter().map(infer).collect::<Vec<_>>());
+    let name = parameter_name(questions.parameter, family.mean_name());
+    let head = Head {
+        family: family.name(),
+        parameters: vec![name],
+        timings: Timings { reading, fitting },
+    };
+    head.report(table, columns, levels, posteriors, questions)
+}
+
+/// The mean and the unknown variance of normal numbers, for each group.
+///
+/// # Errors
+/// A mistake in the file, the prior or an event.
+pub fn normal(
+    table: &mut Table,
+    columns: &Columns,
+    prior: Option<&Prior>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let prior = Prior::single(prior)?;
+    let Chosen { column, weight } = columns.chosen;
+    let config = RegressionConfig {
+        prior_mode: Some(vec![prior.map_or(0.0, |prior| prior.mean[0])]),
+        prior_precision: PriorPrecision::Scalar(prior.map_or(0.0, |prior| prior.weight)),
+        dispersion: Dispersion::Unknown,
+        ..RegressionConfig::default()
+    };
+    let mut levels = Levels::default();
+    let mut designs: Vec<Design> = Vec::new();
+    let (result, reading) = timed(|| {
+        table.for_each(|row| {
+            let value = row.number(column)?;
+            let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
+            let code = levels.code(row.text(columns.by)?);
+            if code == designs.len() {
+                designs.push(Design::with_intercept(Response::Normal, 0));
+            }
+            let pushed = designs[code].push_weighted(&[], value, weight);
+            pushed.map_err(|error| crate::csv::FieldError::new(column, error.to_string()))
+        })
+    });
+    result?;
+    let infer = |design: &Design| -> possibility::Result<Posterior> {
+        let posterior = config.build(1)?.fit(design)?;
+        let scale = posterior.laplace().precision()[(0, 0)].sqrt().recip();
+        let mean = Student::new(posterior.mode()[0], scale, posterior.weight())?;
+        let variance = posterior.dispersion_profile()?;
+        Ok(Posterior {
+            n: design.rows(),
+            total_weight: design.total_weight(),
+            functions: vec![
+                Box::new(mean),
+                Box::new(variance.in_parameter(Parameter::Mean)),
+            ],
+        })
+    };
+    let (posteriors, fitting) = timed(|| designs.iter().map(infer).collect::<Vec<_>>());
+    let head = Head {
+        family: "normal",
+        parameters: vec!["mean", "variance"],
+        timings: Timings { reading, fitting },
+    };
+    head.report(table, columns, levels, posteriors, questions)
+}
+
+/// What is known of a report before its groups are.
+struct Head {
+    family: &'static str,
+    parameters: Vec<&'static str>,
+    timings: Timings,
+}
+
+impl Head {
+    fn report(
+        self,
+        table: &Table,
+        columns: &Columns,
+        levels: Levels,
+        posteriors: Vec<possibility::Result<Posterior>>,
+        questions: &Questions,
+    ) -> Result<Report, UserError> {
+        let by = table.header()[columns.by].clone();
+        let (file, column) = (table.name(), &table.header()[columns.chosen.column]);
+        let origin = format!("{file}, column \"{column}\"");
+        let (names, places) = levels.sorted();
+        let mut groups: Vec<Option<Group>> = names.iter().map(|_| None).collect();
+        for (posterior, place) in posteriors.into_iter().zip(places) {
+            let name = names[place].clone();
+            let fail = |error: possibility::Error| {
+                option_error(&format!("{origin}, group \"{name}\""), &error)
+            };
+            let posterior = posterior.map_err(fail)?;
+            if posterior.total_weight <= 0.0 {
+                return Err(UserError::new(format!(
+                    "{origin}, group \"{name}\": the weights add up to 0"
+                )));
+            }
+            let member = |function: Box<dyn Comparable>| {
+                let cuts = questions.alphas.iter().map(|&alpha| function.cut(alpha));
+                Ok(Member {
+                    cuts: cuts.collect::<possibility::Result<_>>()?,
+                    function,
+                    answers: Vec::new(),
+                })
+            };
+            let members = posterior.functions.into_iter().map(member);
+            groups[place] = Some(Group {
+                members: members.collect::<possibility::Result<_>>().map_err(fail)?,
+                name,
+                n: posterior.n,
+                total_weight: posterior.total_weight,
+            });
+        }
+        let mut report = Report {
+            family: self.family,
+            origin,
+            by,
+            is_weighted: columns.chosen.weight.is_some(),
+            dropped: table.dropped(),
+            parameters: self.parameters,
+            alphas: questions.alphas.clone(),
+            groups: groups.into_iter().flatten().collect(),
+            answers: Vec::new(),
+            timings: self.timings,
+        };
+        report.answer(&questions.events)?;
+        Ok(report)
+    }
+}
+
+impl Report {
+    /// The posterior of coordinate `index`: the parameters of all groups, then their variances.
+    fn function(&self, index: usize) -> &dyn Comparable {
+        let count = self.groups.len();
+        &*self.groups[index % count].members[index / count].function
+    }
+
+    /// Measures every event.
+    fn answer(&mut self, events: &[String]) -> Result<(), UserError> {
+        let names: Vec<String> = self.groups.iter().map(|group| group.name.clone()).collect();
+        let (count, kinds) = (names.len(), self.parameters.len());
+        let every = count * kinds;
+        let mut variables = Variables::vector(&["x"], &names).with_name("x", every);
+        for (kind, name) in self.parameters.iter().enumerate() {
+            variables = variables
+                .with_indexed(name, kind * count)
+                .with_name(name, every + kind);
+        }
+        for (text, event) in parse_events(events, &variables)? {
+            let fail = |problem: String| UserError::new(format!("event \"{text}\": {problem}"));
+            match event.coordinates()[..] {
+                [index] if index >= every => {
+                    let set = event.as_set().unwrap_or_default();
+                    for group in &mut self.groups {
+                        let member = &mut group.members[index - every];
+                        let credence = member.function.credence_of(&set);
+                        member.answers.push(Answer {
+                            event: text.clone(),
+                            credence: credence.map_err(|error| fail(error.to_string()))?,
+                        });
+                    }
+                }
+                _ => {
+                    let credence = self.measure(&event, every).map_err(fail)?;
+                    self.answers.push(Answer {
+                        event: text,
+                        credence,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Possibility and necessity of an event about named groups.
+    fn measure(&self, event: &Event, every: usize) -> Result<Credence, String> {
+        if event.coordinates().iter().any(|&index| index >= every) {
+            return Err(format!(
+                "name the group, as in {}[{}]",
+                self.parameters[0], self.groups[0].name
+            ));
+        }
+        let (inside, outside) = if let Some(atoms) = event.as_conjunction(false) {
+            self.log_suprema(&atoms)?
+        } else if let Some(atoms) = event.as_conjunction(true) {
+            let (outside, inside) = self.log_suprema(&atoms)?;
+            (inside, outside)
+        } else {
+            return Err("conditions may be joined by \"and\" alone or by \"or\" alone".to_owned());
+        };
+        Ok(Credence::from_logs(inside, outside))
+    }
+
+    /// `log sup` where every atom holds, and where one fails.
+    fn log_suprema(&self, atoms: &[Atom]) -> Result<(f64, f64), String> {
+        let mut used: Vec<usize> = Vec::new();
+        let (mut inside, mut outside) = (0.0, f64::NEG_INFINITY);
+        for atom in atoms {
+            let groups = atom
+                .linear
+                .iter()
+                .map(|(index, _)| index % self.groups.len());
+            for group in groups {
+                if used.contains(&group) {
+                    let name = &self.groups[group].name;
+                    return Err(format!(
+                        "group \"{name}\" comes twice; the parts of an event must speak of \
+                         different groups"
+                    ));
+                }
+                used.push(group);
+            }
+            let text = |error: possibility::Error| error.to_string();
+            let (holds, fails) = match &atom.linear[..] {
+                [(index, _)] => {
+                    let function = self.function(*index);
+                    let holds = function.log_possibility_of(&atom.set).map_err(text)?;
+                    (
+                        holds,
+                        function
+                            .log_possibility_of_complement(&atom.set)
+                            .map_err(text)?,
+                    )
+                }
+                [(one, c), (other, d)] => {
+                    let parts = [(self.function(*one), *c), (self.function(*other), *d)];
+                    let contrast = Contrast::new(parts).map_err(text)?;
+                    let holds = contrast.log_possibility_of(&atom.set).map_err(text)?;
+                    (
+                        holds,
+                        contrast
+                            .log_possibility_of_complement(&atom.set)
+                            .map_err(text)?,
+                    )
+                }
+                several => {
+                    let names = several.iter().map(|(index, _)| index % self.groups.len());
+                    let names = names.map(|group| self.groups[group].name.as_str());
+                    return Err(format!(
+                        "a comparison is between two groups, this one names {}",
+                        list(names)
+                    ));
+                }
+            };
+            inside += holds;
+            outside = outside.max(fails);
+        }
+        Ok((inside, outside))
+    }
+
+    fn total(&self) -> usize {
+        self.groups.iter().map(|group| group.n).sum()
+    }
+
+    fn total_weight(&self) -> Option<f64> {
+        let sum = || self.groups.iter().map(|group| group.total_weight).sum();
+        self.is_weighted.then(sum)
+    }
+
+    /// The report for programs.
+    pub fn json(&self) -> Value {
+        let member = |member: &Member| {
+            json!({
+                "mode": optional(member.function.mode()),
+                "precision": optional(member.function.precision()),
+                "alpha_cuts": cuts_json(&self.alphas, &member.cuts),
+                "events": member.answers.iter().map(Answer::json).collect::<Value>(),
+            })
+        };
+        let group = |group: &Group| {
+            let mut value = member(&group.members[0]);
+            value["group"] = group.name.as_str().into();
+            value["n"] = group.n.into();
+            if self.is_weighted {
+                value["total_weight"] = number(group.total_weight);
+            }
+            for (name, other) in self.parameters.iter().zip(&group.members).skip(1) {
+                value[*name] = member(other);
+            }
+            value
+        };
+        let mut value = json!({
+            "family": self.family,
+            "n": self.total(),
+            "parameter": self.parameters[0],
+            "by": self.by,
+            "groups": self.groups.iter().map(group).collect::<Value>(),
+            "events": self.answers.iter().map(Answer::json).collect::<Value>(),
+        });
+        if let Some(weight) = self.total_weight() {
+            value["total_weight"] = number(weight);
+        }
+        if let Some(dropped) = self.dropped {
+            value["dropped"] = dropped.into();
+        }
+        value
+    }
+
+    /// The report for people.
+    pub fn text(&self) -> String {
+        let counted = counted(self.total(), self.total_weight(), self.dropped);
+        let mut text = format!(
+            "{}: {} from {} in {} groups by \"{}\"{}\n",
+            self.family,
+            counted.observations,
+            self.origin,
+            self.groups.len(),
+            self.by,
+            counted.dropped
+        );
+        for (kind, name) in self.parameters.iter().enumerate() {
+            let mut header = [*name, "n", "mode"].map(str::to_owned).to_vec();
+            header.extend(cut_names(&self.alphas));
+            let mut table = TextTable::new(header);
+            for group in &self.groups {
+                let member = &group.members[kind];
+                let mode = member.function.mode().map_or_else(String::new, significant);
+                let mut row = vec![group.name.clone(), group.n.to_string(), mode];
+                row.extend(member.cuts.iter().map(closed));
+                table.row(row);
+            }
+            text.push('\n');
+            text.push_str(&table.render());
+        }
+        let mut table = TextTable::new(["event", "possibility", "necessity"]);
+        let mut row = |event: String, credence: &Credence| {
+            table.row([
+                event,
+                significant(credence.possibility),
+                significant(credence.necessity),
+            ]);
+        };
+        let mut is_empty = self.answers.is_empty();
+        for group in &self.groups {
+            for answer in group.members.iter().flat_map(|member| &member.answers) {
+                row(
+                    format!("{}: {}", group.name, answer.event),
+                    &answer.credence,
+                );
+                is_empty = false;
+            }
+        }
+        for answer in &self.answers {
+            row(answer.event.clone(), &answer.credence);
+        }
+        if !is_empty {
+            text.push('\n');
+            text.push_str(&table.render());
+        }
+        text.push('\n');
+        text.push_str(&reading(&self.alphas));
+        text.push('\n');
+        text
+    }
+}
