@@ -2,6 +2,7 @@
 //! `cargo xtask quick` is what one runs before a commit.
 #![allow(clippy::print_stderr)]
 
+mod python;
 mod width;
 
 use std::path::{Path, PathBuf};
@@ -10,13 +11,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check|quick|widths|kernels FOLDER [ARCHITECTURE...]
+const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
+       kernels FOLDER [ARCHITECTURE...]
 
 check   the full proof: format, widths, spelling, lints, tests (doctests included), CUDA kernels
         on the host, examples, documentation with broken links denied, packages, the promised Rust
         version, aarch64, dependency rules, Miri; a step whose tool is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
+python  the Python package, built as a wheel and tested in an environment of its own with PyTorch, JAX
+        and optax; --without-torch leaves out PyTorch, a download of gigabytes, and its tests
 kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless others are named;
         NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks";
 
@@ -33,6 +37,8 @@ fn main() -> Result<()> {
         ["check"] => check(),
         ["quick"] => quick(),
         ["widths"] => widths(),
+        ["python"] => python::test(true),
+        ["python", "--without-torch"] => python::test(false),
         ["kernels", ref words @ ..] => compile_kernels(words),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");

@@ -71,6 +71,15 @@ pub struct StepReport {
 }
 
 impl StepReport {
+    /// Of a step that was skipped as a whole, when `step` had been made.
+    pub(crate) fn skipped(step: u64) -> Self {
+        Self {
+            step,
+            skipped: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn new(step: u64, coordinates: usize, tally: Tally) -> Self {
         Self {
             step,

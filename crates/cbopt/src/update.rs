@@ -133,11 +133,7 @@ pub(crate) fn step_by(
 /// Counts a step that is left out.
 pub(crate) fn skip(state: &mut State) -> StepReport {
     state.skipped_steps += 1;
-    StepReport {
-        step: state.step,
-        skipped: true,
-        ..StepReport::default()
-    }
+    StepReport::skipped(state.step)
 }
 
 /// The part of a rule that callers cannot reach.
@@ -166,7 +162,7 @@ pub(crate) fn check_buffer(
     check_length(name, buffer.len(), if used { state.len } else { 0 })
 }
 
-/// One sweep of `kernel` over everything, counted in `state`.
+/// Runs `kernel` over all parameters, and counts the step in `state`.
 pub(crate) fn sweep<K: Kernel>(
     executor: &Executor,
     kernel: &K,
@@ -175,19 +171,21 @@ pub(crate) fn sweep<K: Kernel>(
     state: &mut State,
 ) -> StepReport {
     let len = state.len;
-    let tally = executor.sweep(
-        kernel,
-        Span {
-            first: 0,
-            theta: params,
-            gradient: grads,
-            second: &[],
-            momentum: &mut state.momentum,
-            curvature: &mut state.curvature,
-            envelope: &mut state.envelope,
-        },
-    );
+    let tally = executor.sweep(kernel, span(params, grads, state));
     finish(state, len, tally)
+}
+
+/// The slices of a step without a second input.
+pub(crate) fn span<'a>(params: &'a mut [f32], grads: &'a [f32], state: &'a mut State) -> Span<'a> {
+    Span {
+        first: 0,
+        theta: params,
+        gradient: grads,
+        second: &[],
+        momentum: &mut state.momentum,
+        curvature: &mut state.curvature,
+        envelope: &mut state.envelope,
+    }
 }
 
 /// Counts a step that was made.

@@ -24,15 +24,17 @@ pub mod upper;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Result, check_nonnegative, check_positive, check_radius, check_rate};
+use crate::error::{
+    Result, check_length, check_nonnegative, check_positive, check_radius, check_rate,
+};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point, filled};
+use crate::kernel::{Kernel, Marks, Point, Span, Tally, filled};
 use crate::rule::Constants;
 use crate::stabilizer::{EpsPolicy, Stabilizer};
 use crate::state::State;
 use crate::update::{
     Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip, clip_scalar,
-    sealed, sweep,
+    finish, sealed, span,
 };
 
 use fixed::{Fixed, FixedGap};
@@ -320,8 +322,84 @@ pub enum GapConstants {
     Lower(LowerGap),
 }
 
+/// Parameters, gradients and buffers of a CBOpt rule that someone else holds, such as the tensors
+/// of another framework; the envelope is empty where the rule has none.
+#[derive(Debug)]
+pub struct Borrowed<'a> {
+    /// θ.
+    pub params: &'a mut [f32],
+    /// ĝ.
+    pub grads: &'a [f32],
+    /// m.
+    pub momentum: &'a mut [f32],
+    /// h.
+    pub curvature: &'a mut [f32],
+    /// c.
+    pub envelope: &'a mut [f32],
+}
+
 impl CboConstants {
-    /// Makes the step. The gap is matched here, once: each has its own loop.
+    /// Makes a step on several tensors in place; its number is `step`, for the report. Where the
+    /// executor refuses a gradient or skips the step, none of the tensors has changed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Length`] for the first buffer whose length is not that of its parameters,
+    /// [`crate::Error::NonFiniteGradient`] as the executor demands.
+    ///
+    /// ```
+    /// use cbopt::cbo::Borrowed;
+    /// use cbopt::{Constants, Executor, RuleConfig, Update};
+    /// let rule = RuleConfig::by_id("ucbopt").unwrap().build()?;
+    /// let (mut params, mut momentum, mut curvature) = ([0.7], [0.0], [0.05]);
+    /// let Constants::Cbo(constants) = rule.constants(0.1, 1) else { panic!() };
+    /// let tensor = Borrowed {
+    ///     params: &mut params,
+    ///     grads: &[0.3],
+    ///     momentum: &mut momentum,
+    ///     curvature: &mut curvature,
+    ///     envelope: &mut [],
+    /// };
+    /// constants.step_borrowed(&Executor::single(), 1, &mut [tensor])?;
+    /// assert!((params[0] - 0.120_299_89).abs() < 1e-6);
+    /// # Ok::<(), cbopt::Error>(())
+    /// ```
+    pub fn step_borrowed(
+        &self,
+        executor: &Executor,
+        step: u64,
+        tensors: &mut [Borrowed<'_>],
+    ) -> Result<StepReport> {
+        let envelopes = usize::from(!matches!(self.gap, GapConstants::Fixed(_)));
+        for tensor in tensors.iter() {
+            let len = tensor.params.len();
+            check_length("grads", tensor.grads.len(), len)?;
+            check_length("momentum", tensor.momentum.len(), len)?;
+            check_length("curvature", tensor.curvature.len(), len)?;
+            check_length("envelope", tensor.envelope.len(), envelopes * len)?;
+        }
+        for tensor in tensors.iter() {
+            if !executor.admit(tensor.grads, SQUARE_LIMIT)? {
+                return Ok(StepReport::skipped(step));
+            }
+        }
+        let (mut tally, mut coordinates) = (Tally::default(), 0);
+        for tensor in tensors {
+            coordinates += tensor.params.len();
+            let span = Span {
+                first: 0,
+                theta: tensor.params,
+                gradient: tensor.grads,
+                second: &[],
+                momentum: tensor.momentum,
+                curvature: tensor.curvature,
+                envelope: tensor.envelope,
+            };
+            tally.add(self.sweep(executor, span));
+        }
+        Ok(StepReport::new(step, coordinates, tally))
+    }
+
+    /// Makes the step, and counts it in `state`.
     pub(crate) fn advance(
         &self,
         executor: &Executor,
@@ -329,26 +407,25 @@ impl CboConstants {
         grads: &[f32],
         state: &mut State,
     ) -> StepReport {
+        let len = state.len;
+        let tally = self.sweep(executor, span(params, grads, state));
+        finish(state, len, tally)
+    }
+
+    /// The loop over all coordinates. The gap is matched here, once: each has its own loop.
+    fn sweep(&self, executor: &Executor, span: Span<'_>) -> Tally {
         match self.gap {
-            GapConstants::Fixed(gap) => self.advance_with(gap, executor, params, grads, state),
-            GapConstants::Upper(gap) => self.advance_with(gap, executor, params, grads, state),
-            GapConstants::Lower(gap) => self.advance_with(gap, executor, params, grads, state),
+            GapConstants::Fixed(gap) => self.sweep_with(gap, executor, span),
+            GapConstants::Upper(gap) => self.sweep_with(gap, executor, span),
+            GapConstants::Lower(gap) => self.sweep_with(gap, executor, span),
         }
     }
 
-    fn advance_with<G: FusedGap>(
-        &self,
-        gap: G,
-        executor: &Executor,
-        params: &mut [f32],
-        grads: &[f32],
-        state: &mut State,
-    ) -> StepReport {
+    fn sweep_with<G: FusedGap>(&self, gap: G, executor: &Executor, span: Span<'_>) -> Tally {
         if self.plain {
-            sweep(executor, &self.kernel::<G, true>(gap), params, grads, state)
+            executor.sweep(&self.kernel::<G, true>(gap), span)
         } else {
-            let kernel = self.kernel::<G, false>(gap);
-            sweep(executor, &kernel, params, grads, state)
+            executor.sweep(&self.kernel::<G, false>(gap), span)
         }
     }
 
@@ -510,5 +587,70 @@ mod tests {
     fn gaps_of_adaptive_rules_stay_positive() {
         gap_stays_positive::<Upper>();
         gap_stays_positive::<Lower>();
+    }
+
+    /// Tensors of someone else, cut anywhere, get the bits of the step on one slice.
+    #[test]
+    fn borrowed_tensors_step_as_one_slice_does() {
+        for id in ["ucbopt", "ucbopt-adapt", "lcbopt-adapt"] {
+            let rule = crate::RuleConfig::by_id(id).unwrap().build().unwrap();
+            let mut params: Vec<f32> = (0..101).map(|i| (i as f32).sin()).collect();
+            let mut state = rule.state(101);
+            let (mut theirs, mut buffers) = (params.clone(), state.clone());
+            for step in 1..=3 {
+                let grads: Vec<f32> = (0..101).map(|i| ((i * step) as f32).cos()).collect();
+                rule.step(0.01, &mut params, &grads, &mut state).unwrap();
+                let Constants::Cbo(constants) = rule.constants(0.01, step as u64) else {
+                    panic!("{id} is a CBOpt rule");
+                };
+                let mut tensors = cut(&mut theirs, &grads, &mut buffers, 37);
+                let report = constants
+                    .step_borrowed(&Executor::single(), step as u64, &mut tensors)
+                    .unwrap();
+                assert_eq!((report.step, report.coordinates), (step as u64, 101));
+            }
+            assert_eq!(theirs, params, "{id}");
+            assert_eq!(buffers.buffers(), state.buffers(), "{id}");
+
+            let mut grads = vec![0.1; 101];
+            grads[100] = f32::NAN;
+            let before = theirs.clone();
+            let Constants::Cbo(constants) = rule.constants(0.01, 4) else {
+                panic!("{id} is a CBOpt rule");
+            };
+            let mut tensors = cut(&mut theirs, &grads, &mut buffers, 37);
+            let error = constants
+                .step_borrowed(&Executor::single(), 4, &mut tensors)
+                .unwrap_err();
+            assert!(error.to_string().contains("NaN"), "{error}");
+            tensors[0].momentum = &mut [];
+            assert!(
+                constants
+                    .step_borrowed(&Executor::single(), 4, &mut tensors)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("momentum")
+            );
+            assert_eq!(theirs, before, "{id}: the first tensor was left alone, too");
+        }
+    }
+
+    /// Two tensors, the first of `count` coordinates.
+    fn cut<'a>(
+        params: &'a mut [f32],
+        grads: &'a [f32],
+        state: &'a mut State,
+        count: usize,
+    ) -> Vec<Borrowed<'a>> {
+        let (first, second) = span(params, grads, state).split_at(count);
+        [first, second]
+            .map(|span| Borrowed {
+                params: span.theta,
+                grads: span.gradient,
+                momentum: span.momentum,
+                curvature: span.curvature,
+                envelope: span.envelope,
+            })
+            .into()
     }
 }

@@ -1,0 +1,100 @@
+//! The Python package: its wheel, and the wheel's tests.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{root, run, skip};
+
+/// What the tests need beside the package; PyTorch comes last, because it can be left out.
+const PACKAGES: [&str; 7] = [
+    "maturin>=1.8,<2",
+    "pytest>=8",
+    "numpy",
+    "scikit-learn",
+    "jax",
+    "optax",
+    "mypy",
+];
+
+/// Builds the wheel, installs it into an environment under `target` and runs its tests, the
+/// examples in its documentation and, with PyTorch, the checks of its types.
+pub fn test(torch: bool) -> Result<()> {
+    let target = root().join("target");
+    std::fs::create_dir_all(&target)?;
+    let target = target.canonicalize()?;
+    let environment = target.join("python");
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv"]).arg(&environment);
+        run("Python environment", &mut make)?;
+    }
+    let mut install = pip(&python);
+    install.args(PACKAGES);
+    if torch {
+        install.arg("torch>=2.4");
+    }
+    run("Python packages", &mut install)?;
+    let wheels = environment.join("wheels");
+    if wheels.exists() {
+        std::fs::remove_dir_all(&wheels)?;
+    }
+    let folder = root().join("python");
+    let mut build = Command::new(&python);
+    // the profile of the tests: its dependencies are compiled already after `cargo test`
+    build
+        .args("-m maturin build --quiet --locked --profile dev --out".split(' '))
+        .arg(&wheels)
+        .current_dir(&folder);
+    run("wheel", &mut build)?;
+    let wheel = std::fs::read_dir(&wheels)?
+        .next()
+        .context("maturin made no wheel")??
+        .path();
+    let mut install = pip(&python);
+    install.args(["--force-reinstall", "--no-deps"]).arg(&wheel);
+    run("wheel installed", &mut install)?;
+    pytest(&python, "tests of the wheel", &["."], &folder)?;
+    if torch {
+        let modules = [
+            "--doctest-modules",
+            "--pyargs",
+            "maxitive",
+            "--ignore-glob=*_triton.py",
+        ];
+        pytest(&python, "examples of the wheel", &modules, &folder)?;
+        let mut types = Command::new(&python);
+        types.args(["-m", "mypy"]).current_dir(&folder);
+        run("types of the wheel", &mut types)
+    } else {
+        skip(
+            "PyTorch",
+            "asked for; its tests, the examples and the types need it",
+        );
+        Ok(())
+    }
+}
+
+fn pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args("-m pip install --quiet --disable-pip-version-check".split(' '));
+    command
+}
+
+fn pytest(python: &Path, name: &str, words: &[&str], folder: &Path) -> Result<()> {
+    let mut command = Command::new(python);
+    command
+        .args([
+            "-m",
+            "pytest",
+            "--import-mode=importlib",
+            "-p",
+            "no:cacheprovider",
+        ])
+        .args(words)
+        .env("PYTHONPATH", folder.join("tests"))
+        .current_dir(folder.join("tests"));
+    run(name, &mut command)
+}
