@@ -71,6 +71,13 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // a decoder that panics at a damaged picture becomes an error that names the file
+        if !datasets::formats::picture::is_decoding() {
+            report(info);
+        }
+    }));
     let result = match cli.command {
         Command::Quickstart(args) => commands::quickstart::execute(args),
         Command::Train(args) => commands::train::execute(args),

@@ -1,8 +1,9 @@
 //! Custom datasets: a folder of pictures, or arrays of NumPy.
 //!
-//! - A folder with `train` and `test` in it, and in each a folder of PNG or JPEG files per class.
-//!   The classes are numbered in the order of their sorted names. All pictures must have the same
-//!   size; gray ones become colored if there is a colored one.
+//! - A folder with `train` and `test` in it, and in each a folder of pictures per class (PNG, JPEG,
+//!   BMP, GIF, TIFF, WebP). The classes are numbered in the order of their sorted names. All
+//!   pictures must have the same size, unless the form that is asked for gives them one; gray ones
+//!   become colored if there is a colored one.
 //! - A folder that has the class folders itself is a test part.
 //! - An NPZ file with `train_images`, `train_labels`, `test_images`, `test_labels` (or `x_train`,
 //!   `y_train`, `x_test`, `y_test`); with `images` and `labels` alone (or `x` and `y`) it is a test
@@ -17,14 +18,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::form::Form;
 use crate::formats::npy::{self, Array, Npz, Values};
-use crate::formats::picture::Picture;
+use crate::formats::picture::{KINDS, Picture};
 use crate::image_set::{ImageSet, Shape};
 use crate::library::Part;
 use crate::official::wrong_shape;
 
-/// Reads a part of the dataset at `path`.
-pub(crate) fn read(path: &Path, part: Part) -> Result<ImageSet> {
+/// Largest label of an array: more classes than any classifier here has, and few enough to count.
+const LARGEST_LABEL: i64 = 65_535;
+
+/// Reads a part of the dataset at `path`, its images in this form.
+pub(crate) fn read(path: &Path, part: Part, form: Form) -> Result<ImageSet> {
+    if let Some(set) = read_arrays(path, part)? {
+        return form.apply(set);
+    }
+    pictures(path, part, form)
+}
+
+/// The part, if the dataset is made of arrays.
+fn read_arrays(path: &Path, part: Part) -> Result<Option<ImageSet>> {
     if path.is_file() {
         let mut npz = Npz::open(path)?;
         let names: Vec<String> = npz.names().map(Into::into).collect();
@@ -34,7 +47,8 @@ pub(crate) fn read(path: &Path, part: Part) -> Result<ImageSet> {
                 array.expect("the name is one of the archive's"),
                 path.to_owned(),
             ))
-        });
+        })
+        .map(Some);
     }
     let entries = entries(path)?;
     let arrays_here: Vec<String> = entries
@@ -42,13 +56,14 @@ pub(crate) fn read(path: &Path, part: Part) -> Result<ImageSet> {
         .filter(|entry| entry.extension().is_some_and(|end| end == "npy"))
         .filter_map(|entry| Some(entry.file_stem()?.to_str()?.to_owned()))
         .collect();
-    if !arrays_here.is_empty() {
-        return arrays(path, part, &arrays_here, &mut |name| {
-            let file = path.join(format!("{name}.npy"));
-            Ok((npy::open(&file)?, file))
-        });
+    if arrays_here.is_empty() {
+        return Ok(None);
     }
-    pictures(path, part)
+    arrays(path, part, &arrays_here, &mut |name| {
+        let file = path.join(format!("{name}.npy"));
+        Ok((npy::open(&file)?, file))
+    })
+    .map(Some)
 }
 
 /// What is in a folder, sorted; hidden files are left out.
@@ -81,15 +96,15 @@ fn no_such_part(path: &Path, part: Part, reason: &str) -> Error {
     }
 }
 
-fn pictures(path: &Path, part: Part) -> Result<ImageSet> {
+fn pictures(path: &Path, part: Part, form: Form) -> Result<ImageSet> {
     let (root, classes) = class_folders(path, part)?;
-    let (pictures, labels) = decode_pictures(&root, &classes)?;
+    let (pictures, labels) = decode_pictures(&root, &classes, form)?;
     let Some(sample) = pictures.first() else {
-        let reason = "no class folder has a PNG or JPEG file";
-        return Err(no_such_part(path, part, reason));
+        let reason = format!("no class folder has a {KINDS} file");
+        return Err(no_such_part(path, part, &reason));
     };
-    let channels = pictures.iter().map(|p| p.shape().channels).max();
-    let channels = channels.unwrap_or(1);
+    let most = pictures.iter().map(|p| p.shape().channels).max();
+    let channels = form.channels.or(most).unwrap_or(1);
     let shape = Shape {
         channels,
         ..sample.shape()
@@ -140,7 +155,11 @@ fn class_folders(path: &Path, part: Part) -> Result<(PathBuf, Vec<String>)> {
 }
 
 /// The pictures of all classes that are there, of one size, and their labels.
-fn decode_pictures(root: &Path, classes: &[String]) -> Result<(Vec<Picture>, Vec<u32>)> {
+fn decode_pictures(
+    root: &Path,
+    classes: &[String],
+    form: Form,
+) -> Result<(Vec<Picture>, Vec<u32>)> {
     let size = |picture: &Picture| {
         let Shape { height, width, .. } = picture.shape();
         format!("{height}x{width}")
@@ -155,8 +174,7 @@ fn decode_pictures(root: &Path, classes: &[String]) -> Result<(Vec<Picture>, Vec
         }
         let files = entries(&folder)?.into_iter();
         for file in files.filter(|path| Picture::has_ending(path)) {
-            let bytes = fs::read(&file).map_err(Error::io("read", &file))?;
-            let picture = Picture::decode(&bytes).map_err(Error::malformed(&file))?;
+            let picture = form.sized(Picture::open(&file)?);
             if let (Some(known), Some(first)) = (pictures.first(), &first)
                 && size(known) != size(&picture)
             {
@@ -164,7 +182,11 @@ fn decode_pictures(root: &Path, classes: &[String]) -> Result<(Vec<Picture>, Vec
                     path: file,
                     what: "size of the picture",
                     found: size(&picture),
-                    expected: format!("{} like {}", size(known), first.display()),
+                    expected: format!(
+                        "{} like {}; data.resize gives all of them one size",
+                        size(known),
+                        first.display()
+                    ),
                 });
             }
             first.get_or_insert(file);
@@ -228,15 +250,20 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
         if name != labels_name {
             let (array, file) = load(&name)?;
             largest = largest.max(whole(array, &file)?.into_iter().max().unwrap_or(0));
+            // one that is no class is refused where its part is read
+            largest = largest.min(LARGEST_LABEL);
         }
     }
     let labels = numbers.iter().enumerate().map(|(index, &label)| {
-        u32::try_from(label).map_err(|_| Error::Label {
-            name: file.display().to_string(),
-            index,
-            label,
-            allowed: format!("0..={}", u32::MAX),
-        })
+        let is_class = (0..=LARGEST_LABEL).contains(&label);
+        is_class
+            .then_some(label as u32)
+            .ok_or_else(|| Error::Label {
+                name: file.display().to_string(),
+                index,
+                label,
+                allowed: format!("0..={LARGEST_LABEL}"),
+            })
     });
     let labels = labels.collect::<Result<_>>()?;
     let name = path
@@ -299,6 +326,10 @@ fn whole(array: Array, path: &Path) -> Result<Vec<i64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(path: &Path, part: Part) -> Result<ImageSet> {
+        super::read(path, part, Form::default())
+    }
     use crate::formats::picture::tests::write_png;
     use crate::formats::zip;
 
@@ -359,7 +390,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            empty.ends_with("no class folder has a PNG or JPEG file"),
+            empty.ends_with("no class folder has a PNG, JPEG, BMP, GIF, TIFF or WebP file"),
             "{empty}"
         );
     }
@@ -436,5 +467,54 @@ mod tests {
         );
         write("images.npy", npy(&[2, 2], Values::Bytes(vec![0; 4])));
         assert!(message().contains("shape is [2, 2]"), "{}", message());
+    }
+    #[test]
+    fn a_form_makes_pictures_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("fruit");
+        let (gray, color) = (png::ColorType::Grayscale, png::ColorType::Rgb);
+        png_in(&root.join("test/pear"), "1.png", gray, 2, &[8, 8, 8, 8]);
+        png_in(
+            &root.join("test/pear"),
+            "2.png",
+            color,
+            1,
+            &[9, 9, 9, 7, 7, 7],
+        );
+        let form = Form {
+            size: Some([1, 1]),
+            channels: Some(1),
+        };
+        let test = super::read(&root, Part::Test, form).unwrap();
+        assert_eq!(
+            (test.shape(), test.pixels()),
+            (Shape::new(1, 1, 1), &[8, 9][..])
+        );
+        let error = read(&root, Part::Test).unwrap_err().to_string();
+        assert!(
+            error.ends_with("data.resize gives all of them one size"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_label_that_no_class_can_have_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("toy.npz");
+        let images = npy(&[2, 1, 1], Values::Bytes(vec![1, 2]));
+        let good = npy(&[2], Values::Integers(vec![255, 255]));
+        let bad = npy(&[2], Values::Integers(vec![0, 4_000_000_000]));
+        let members = [
+            ("x_train.npy", &images[..]),
+            ("y_train.npy", &bad),
+            ("x_test.npy", &images),
+            ("y_test.npy", &good),
+        ];
+        fs::write(&path, zip::tests::write(&members, true, false)).unwrap();
+        let error = read(&path, Part::Train).unwrap_err().to_string();
+        assert!(
+            error.ends_with("toy.npz: label 4000000000 of image 1 is not in 0..=65535"),
+            "{error}"
+        );
     }
 }

@@ -37,7 +37,7 @@
 //! | where datasets are looked for; each decoded once | [`Library`] |
 //! | downloads: resumed, checked, renamed into place | [`Fetcher`] |
 //! | is what lies in a folder what was published? | [`verify()`] |
-//! | readers: IDX, CIFAR, MAT, NPY and NPZ, PNG and JPEG, ZIP, tar | [`formats`] |
+//! | readers: IDX, CIFAR, MAT, NPY and NPZ, pictures, ZIP, tar | [`formats`] |
 //! | training and validation images | [`split()`] |
 //! | mean and deviation | [`Normalization`] |
 //! | flips and crops | [`Augmentation`] |
@@ -54,7 +54,8 @@
 //! # Custom datasets
 //!
 //! Where a name is asked for, a path will do: a folder with `train` and `test` in it, and in each a
-//! folder of PNG or JPEG files of one size per class; or an NPZ file with the arrays
+//! folder of pictures (PNG, JPEG, BMP, GIF, TIFF, WebP) per class, of one size unless a
+//! [`Form`] gives them one; or an NPZ file with the arrays
 //! `train_images`, `train_labels`, `test_images` and `test_labels` (also `x_train`, `y_train`,
 //! `x_test`, `y_test`), images as bytes `[n, h, w]`, `[n, c, h, w]` or `[n, h, w, c]`, labels whole
 //! numbers from 0; or a folder with these arrays as NPY files. Class folders alone, or `images` and
@@ -75,6 +76,7 @@ mod embedded;
 mod error;
 #[cfg(feature = "download")]
 mod fetch;
+mod form;
 pub mod formats;
 mod image_set;
 mod letters;
@@ -92,6 +94,7 @@ pub use embedded::FASHION_MNIST_LICENSE;
 pub use error::{Error, Malformed, Result};
 #[cfg(feature = "download")]
 pub use fetch::{Event, Fetcher};
+pub use form::Form;
 pub use image_set::ImageSet;
 pub use images::{Images, Normalization, Shape, Visit};
 pub use letters::letters;

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::check;
 use crate::error::{Error, Result};
+use crate::form::Form;
 use crate::image_set::ImageSet;
 use crate::manifest::{self, Entry, Files, Layout};
 use crate::{custom, embedded, letters, official};
@@ -108,7 +109,7 @@ pub enum Location {
 pub struct Library {
     roots: Vec<Root>,
     verify: bool,
-    cache: Mutex<HashMap<(String, Part), Arc<ImageSet>>>,
+    cache: Mutex<HashMap<(String, Part, Form), Arc<ImageSet>>>,
 }
 
 impl Library {
@@ -162,15 +163,24 @@ impl Library {
     /// The name is unknown, the files are nowhere to be found (the message says how to get them),
     /// or a file is not what it should be.
     pub fn load(&self, name: &str, part: Part) -> Result<Arc<ImageSet>> {
+        self.load_as(name, part, Form::default())
+    }
+
+    /// The same with all images in another form; the pictures of a folder may be of different
+    /// sizes then.
+    ///
+    /// # Errors
+    /// As [`Library::load`].
+    pub fn load_as(&self, name: &str, part: Part, form: Form) -> Result<Arc<ImageSet>> {
         // held while decoding: whoever wants the same set would decode it a second time
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (name.to_owned(), part);
+        let key = (name.to_owned(), part, form);
         if let Some(set) = cache.get(&key) {
             return Ok(Arc::clone(set));
         }
         let set = match manifest::find(name) {
-            Some(entry) => self.read(entry, part)?,
-            None => custom::read(&self.custom_path(name)?, part)?,
+            Some(entry) => form.apply(self.read(entry, part)?)?,
+            None => custom::read(&self.custom_path(name)?, part, form)?,
         };
         let set = Arc::new(set);
         cache.insert(key, Arc::clone(&set));

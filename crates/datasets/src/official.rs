@@ -363,7 +363,11 @@ fn pictures_in(folder: &Path, names: &[&str], shape: Shape, verify: bool) -> Res
                 sums += &format!("{}  {name}\n", sha256(&bytes));
             }
             let picture = Picture::decode(&bytes).map_err(Error::malformed(&path))?;
-            pixels.extend(picture.resized_square(shape.width).planes(shape.channels));
+            pixels.extend(
+                picture
+                    .resized_to(shape.height, shape.width)
+                    .planes(shape.channels),
+            );
         }
         Ok((pixels, sums))
     };

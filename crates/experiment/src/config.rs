@@ -36,7 +36,7 @@ use engine::{Device, Network, Precision, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
 use serde::ser::{Error as _, SerializeMap};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -111,6 +111,17 @@ pub struct DataConfig {
     /// Seed of the order of the batches; by default it follows from the seed of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle_seed: Option<u64>,
+    /// Size that all images get, `side` or `[height, width]`, up to 1024: they are scaled until
+    /// they cover it, and their middle is cut out. Default: they stay as they are.
+    #[serde(
+        default,
+        deserialize_with = "size",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub resize: Option<[usize; 2]>,
+    /// 1 to make all images gray, 3 to make them color. Default: they stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<usize>,
     /// Random horizontal flips while training. Default off.
     #[serde(default)]
     pub flip: bool,
@@ -128,6 +139,20 @@ fn default_share() -> f64 {
     0.1
 }
 
+/// One side of a square, or height and width.
+fn size<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<[usize; 2]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a side like 32, or [height, width]")]
+    enum Size {
+        Side(usize),
+        Sides([usize; 2]),
+    }
+    Ok(Some(match Size::deserialize(from)? {
+        Size::Side(side) => [side, side],
+        Size::Sides(sides) => sides,
+    }))
+}
+
 /// Which images validate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -141,6 +166,14 @@ pub enum SplitKind {
 }
 
 impl DataConfig {
+    /// The form that all images get.
+    pub fn form(&self) -> datasets::Form {
+        datasets::Form {
+            size: self.resize,
+            channels: self.channels,
+        }
+    }
+
     /// Which images validate, the default included.
     pub fn split_kind(&self) -> SplitKind {
         let known = datasets::manifest::find(&self.dataset).is_some();
@@ -631,6 +664,7 @@ impl RunConfig {
             data.validation_share,
             data.split_kind(),
             data.split_seed,
+            (data.resize, data.channels),
         );
         let train = (self.train.batch, self.train.precision.name());
         let shared = (&self.network, &data.dataset, split, train);
@@ -701,6 +735,13 @@ impl RunConfig {
             return Err(Error::setting("data.validation_share", problem));
         }
         within("data.pad", data.pad, 0, 16)?;
+        for side in data.resize.into_iter().flatten() {
+            within("data.resize", side, 1, 1024)?;
+        }
+        if let Some(channels) = data.channels.filter(|channels| ![1, 3].contains(channels)) {
+            let problem = format!("{channels} is neither 1 (gray) nor 3 (color)");
+            return Err(Error::setting("data.channels", problem));
+        }
         if data.limit == Some(0) {
             return Err(Error::setting("data.limit", "0 is not at least 1"));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datasets::{ImageSet, Library, Normalization, Part, SplitOrder};
 use engine::Network;
 
-use crate::config::{OodNormalization, RunConfig, SplitKind};
+use crate::config::{DataConfig, OodNormalization, RunConfig, SplitKind};
 use crate::error::{Error, Result};
 use crate::remarks;
 
@@ -44,7 +44,8 @@ impl RunData {
         library: &Library,
     ) -> Result<Self> {
         let dataset = &config.data.dataset;
-        let set = library.load(dataset, Part::Train)?;
+        let form = config.data.form();
+        let set = library.load_as(dataset, Part::Train, form)?;
         if set.classes() < 2 {
             let problem = format!("{dataset} has {} class, expected 2 or more", set.classes());
             return Err(Error::setting("data.dataset", problem));
@@ -60,11 +61,11 @@ impl RunData {
             return Err(Error::setting("network", problem));
         }
         check_images("data.dataset", &network, dataset, &set)?;
-        let test = library.load(dataset, Part::Test)?;
+        let test = library.load_as(dataset, Part::Test, form)?;
         check_images("data.dataset", &network, dataset, &test)?;
         let mut out_of_domain = Vec::new();
         for name in &config.data.out_of_domain {
-            let other = library.load(name, Part::Test)?;
+            let other = library.load_as(name, Part::Test, form)?;
             check_images("data.out_of_domain", &network, name, &other)?;
             out_of_domain.push(other);
         }
@@ -87,7 +88,7 @@ impl RunData {
         notes.extend(remarks::of_schedule(config));
         Ok(Self {
             network,
-            normalization: normalization_of(dataset, &set),
+            normalization: normalization_of(&config.data, dataset, &set),
             set,
             test,
             out_of_domain,
@@ -118,12 +119,12 @@ impl RunData {
     /// The constants for a set to be told apart.
     pub(crate) fn ood_normalization(
         &self,
-        choice: OodNormalization,
+        config: &DataConfig,
         name: &str,
         set: &ImageSet,
     ) -> Normalization {
-        match choice {
-            OodNormalization::Own => normalization_of(name, set),
+        match config.ood_normalization {
+            OodNormalization::Own => normalization_of(config, name, set),
             OodNormalization::Training => self.normalization.clone(),
         }
     }
@@ -154,9 +155,10 @@ fn split(config: &RunConfig, labels: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
     Ok((images_at(parts.0), images_at(parts.1)))
 }
 
-/// The constants that go with a known dataset; for a custom one, those of its images.
-fn normalization_of(name: &str, set: &ImageSet) -> Normalization {
-    datasets::manifest::normalization(name).unwrap_or_else(|| Normalization::measured(set.images()))
+/// The constants that go with a known dataset in its own form; else those of the images.
+fn normalization_of(config: &DataConfig, name: &str, set: &ImageSet) -> Normalization {
+    let known = datasets::manifest::normalization(name).filter(|_| config.form().is_own());
+    known.unwrap_or_else(|| Normalization::measured(set.images()))
 }
 
 /// `Ok` if there are images, and the network takes them.
@@ -169,7 +171,7 @@ fn check_images(field: &str, network: &Network, name: &str, set: &ImageSet) -> R
         return Ok(());
     }
     let problem = format!(
-        "{name} has images of {has}, {} takes {takes}",
+        "{name} has images of {has}, {} takes {takes}; data.resize and data.channels change images",
         network.name()
     );
     Err(Error::setting(field, problem))

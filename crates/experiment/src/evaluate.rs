@@ -91,11 +91,11 @@ impl<'a> Evaluator<'a> {
         let file_names = file_names(names.iter().map(|name| stem(name)), &["test"]);
         let sets = names.iter().zip(&self.data.out_of_domain).zip(&file_names);
         for ((name, set), file) in sets {
-            let choice = self.config.data.ood_normalization;
+            let config = &self.config.data;
             let all = all_of(set);
             let images = Input::Bytes {
                 images: set.images(),
-                normalization: &self.data.ood_normalization(choice, name, set),
+                normalization: &self.data.ood_normalization(config, name, set),
                 indices: &all,
             };
             let rows = candidates.iter().zip(&mut evaluations).zip(&scores_inside);

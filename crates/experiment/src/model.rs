@@ -39,6 +39,10 @@ pub struct ModelFile {
     pub network: String,
     /// Channels, height and width of an image.
     pub input: [usize; 3],
+    /// Whether images of another size were scaled until they covered this one, and their middle
+    /// cut out.
+    #[serde(default)]
+    pub resize: bool,
     /// Number of classes.
     pub classes: usize,
     /// Their names in order, where they have any.
@@ -52,7 +56,7 @@ pub struct ModelFile {
 }
 
 impl ModelFile {
-    pub(crate) fn of(data: &RunData) -> Self {
+    pub(crate) fn of(config: &RunConfig, data: &RunData) -> Self {
         let Shape {
             channels,
             height,
@@ -63,6 +67,7 @@ impl ModelFile {
             dataset: data.set.name().into(),
             network: data.network.name().into(),
             input: [channels, height, width],
+            resize: config.data.resize.is_some(),
             classes: data.set.classes(),
             class_names: data.set.class_names().map(<[String]>::to_vec),
             mean: data.normalization.mean().to_vec(),

@@ -277,7 +277,7 @@ impl Run {
             model::write_posterior(&self.directory, "best", best)?;
         }
         model::write_posterior(&self.directory, "last", &last)?;
-        ModelFile::of(data).write(&self.directory)?;
+        ModelFile::of(&self.config, data).write(&self.directory)?;
         let start = Instant::now();
         let device = self.config.on(options.device)?;
         let evaluator = Evaluator {

@@ -1,13 +1,13 @@
 //! `maxitive predict`: what a finished run says of new pictures.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use datasets::formats::npy::{self, Array, Values};
-use datasets::formats::picture::Picture;
+use datasets::formats::picture::{KINDS, Picture};
 use datasets::{Images, Shape};
 use evaluation::record::Checkpoint;
 use experiment::{Model, files};
@@ -19,8 +19,9 @@ use crate::user_error::UserError;
 
 /// Predict the class of new pictures with a finished run.
 ///
-/// RUN is the folder of a run. PICTURES are PNG or JPEG files, folders of them, or - for one
-/// picture from standard input. A row tells the most probable class, its probability, the entropy
+/// RUN is the folder of a run. PICTURES are PNG, JPEG, BMP, GIF, TIFF or WebP files, folders of
+/// them, or - for one picture from standard input. They get the size and the channels that the
+/// run's images have, if its data.resize asked for a size. A row tells the most probable class, its probability, the entropy
 /// of all probabilities in nats, and the score by which the run tells images of another kind: the
 /// lower, the stranger.
 #[derive(Debug, Args)]
@@ -45,7 +46,7 @@ pub struct PredictArgs {
     /// Weights of lowest validation loss, or those after the last step
     #[arg(long, value_enum, default_value_t = Which::Best)]
     checkpoint: Which,
-    /// Scale pictures of another size, and cut out their middle
+    /// Scale pictures of another size and cut out their middle, as a run with data.resize does
     #[arg(long)]
     resize: bool,
     /// JSON on standard output
@@ -113,7 +114,7 @@ fn read(model: &Model, args: &PredictArgs) -> anyhow::Result<(Vec<String>, Image
             let before = files.len();
             collect(path, &mut files)?;
             if files.len() == before {
-                let problem = format!("{}: has no PNG or JPEG file", path.display());
+                let problem = format!("{}: has no {KINDS} file", path.display());
                 return Err(UserError::new(problem).into());
             }
         } else {
@@ -124,7 +125,7 @@ fn read(model: &Model, args: &PredictArgs) -> anyhow::Result<(Vec<String>, Image
     let mut pixels = Vec::with_capacity(files.len() * input.len());
     for file in &files {
         let picture = decode(file)?;
-        let fitted = fit(picture, input, args.resize)
+        let fitted = fit(picture, input, args.resize || model.file().resize)
             .map_err(|problem| UserError::new(format!("{}: {problem}", file.display())))?;
         pixels.extend(fitted.planes(input.channels));
     }
@@ -153,15 +154,11 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 fn decode(file: &Path) -> anyhow::Result<Picture> {
-    let told = |problem: String| UserError::new(format!("{}: {problem}", file.display()));
-    let mut bytes = Vec::new();
-    let read = if file == Path::new("-") {
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| ())
-    } else {
-        std::fs::read(file).map(|content| bytes = content)
-    };
-    read.map_err(|error| told(format!("cannot be read: {error}")))?;
-    Ok(Picture::decode(&bytes).map_err(|malformed| told(malformed.to_string()))?)
+    if file != Path::new("-") {
+        return Picture::open(file).map_err(|error| training::error(error.into()));
+    }
+    let read = Picture::read(io::stdin().lock()).context("cannot read standard input")?;
+    Ok(read.map_err(|malformed| UserError::new(format!("standard input: {malformed}")))?)
 }
 
 /// The picture in the size of the input, or what is in the way.
@@ -177,12 +174,7 @@ fn fit(picture: Picture, input: Shape, resize: bool) -> Result<Picture, String> 
              middle"
         ));
     }
-    if input.height != input.width {
-        return Err(format!(
-            "is {height}x{width}; --resize makes squares, and the network takes {takes}"
-        ));
-    }
-    Ok(picture.resized_square(input.height))
+    Ok(picture.resized_to(input.height, input.width))
 }
 
 fn answers(

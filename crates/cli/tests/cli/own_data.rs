@@ -366,6 +366,64 @@ fn pictures_get_the_probabilities_of_the_evaluation() {
     assert_eq!(text.lines().count(), 11);
 }
 
+/// Pictures of two classes and of sizes from 20 to 34, every third in color; each is bright in its
+/// upper or lower half.
+fn write_pictures(folder: &Path, count: u32) {
+    for (class, name) in ["high", "low"].into_iter().enumerate() {
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+        for number in 0..count {
+            let side = 20 + number * 7 % 15;
+            let bright = |at: u32| (at / side < side / 2) == (class == 0);
+            let pixel = |at| (number * 3 + at * 7 % 40) as u8 + if bright(at) { 150 } else { 0 };
+            let pixels: Vec<u8> = (0..side * side).map(pixel).collect();
+            let file = folder.join(name).join(format!("{number:02}.png"));
+            std::fs::write(file, png(side, number % 3 == 0, &pixels)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn pictures_of_every_size_and_color_are_brought_into_one_form() {
+    let place = Place::new().with("mine.toml", CONFIG.replace("other/shapes", "letters"));
+    write_pictures(&place.path("shapes/train"), 20);
+    write_pictures(&place.path("shapes/test"), 5);
+    let outcome = train(&place, &[]);
+    assert_eq!(outcome.code, Some(2));
+    let advice = "data.resize gives all of them one size";
+    assert!(outcome.stderr.contains(advice), "{}", outcome.stderr);
+    let form = [
+        "data.resize=28",
+        "data.channels=1",
+        "evaluation.keep_predictions=true",
+    ];
+    let outcome = train(&place, &form);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let record = record(&place);
+    assert_eq!(
+        record["config"]["data"]["resize"],
+        serde_json::json!([28, 28])
+    );
+    let outcome = place.run(&["predict", "run", "shapes/test", "-o", "p.npy"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let kept = std::fs::read(place.path("run/predictions/adamw-best/test.npy")).unwrap();
+    assert_eq!(std::fs::read(place.path("p.npy")).unwrap(), kept);
+    for (setting, expected) in [
+        ("data.resize=0", "data.resize: 0 is not in 1..=1024"),
+        (
+            "data.resize=[28]",
+            "expected a side like 32, or [height, width]",
+        ),
+        (
+            "data.channels=2",
+            "data.channels: 2 is neither 1 (gray) nor 3 (color)",
+        ),
+    ] {
+        let outcome = train(&place, &[setting]);
+        assert_eq!(outcome.code, Some(2), "{setting}");
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    }
+}
+
 #[test]
 fn samples_of_the_weights_predict_from_the_stored_state() {
     let config = CONFIG
@@ -398,13 +456,13 @@ fn mistakes_in_predictions_are_named() {
             &["large.png"],
             "large.png: is 40x40, the network takes 28x28; --resize",
         ),
-        (&["none.png"], "none.png: cannot be read"),
+        (&["none.png"], "cannot read none.png: "),
         (&["broken.png"], "broken.png: "),
         (
             &["text.png"],
-            "text.png: picture at byte 0: \"hell\", expected a PNG or JPEG file",
+            "text.png: picture at byte 0: \"hell\", expected a PNG, JPEG, BMP, GIF, TIFF or WebP",
         ),
-        (&["empty"], "empty: has no PNG or JPEG file"),
+        (&["empty"], "empty: has no PNG, JPEG, BMP"),
         (
             &["ok.png", "--row", "SGD"],
             "has no row \"SGD\"; there are \"AdamW\"",

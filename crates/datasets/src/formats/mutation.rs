@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 
+use image::ImageFormat::{Bmp, Gif, Tiff, WebP};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -9,6 +10,7 @@ use super::npy::{Array, Npz, Values};
 use super::picture::Picture;
 use super::zip::Archive;
 use super::{cifar, idx, mat, npy, zip};
+use crate::image_set::Shape;
 
 /// A reader and a file it accepts.
 type Row = (&'static str, fn(&[u8]) -> bool, Vec<u8>);
@@ -42,6 +44,10 @@ fn rows() -> Vec<Row> {
         let names: Vec<String> = npz.names().map(Into::into).collect();
         names.iter().all(|name| npz.array(name).is_ok())
     };
+    let other = |format| {
+        let picture = Picture::new(Shape::new(3, 4, 5), vec![90; 60]);
+        super::picture::tests::write_other(&picture, format)
+    };
     let png = super::picture::tests::write_png(png::ColorType::Rgb, 5, 4, &[90; 60]);
     vec![
         ("idx", |b| idx::read(b).is_ok(), idx::write(&array)),
@@ -70,6 +76,10 @@ fn rows() -> Vec<Row> {
             mat_file(false, true),
         ),
         ("png", |b| Picture::decode(b).is_ok(), png),
+        ("bmp", |b| Picture::decode(b).is_ok(), other(Bmp)),
+        ("gif", |b| Picture::decode(b).is_ok(), other(Gif)),
+        ("tiff", |b| Picture::decode(b).is_ok(), other(Tiff)),
+        ("webp", |b| Picture::decode(b).is_ok(), other(WebP)),
         (
             "jpeg",
             |b| Picture::decode(b).is_ok(),
@@ -157,7 +167,7 @@ fn cases() -> ProptestConfig {
 }
 
 proptest! {
-    // each case is twelve files; PROPTEST_CASES decides how many
+    // each case is sixteen files; PROPTEST_CASES decides how many
     #![proptest_config(cases())]
 
     #[test]
