@@ -392,6 +392,7 @@ impl Assessment {
             seconds: 0.0,
             in_domain: part.found.clone(),
             reliability: part.reliability.clone(),
+            by_class: None,
             out_of_domain: sets.collect(),
             details: serde_json::Map::new(),
             predictions: None,

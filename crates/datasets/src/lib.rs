@@ -14,6 +14,7 @@
 //!     batch: 128,
 //!     shuffle: true,
 //!     seed: 0,
+//!     balance: None,
 //!     augmentation: Augmentation::none(),
 //! }
 //! .build(set.len())?;

@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
     Split = 3,
     /// The drawn letters.
     Letters = 4,
+    /// Which images of a class stand for it in an epoch.
+    Balance = 5,
 }
 
 impl Purpose {
@@ -59,6 +61,7 @@ mod tests {
         for (purpose, order, next) in [
             (Purpose::Order, [2, 4, 9, 1, 0, 7, 3, 5, 6, 8], 252),
             (Purpose::Split, [6, 3, 8, 1, 2, 4, 9, 0, 5, 7], 832),
+            (Purpose::Balance, [0, 7, 3, 8, 5, 9, 2, 1, 6, 4], 676),
         ] {
             let mut items = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
             let mut stream = purpose.stream(17, 2);

@@ -6,6 +6,7 @@
 //! again there sees the same bits. The last batch of an epoch is as small as need be; none is
 //! dropped.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -28,6 +29,10 @@ pub struct OrderConfig {
     pub seed: u64,
     /// What is done to an image in training.
     pub augmentation: Augmentation,
+    /// Classes of the images, if every class is to be visited equally often: an epoch then has as
+    /// many visits as before, to some images of a large class and several times to those of a
+    /// small one.
+    pub balance: Option<Vec<u32>>,
 }
 
 impl OrderConfig {
@@ -45,6 +50,9 @@ impl OrderConfig {
             );
         }
         self.augmentation.check()?;
+        if let Some(labels) = &self.balance {
+            images::check_length("labels", labels.len(), self.indices.len())?;
+        }
         Ok(Order {
             config: self,
             batch,
@@ -63,6 +71,7 @@ impl OrderConfig {
 ///     shuffle: true,
 ///     seed: 7,
 ///     augmentation: Augmentation::none(),
+///     balance: None,
 /// }
 /// .build(5)?;
 /// let mut visits = Vec::new();
@@ -103,9 +112,13 @@ impl Order {
             shuffle,
             seed,
             augmentation,
+            balance,
             ..
         } = &self.config;
-        let mut order = indices.clone();
+        let mut order = match balance {
+            Some(labels) => balanced(indices, labels, *seed, epoch),
+            None => indices.clone(),
+        };
         if *shuffle {
             Purpose::Order.stream(*seed, epoch).shuffle(&mut order);
         }
@@ -116,6 +129,25 @@ impl Order {
                 .map(|&image| augmentation.draw(*seed, epoch, image)),
         );
     }
+}
+
+/// As many images as there are, equally many of each class: all of a class in a drawn order before
+/// one is repeated. What cannot be shared equally goes to another class in every epoch.
+fn balanced(indices: &[u32], labels: &[u32], seed: u64, epoch: u64) -> Vec<u32> {
+    let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (&index, &label) in indices.iter().zip(labels) {
+        classes.entry(label).or_default().push(index);
+    }
+    let (count, most) = (indices.len(), classes.len());
+    let mut stream = Purpose::Balance.stream(seed, epoch);
+    let mut order = Vec::with_capacity(count);
+    for (number, mut images) in classes.into_values().enumerate() {
+        stream.shuffle(&mut images);
+        let turn = (number + (epoch % most as u64) as usize) % most;
+        let share = count / most + usize::from(turn < count % most);
+        order.extend(images.iter().cycle().take(share));
+    }
+    order
 }
 
 #[cfg(test)]
@@ -130,6 +162,7 @@ mod tests {
             shuffle: true,
             seed: 11,
             augmentation: Augmentation { flip: true, pad: 1 },
+            balance: None,
         }
     }
 
@@ -184,6 +217,39 @@ mod tests {
         ];
         let pinned = pinned.map(|(image, down, right, flip)| Visit::new(image, down, right, flip));
         assert_eq!(visits(&order.build(6).unwrap(), 3), pinned);
+    }
+
+    #[test]
+    fn balanced_epochs_visit_every_class_equally_often() {
+        // classes of 7, 2 and 1 images, and 10 visits: 3 each, and one more in turn
+        let labels = vec![0, 0, 0, 0, 0, 0, 0, 1, 1, 2];
+        let order = OrderConfig {
+            balance: Some(labels.clone()),
+            ..config(10, 4)
+        };
+        let order = order.build(10).unwrap();
+        let mut seen = BTreeSet::new();
+        for epoch in 0..6 {
+            let images: Vec<u32> = visits(&order, epoch).iter().map(|v| v.image).collect();
+            let mut counts = [0; 3];
+            images
+                .iter()
+                .for_each(|&i| counts[labels[i as usize] as usize] += 1);
+            let mut expected = [3; 3];
+            expected[[0, 2, 1][epoch as usize % 3]] = 4;
+            assert_eq!(counts, expected, "epoch {epoch}");
+            // none of the large class twice in an epoch
+            let large: Vec<u32> = images.into_iter().filter(|&i| i < 7).collect();
+            assert_eq!(BTreeSet::from_iter(large.iter()).len(), large.len());
+            seen.extend(large);
+        }
+        assert_eq!(seen.len(), 7);
+        assert_eq!(visits(&order, 1), visits(&order, 1));
+        let short = OrderConfig {
+            balance: Some(vec![0]),
+            ..config(10, 4)
+        };
+        assert!(short.build(10).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::results::{Classification, Detection, DetectionCurves, Reliability};
+use crate::results::{ByClass, Classification, Detection, DetectionCurves, Reliability};
 
 /// Name and version of the schema, the first field of every record.
 pub const SCHEMA: &str = "maxitive-run/2";
@@ -184,6 +184,9 @@ pub struct Evaluation {
     pub in_domain: Classification,
     /// Calibration on the test set.
     pub reliability: Reliability,
+    /// On the test set, class by class; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_class: Option<ByClass>,
     /// On other datasets.
     pub out_of_domain: Vec<OutOfDomainEvaluation>,
     /// Further facts of the method: `prior_precision` of Laplace, `rank` of SWAG.
@@ -436,7 +439,7 @@ mod tests {
 
     use super::*;
     use crate::metric::{InDomain, OutOfDomain};
-    use crate::results::{ReliabilityBin, ScoreHistogram};
+    use crate::results::{Mistake, ReliabilityBin, ScoreHistogram};
 
     fn number() -> impl Strategy<Value = f64> {
         prop_oneof![
@@ -495,12 +498,27 @@ mod tests {
     }
 
     prop_compose! {
+        fn by_class()(
+            names in prop::collection::vec(word(), 0..3),
+            counts in prop::collection::vec(any::<(usize, usize)>(), 0..3),
+            confused in prop::collection::vec(any::<(usize, usize, usize)>(), 0..3),
+            (image, class, predicted) in any::<(usize, usize, usize)>(),
+            probability in number(), picture in prop::option::of(word()),
+        ) -> ByClass {
+            let (images, right) = counts.into_iter().unzip();
+            let mistakes = vec![Mistake { image, class, predicted, probability, picture }];
+            ByClass { names, images, right, confused, mistakes }
+        }
+    }
+
+    prop_compose! {
         fn evaluation()(
             (row, predictive, scheme) in (word(), word(), word()), samples in any::<usize>(), best in any::<bool>(),
             epoch in any::<usize>(), seconds in number(), in_domain in in_domain(),
             bins in prop::collection::vec((any::<usize>(), any::<usize>(), maybe()), 0..4),
             out_of_domain in prop::collection::vec(out_of_domain(), 0..3),
             (key, value) in (word(), any::<u64>()), predictions in prop::option::of(word()),
+            by_class in prop::option::of(by_class()),
         ) -> Evaluation {
             let bin = |(count, right, confidence)| ReliabilityBin { count, right, confidence };
             Evaluation {
@@ -512,6 +530,7 @@ mod tests {
                 seconds,
                 in_domain,
                 reliability: Reliability { scheme, bins: bins.into_iter().map(bin).collect() },
+                by_class,
                 out_of_domain,
                 details: [(key, json!(value))].into_iter().collect(),
                 predictions,

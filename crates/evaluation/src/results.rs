@@ -47,6 +47,42 @@ pub struct ReliabilityBin {
     pub confidence: Option<f64>,
 }
 
+/// What became of each class of the test set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByClass {
+    /// Names of the classes; empty where they have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Images of each class.
+    pub images: Vec<usize>,
+    /// Right predictions among them.
+    pub right: Vec<usize>,
+    /// `(class, predicted class, images)`, most images first: all pairs up to twenty classes, else
+    /// the most frequent ones.
+    pub confused: Vec<(usize, usize, usize)>,
+    /// The mistakes of highest probability, the surest first.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// A wrong prediction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mistake {
+    /// Place of the image in the test set, from 0.
+    pub image: usize,
+    /// Its class.
+    pub class: usize,
+    /// What it was taken for.
+    pub predicted: usize,
+    /// Probability of the predicted class.
+    #[serde(with = "crate::number")]
+    pub probability: f64,
+    /// The image, small, as a `data:` address of a PNG file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<String>,
+}
+
 /// How well a score tells in-domain images from others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detection {

@@ -111,6 +111,10 @@ pub struct DataConfig {
     /// Seed of the order of the batches; by default it follows from the seed of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle_seed: Option<u64>,
+    /// `sampling` to visit every class equally often while training: an epoch has as many visits
+    /// as there are images, the images of small classes several times. Default `none`.
+    #[serde(default, skip_serializing_if = "Balance::is_none")]
+    pub balance: Balance,
     /// Size that all images get, `side` or `[height, width]`, up to 1024: they are scaled until
     /// they cover it, and their middle is cut out. Default: they stay as they are.
     #[serde(
@@ -151,6 +155,23 @@ fn size<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<[usize
         Size::Side(side) => [side, side],
         Size::Sides(sides) => sides,
     }))
+}
+
+/// How classes of different size are trained on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// Every image once an epoch.
+    #[default]
+    None,
+    /// Every class equally often.
+    Sampling,
+}
+
+impl Balance {
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// Which images validate.

@@ -84,7 +84,13 @@ impl RunData {
         }
         let (train, validation) = split(config, set.labels())?;
         remarks::check_classes(config, &set, &train)?;
-        notes.extend(remarks::of_classes(&set, &test, &train, &validation));
+        notes.extend(remarks::of_classes(
+            &set,
+            &test,
+            &train,
+            &validation,
+            config.data.balance,
+        ));
         notes.extend(remarks::of_schedule(config));
         Ok(Self {
             network,

@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use datasets::ImageSet;
 use datasets::formats::npy::{self, Array, Values};
+use datasets::formats::picture::Picture;
 use engine::{Device, Input, PredictorConfig};
 use evaluation::CalibrationConfig;
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
+use evaluation::results::ByClass;
 use random::Seeds;
 
 use crate::checkpoint::Progress;
@@ -24,6 +26,8 @@ use crate::predictive::{Fitted, Labeled, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
 const PREDICTIONS: &str = "predictions";
+/// Longest side of the pictures of mistakes in a record.
+const THUMBNAIL: usize = 32;
 
 /// What an evaluation needs.
 pub(crate) struct Evaluator<'a> {
@@ -42,6 +46,8 @@ struct Candidate<'a> {
     /// Folder of its predictions.
     folder: String,
     fitted: Box<dyn Fitted + 'a>,
+    /// Whether its mistakes are shown in the record.
+    has_pictures: bool,
     /// Seconds that the fit took.
     seconds: f64,
 }
@@ -145,6 +151,7 @@ impl<'a> Evaluator<'a> {
             .evaluation
             .score
             .of(&probabilities, test.classes())?;
+        let by_class = self.by_class(candidate, &probabilities)?;
         let seconds = candidate.seconds + start.elapsed().as_secs_f64();
         let evaluation = Evaluation {
             row: candidate.row.into(),
@@ -155,11 +162,27 @@ impl<'a> Evaluator<'a> {
             seconds,
             in_domain,
             reliability,
+            by_class: Some(by_class),
             out_of_domain: Vec::new(),
             details: candidate.fitted.details(),
             predictions: self.keep(candidate, "test", &probabilities)?,
         };
         Ok((evaluation, scores))
+    }
+
+    /// The test set class by class; the mistakes of the checkpoint that comes first are shown.
+    fn by_class(&self, candidate: &Candidate<'_>, probabilities: &[f32]) -> Result<ByClass> {
+        let test = &self.data.test;
+        let mut found = evaluation::by_class(probabilities, test.classes(), test.labels())?;
+        let names = test.class_names().or(self.data.set.class_names());
+        found.names = names.map(<[String]>::to_vec).unwrap_or_default();
+        if candidate.has_pictures {
+            for mistake in &mut found.mistakes {
+                let picture = Picture::from_planes(test.shape(), test.image(mistake.image));
+                mistake.picture = Some(picture.data_address(THUMBNAIL));
+            }
+        }
+        Ok(found)
     }
 
     /// How well images of another set, with these probabilities, are told from the test images.
@@ -204,7 +227,8 @@ impl<'a> Evaluator<'a> {
         let mut candidates = Vec::new();
         let rows = &self.config.rows;
         let folders = file_names(rows.iter().map(|row| row.row.as_str()), &[]);
-        for (checkpoint, ending, epoch, trained) in best.into_iter().chain([last]) {
+        let checkpoints = best.into_iter().chain([last]).enumerate();
+        for (number, (checkpoint, ending, epoch, trained)) in checkpoints {
             for (row, folder) in rows.iter().zip(&folders) {
                 let start = Instant::now();
                 let fitted = predictive.fit(&row.method, trained, training)?;
@@ -215,6 +239,7 @@ impl<'a> Evaluator<'a> {
                     epoch,
                     folder: format!("{folder}-{ending}"),
                     fitted,
+                    has_pictures: number == 0,
                     seconds: start.elapsed().as_secs_f64(),
                 });
             }

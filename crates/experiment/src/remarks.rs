@@ -4,7 +4,7 @@
 use cbopt::ScheduleConfig;
 use datasets::ImageSet;
 
-use crate::config::RunConfig;
+use crate::config::{Balance, RunConfig};
 use crate::error::{Error, Result};
 
 /// A class this many times larger than another is told of.
@@ -37,6 +37,7 @@ pub(crate) fn of_classes(
     test: &ImageSet,
     train: &[u32],
     validation: &[u32],
+    balance: Balance,
 ) -> Vec<String> {
     let count = |labels: &mut dyn Iterator<Item = u32>| {
         let mut counts = vec![0; set.classes().max(test.classes())];
@@ -77,12 +78,17 @@ pub(crate) fn of_classes(
     {
         remarks.push(format!(
             "{}: the classes are uneven: {} training images of class {}, {} of class {}; accuracy \
-             speaks mostly of the large ones",
+             speaks mostly of the large ones{}",
             set.name(),
             trained[large],
             class_name(set, large),
             trained[small],
             class_name(set, small),
+            match balance {
+                Balance::None =>
+                    "; data.balance = \"sampling\" trains on all of them equally often",
+                Balance::Sampling => "",
+            }
         ));
     }
     remarks
@@ -134,16 +140,16 @@ mod tests {
         let all = set(&[0, 0, 1, 1, 2, 2], Some(&["disk", "ring", "star"]));
         let test = set(&[0, 1], None);
         assert_eq!(
-            of_classes(&all, &test, &[0, 1, 2, 3], &[4, 5]),
+            of_classes(&all, &test, &[0, 1, 2, 3], &[4, 5], Balance::None),
             [
                 "shapes: the training images have no image of class \"star\"",
                 "shapes: the validation images have no image of class \"disk\", \"ring\"",
                 "shapes: the test images have no image of class \"star\"",
             ]
         );
-        assert!(of_classes(&all, &all, &[0, 2, 4], &[1, 3, 5]).is_empty());
+        assert!(of_classes(&all, &all, &[0, 2, 4], &[1, 3, 5], Balance::None).is_empty());
         // no validation at all is no remark
-        assert!(of_classes(&all, &all, &[0, 1, 2, 3, 4, 5], &[]).is_empty());
+        assert!(of_classes(&all, &all, &[0, 1, 2, 3, 4, 5], &[], Balance::None).is_empty());
     }
 
     #[test]
@@ -151,9 +157,9 @@ mod tests {
         let labels: Vec<u32> = [vec![0; 21], vec![1; 2], vec![2; 3]].concat();
         let uneven = set(&labels, None);
         let every: Vec<u32> = (0..26).collect();
-        let remarks = of_classes(&uneven, &uneven, &every, &[]);
+        let remarks = of_classes(&uneven, &uneven, &every, &[], Balance::None);
         assert_eq!(remarks.len(), 1);
         assert!(remarks[0].contains("21 training images of class 0, 2 of class 1"));
-        assert!(of_classes(&uneven, &uneven, &every[1..], &[]).is_empty());
+        assert!(of_classes(&uneven, &uneven, &every[1..], &[], Balance::None).is_empty());
     }
 }

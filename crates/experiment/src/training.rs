@@ -16,7 +16,7 @@ use images::Visit;
 use random::Seeds;
 
 use crate::checkpoint::{Expected, Progress, Snapshot, Writer};
-use crate::config::RunConfig;
+use crate::config::{Balance, RunConfig};
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::observer::Event;
@@ -534,6 +534,10 @@ fn order(config: &RunConfig, data: &RunData, seeds: Seeds) -> Result<Order> {
         augmentation: Augmentation {
             flip: config.data.flip,
             pad: config.data.pad,
+        },
+        balance: match config.data.balance {
+            Balance::None => None,
+            Balance::Sampling => Some(data.labels(&data.train)),
         },
     };
     Ok(order.build(data.set.len())?)

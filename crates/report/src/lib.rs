@@ -6,6 +6,7 @@
 //! - [`summary`]: the tables as data, for those who draw their own.
 //! - [`paper`]: what the paper prints, and what an independent reproduction found.
 //! - [`names`]: what datasets and networks are called on the page.
+//! - [`sheet`]: pictures with what a model says of them.
 //! - [`files`]: records found in folders.
 //!
 //! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain
@@ -19,6 +20,7 @@ pub mod files;
 pub mod names;
 mod page;
 pub mod paper;
+pub mod sheet;
 mod style;
 pub mod summary;
 mod tables;

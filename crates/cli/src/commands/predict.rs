@@ -29,6 +29,7 @@ use crate::user_error::UserError;
 Examples:
   maxitive predict runs/mine new/
   maxitive predict runs/mine a.png b.jpg -o answers.csv
+  maxitive predict runs/mine new/ -o sheet.html
   maxitive predict runs/mine new/ --row 'SGD + Laplace' --checkpoint final --json
   curl -s https://example.org/a.png | maxitive predict runs/mine -")]
 pub struct PredictArgs {
@@ -37,7 +38,8 @@ pub struct PredictArgs {
     /// Pictures, folders of pictures, or - for standard input
     #[arg(required = true)]
     pictures: Vec<PathBuf>,
-    /// Where to write all probabilities, by its ending: .csv, .json or .npy
+    /// Where to write all probabilities, by its ending: .csv, .json or .npy; .html for a sheet of
+    /// the pictures
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Row of the run's config whose method predicts; by default the first
@@ -71,7 +73,20 @@ struct Answer {
     entropy: f64,
     score: f64,
     probabilities: Vec<f32>,
+    /// The picture as an address, for a page.
+    picture: Option<String>,
 }
+
+/// Pictures that were read.
+struct Pictures {
+    names: Vec<String>,
+    images: Images,
+    /// As addresses, if they were asked for.
+    addresses: Vec<String>,
+}
+
+/// Longest side of a picture on a page.
+const SHOWN: usize = 160;
 
 /// Runs the command.
 ///
@@ -82,7 +97,9 @@ pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
     let format = args.out.as_deref().map(Format::of).transpose()?;
     let model = Model::open(&args.run).map_err(training::error)?;
     let row = model.row(args.row.as_deref()).map_err(training::error)?;
-    let (names, images) = read(&model, &args)?;
+    let with_pictures = matches!(format, Some(Format::Html));
+    let pictures = read(&model, &args, with_pictures)?;
+    let images = &pictures.images;
     let checkpoint = match args.checkpoint {
         Which::Best => Checkpoint::Best,
         Which::Final => Checkpoint::Final,
@@ -90,9 +107,9 @@ pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
     let library = args.compute.library();
     let device = args.compute.device();
     let probabilities = model
-        .predict(row, checkpoint, &images, (device, &library))
+        .predict(row, checkpoint, images, (device, &library))
         .map_err(training::error)?;
-    let answers = answers(&model, names, &probabilities)?;
+    let answers = answers(&model, pictures, &probabilities)?;
     if let (Some(path), Some(format)) = (&args.out, format) {
         let bytes = format.bytes(&model, &row.row, &answers)?;
         files::write_atomically(path, &bytes).map_err(training::error)?;
@@ -107,7 +124,7 @@ pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The pictures with their names, as one set for the network.
-fn read(model: &Model, args: &PredictArgs) -> anyhow::Result<(Vec<String>, Images)> {
+fn read(model: &Model, args: &PredictArgs, with_pictures: bool) -> anyhow::Result<Pictures> {
     let mut files = Vec::new();
     for path in &args.pictures {
         if path.is_dir() {
@@ -123,8 +140,12 @@ fn read(model: &Model, args: &PredictArgs) -> anyhow::Result<(Vec<String>, Image
     }
     let input = model.input();
     let mut pixels = Vec::with_capacity(files.len() * input.len());
+    let mut addresses = Vec::new();
     for file in &files {
         let picture = decode(file)?;
+        if with_pictures {
+            addresses.push(picture.data_address(SHOWN));
+        }
         let fitted = fit(picture, input, args.resize || model.file().resize)
             .map_err(|problem| UserError::new(format!("{}: {problem}", file.display())))?;
         pixels.extend(fitted.planes(input.channels));
@@ -132,7 +153,11 @@ fn read(model: &Model, args: &PredictArgs) -> anyhow::Result<(Vec<String>, Image
     let labels = vec![0; files.len()];
     let images = Images::new(input, model.file().classes, pixels, labels)?;
     let names = files.iter().map(|file| file.display().to_string());
-    Ok((names.collect(), images))
+    Ok(Pictures {
+        names: names.collect(),
+        images,
+        addresses,
+    })
 }
 
 /// All pictures below a folder, sorted.
@@ -179,12 +204,13 @@ fn fit(picture: Picture, input: Shape, resize: bool) -> Result<Picture, String> 
 
 fn answers(
     model: &Model,
-    names: Vec<String>,
+    pictures: Pictures,
     probabilities: &[f32],
 ) -> anyhow::Result<Vec<Answer>> {
     let classes = model.file().classes;
     let scores = model.config().evaluation.score.of(probabilities, classes)?;
     let rows = probabilities.chunks_exact(classes);
+    let mut addresses = pictures.addresses.into_iter();
     let answer = |((file, row), score): ((String, &[f32]), f64)| {
         // of equal ones the first
         let best = (0..classes)
@@ -199,9 +225,11 @@ fn answers(
             entropy: -entropy.map(|p| p * p.ln()).sum::<f64>(),
             score,
             probabilities: row.to_vec(),
+            picture: addresses.next(),
         }
     };
-    Ok(names
+    Ok(pictures
+        .names
         .into_iter()
         .zip(rows)
         .zip(scores)
@@ -244,12 +272,44 @@ fn json(model: &Model, row: &str, answers: &[Answer]) -> Value {
     })
 }
 
+/// A page of all pictures.
+fn sheet(model: &Model, row: &str, answers: &[Answer]) -> String {
+    let entry = |answer: &Answer| {
+        let all = answer.probabilities.iter().enumerate();
+        let mut classes: Vec<(usize, f64)> = all.map(|(class, &p)| (class, p.into())).collect();
+        // stable: of equal ones the first
+        classes.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let classes = classes
+            .into_iter()
+            .map(|(class, p)| (model.class_name(class), p));
+        let score = model.config().evaluation.score.name();
+        report::sheet::Entry {
+            file: answer.file.clone(),
+            picture: answer.picture.clone().unwrap_or_default(),
+            classes: classes.collect(),
+            numbers: vec![
+                ("entropy".into(), answer.entropy),
+                (score.into(), answer.score),
+            ],
+        }
+    };
+    let entries: Vec<_> = answers.iter().map(entry).collect();
+    let file = model.file();
+    let (network, dataset) = (&file.network, &file.dataset);
+    let count = answers.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let title = format!("{count} picture{plural}, by {row}");
+    let note = format!("{network}, trained on {dataset}. The lower the score, the stranger.");
+    report::sheet::html(&title, &note, &entries)
+}
+
 /// What is written to a file.
 #[derive(Debug, Clone, Copy)]
 enum Format {
     Csv,
     Json,
     Npy,
+    Html,
 }
 
 impl Format {
@@ -258,8 +318,10 @@ impl Format {
             Some("csv") => Ok(Self::Csv),
             Some("json") => Ok(Self::Json),
             Some("npy") => Ok(Self::Npy),
+            Some("html") => Ok(Self::Html),
             _ => {
-                let problem = format!("{}: the ending is not .csv, .json or .npy", path.display());
+                let allowed = ".csv, .json, .npy or .html";
+                let problem = format!("{}: the ending is not {allowed}", path.display());
                 Err(UserError::new(problem).into())
             }
         }
@@ -268,6 +330,7 @@ impl Format {
     fn bytes(self, model: &Model, row: &str, answers: &[Answer]) -> anyhow::Result<Vec<u8>> {
         let classes = model.file().classes;
         match self {
+            Self::Html => Ok(sheet(model, row, answers).into_bytes()),
             Self::Json => Ok(format!("{}\n", json(model, row, answers)).into_bytes()),
             Self::Npy => {
                 let all: Vec<f32> = answers

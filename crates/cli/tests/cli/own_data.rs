@@ -364,6 +364,15 @@ fn pictures_get_the_probabilities_of_the_evaluation() {
         "{text}"
     );
     assert_eq!(text.lines().count(), 11);
+    let sheet = place.run(&["predict", "run", "new", "-o", "sheet.html"]);
+    assert_eq!((sheet.code, sheet.stdout.as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(place.path("sheet.html")).unwrap();
+    assert_eq!(
+        page.matches("<img src=\"data:image/png;base64,iVBORw0KGgo")
+            .count(),
+        10
+    );
+    assert!(page.contains("alt=\"new/09.png\"") && page.contains("<dt>2</dt><dd>"));
 }
 
 /// Pictures of two classes and of sizes from 20 to 34, every third in color; each is bright in its
@@ -469,7 +478,7 @@ fn mistakes_in_predictions_are_named() {
         ),
         (
             &["ok.png", "-o", "p.txt"],
-            "p.txt: the ending is not .csv, .json or .npy",
+            "p.txt: the ending is not .csv, .json, .npy or .html",
         ),
     ] {
         let extra: &[&str] = if expected.contains("validation") {

@@ -140,6 +140,41 @@ impl Picture {
         &self.pixels
     }
 
+    /// The picture as a `data:` address of a PNG file, scaled down until no side is longer than
+    /// `longest`.
+    ///
+    /// # Panics
+    /// If `longest` is 0.
+    pub fn data_address(&self, longest: usize) -> String {
+        assert!(longest > 0, "a picture has pixels");
+        let Shape { height, width, .. } = self.shape;
+        let long = height.max(width);
+        let small = if long > longest {
+            let scaled = |side: usize| (side * longest / long).max(1);
+            self.resized(scaled(height), scaled(width))
+        } else {
+            self.clone()
+        };
+        format!("data:image/png;base64,{}", base64(&small.to_png()))
+    }
+
+    /// The picture as a PNG file.
+    fn to_png(&self) -> Vec<u8> {
+        const MEMORY: &str = "writing to memory does not fail";
+        let Shape { height, width, .. } = self.shape;
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
+        encoder.set_color(match self.shape.channels {
+            1 => png::ColorType::Grayscale,
+            _ => png::ColorType::Rgb,
+        });
+        encoder.set_compression(png::Compression::High);
+        let mut writer = encoder.write_header().expect(MEMORY);
+        writer.write_image_data(&self.pixels).expect(MEMORY);
+        writer.finish().expect(MEMORY);
+        bytes
+    }
+
     /// Whether a file has the ending of a picture that can be decoded.
     pub fn has_ending(path: &Path) -> bool {
         let end = path.extension().map(|end| end.to_ascii_lowercase());
@@ -269,6 +304,24 @@ fn weights(input: usize, output: usize) -> Vec<(usize, Vec<i32>)> {
             (start, raw.into_iter().map(fixed).collect())
         })
         .collect()
+}
+
+/// The letters of RFC 4648 for these bytes, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for letter in 0..4 {
+            if letter > three.len() {
+                text.push('=');
+            } else {
+                text.push(LETTERS[(bits >> (18 - 6 * letter)) as usize & 63] as char);
+            }
+        }
+    }
+    text
 }
 
 /// What a decoder gives; one that panics has met a damaged file and a mistake of its own, and
@@ -478,6 +531,31 @@ pub(crate) mod tests {
         let picture = Picture::new(Shape::new(1, 3, 6), (0..18).map(|i| i % 6 * 10).collect());
         assert_eq!(picture.resized_to(3, 2).pixels(), [20, 30, 20, 30, 20, 30]);
         assert_eq!(picture.resized_to(1, 6).pixels(), [0, 10, 20, 30, 40, 50]);
+    }
+
+    /// The vectors of RFC 4648, section 10.
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        let vectors = [
+            "", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy",
+        ];
+        for (length, expected) in vectors.into_iter().enumerate() {
+            assert_eq!(base64(&b"foobar"[..length]), expected);
+        }
+    }
+
+    #[test]
+    fn a_small_picture_is_written_as_it_is_and_a_large_one_scaled() {
+        let picture = Picture::new(Shape::new(3, 1, 2), vec![1, 2, 3, 4, 5, 6]);
+        assert_eq!(Picture::decode(&picture.to_png()).unwrap(), picture);
+        assert!(
+            picture
+                .data_address(2)
+                .starts_with("data:image/png;base64,iVBORw0KGgo")
+        );
+        let wide = Picture::new(Shape::new(1, 2, 8), vec![9; 16]);
+        let small = Picture::new(Shape::new(1, 1, 4), vec![9; 4]);
+        assert_eq!(wide.data_address(4), small.data_address(4));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! - [`probability`]: what counts as a row of probabilities, and the scores made from one.
 //! - [`classification`]: accuracy, top-5, log loss, Brier score.
+//! - [`by_class`]: what became of each class, and the surest mistakes.
 //! - [`calibration`]: reliability diagram and expected calibration error.
 //! - [`detection`]: how well a score tells two groups apart: ROC, precision-recall, FPR at 95 %
 //!   TPR, detection error.
@@ -10,6 +11,7 @@
 //! - [`bootstrap`]: confidence intervals of all of them.
 
 pub mod bootstrap;
+pub mod by_class;
 pub mod calibration;
 pub mod classification;
 pub mod curves;
@@ -19,6 +21,7 @@ mod sort;
 mod sum;
 
 pub use bootstrap::BootstrapConfig;
+pub use by_class::by_class;
 pub use calibration::{CalibrationConfig, Scheme};
 pub use classification::{Outcomes, in_domain};
 pub use curves::detection_curves;

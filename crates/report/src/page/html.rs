@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::style::{DASHES, Style};
 
 /// Text for an element or a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -6,6 +6,7 @@
 //! security policy forbids the page to load anything.
 
 mod calibration;
+mod classes;
 mod cost;
 mod data;
 mod detection;
@@ -29,7 +30,8 @@ use serde_json::json;
 
 use self::disagreements::disagreements;
 use self::header::header;
-use self::html::{Switches, escape, script_json};
+pub(crate) use self::html::escape;
+use self::html::{Switches, script_json};
 use self::panel::panel;
 use self::view::View;
 use crate::curves::{number, recall_grid, roc_grid};
@@ -86,7 +88,7 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'\">\n\
+         script-src 'unsafe-inline'; img-src data:\">\n\
          <title>{} · Maxitive</title>\n<style>\n{}</style>\n</head>\n<body class=\"beside-paper\">\n\
          <a class=\"skip\" href=\"#main\">Skip to the results</a>\n",
         escape(&title),

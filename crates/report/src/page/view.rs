@@ -15,6 +15,7 @@ pub(super) enum Section {
     Short,
     Glance,
     Results,
+    Classes,
     Calibration,
     Detection,
     Training,
@@ -24,10 +25,11 @@ pub(super) enum Section {
 
 impl Section {
     /// In the order of the page.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Short,
         Self::Glance,
         Self::Results,
+        Self::Classes,
         Self::Calibration,
         Self::Detection,
         Self::Training,
@@ -41,6 +43,7 @@ impl Section {
             Self::Short => "short",
             Self::Glance => "glance",
             Self::Results => "results",
+            Self::Classes => "classes",
             Self::Calibration => "calibration",
             Self::Detection => "detection",
             Self::Training => "training",
@@ -54,6 +57,7 @@ impl Section {
             Self::Short => "In short",
             Self::Glance => "At a glance",
             Self::Results => "Results",
+            Self::Classes => "Classes",
             Self::Calibration => "Calibration",
             Self::Detection => "Out-of-domain",
             Self::Training => "Training",
@@ -139,6 +143,10 @@ impl<'g, 'a> View<'g, 'a> {
         match section {
             Section::Short | Section::Results => !self.group.rows.is_empty(),
             Section::Glance => self.group.rows.len() > 1,
+            Section::Classes => self
+                .evaluations()
+                .filter_map(|e| e.by_class.as_ref())
+                .any(|by_class| !by_class.images.is_empty()),
             Section::Calibration => self
                 .evaluations()
                 .any(|e| e.reliability.bins.iter().any(|bin| bin.count > 0)),
@@ -187,6 +195,7 @@ impl<'g, 'a> View<'g, 'a> {
                 Section::Short => self.short(page),
                 Section::Glance => self.glance(page, switches),
                 Section::Results => self.results(page, switches),
+                Section::Classes => self.classes(page),
                 Section::Calibration => self.calibration(page),
                 Section::Detection => self.detection(page, switches),
                 Section::Training => self.training(page),
