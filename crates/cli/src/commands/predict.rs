@@ -21,9 +21,9 @@ use crate::user_error::UserError;
 ///
 /// RUN is the folder of a run. PICTURES are PNG, JPEG, BMP, GIF, TIFF or WebP files, folders of
 /// them, or - for one picture from standard input. They get the size and the channels that the
-/// run's images have, if its data.resize asked for a size. A row tells the most probable class, its probability, the entropy
-/// of all probabilities in nats, and the score by which the run tells images of another kind: the
-/// lower, the stranger.
+/// run's images have, if its data.resize asked for a size. A row tells the most probable class, its
+/// probability, the entropy of all probabilities in nats, and the score by which the run tells
+/// images of another kind: the lower, the stranger.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
