@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample};
+use serde_json::json;
 
 use super::levels::Levels;
 use super::report::{Labels, Report};
+use super::saved::{self, Saved};
 use super::{
-    Chosen, Observations, Prior, Questions, Unmeasured, infer, option_error, parameter_name,
-    parse_events, timed,
+    Chosen, Data, Known, Observations, Prior, Questions, Unmeasured, infer, option_error,
+    parameter_name, parse_events, timed,
 };
 use crate::csv::{FieldError, Table};
 use crate::event::Variables;
@@ -25,9 +27,11 @@ pub fn report(
     table: &mut Table,
     chosen: &Chosen,
     classes: Option<&[String]>,
-    prior: Option<&Prior>,
+    known: &Known<'_>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
+    let saved = known.from.map(Saved::classes).transpose()?;
+    let classes = classes.or(saved.as_deref());
     let (columns, reading) = timed(|| read(table, chosen, classes));
     let (classes, data) = columns?;
     let origin = format!(
@@ -43,32 +47,65 @@ pub fn report(
     }
     let fail = |error: possibility::Error| option_error(&origin, &error);
     let family = Categorical::new(classes.len()).map_err(fail)?;
-    let prior = build_prior(family, &classes, prior)?;
-    let shown = match questions.parameter {
-        Parameter::Natural => &classes[..classes.len() - 1],
-        Parameter::Mean => &classes[..],
+    let settings = json!({ "classes": classes });
+    let prior = match known.from {
+        Some(saved) => saved.as_prior(&family, &settings)?,
+        None => build_prior(family, &classes, known.prior)?,
     };
-    let name = parameter_name(questions.parameter, "p");
-    let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], shown))?;
-    let shown = shown.to_vec();
     let mut sample = Sample::new(family);
     for (class, weight) in &data {
         sample.push_weighted(class, *weight).map_err(fail)?;
     }
     let observations = Observations {
         origin,
-        sample,
-        labels: Some(Labels {
-            key: "classes",
-            one: "class",
-            all: classes,
-        }),
+        data: Data::Sample(sample),
+        settings,
+        labels: Some(labels(classes)),
         is_weighted: chosen.weight.is_some(),
         dropped: table.dropped(),
         reading,
     };
+    conclude(&prior, observations, questions)
+}
+
+fn labels(classes: Vec<String>) -> Labels {
+    Labels {
+        key: "classes",
+        one: "class",
+        all: classes,
+    }
+}
+
+/// Infers from stored evidence and reports.
+///
+/// # Errors
+/// Numbers in the files that cannot be, or a mistake in an event.
+pub fn merge(files: &[Saved], questions: &Questions) -> Result<Report, UserError> {
+    let classes = files[0].classes()?;
+    let family = Categorical::new(classes.len());
+    let family = family.map_err(|error| option_error(&files[0].file, &error))?;
+    let (prior, observations) = saved::merge(&family, files, Some(labels(classes)))?;
+    conclude(&prior, observations, questions)
+}
+
+fn conclude(
+    prior: &Conjugate<Categorical>,
+    observations: Observations<Categorical>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let all = observations
+        .labels
+        .as_ref()
+        .map_or(&[][..], |labels| &labels.all);
+    let shown = match questions.parameter {
+        Parameter::Natural => &all[..all.len() - 1],
+        Parameter::Mean => all,
+    };
+    let name = parameter_name(questions.parameter, "p");
+    let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], shown))?;
+    let shown = shown.to_vec();
     infer(
-        &prior,
+        prior,
         observations,
         questions,
         events,

@@ -8,16 +8,18 @@ pub mod multivariate_normal;
 pub mod picture;
 pub mod regression;
 pub mod report;
+pub mod saved;
 pub mod scalar;
 
 use std::time::Instant;
 
-use possibility::family::conjugate::{Conjugate, ConjugateFamily, Parameter, Sample};
+use possibility::family::conjugate::{Conjugate, ConjugateFamily, Evidence, Parameter, Sample};
 use possibility::summary::Summary;
 use possibility::{Credence, Interval};
 use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
+use self::saved::Saved;
 use crate::event::{Event, Variables};
 use crate::text::number;
 use crate::user_error::UserError;
@@ -31,10 +33,12 @@ pub struct Questions {
     pub events: Vec<String>,
     /// The parameter that cuts and events speak of.
     pub parameter: Parameter,
+    /// Whether the posterior is to be stored.
+    pub save: bool,
 }
 
 /// A prior `g_λ^ν`: the mean statistic and its weight.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Prior {
     /// `λ`, one number for each coordinate.
     pub mean: Vec<f64>,
@@ -81,12 +85,74 @@ pub struct Chosen {
     pub weight: Option<usize>,
 }
 
+/// What is observed.
+pub enum Data<F: ConjugateFamily> {
+    /// Every observation.
+    Sample(Sample<F>),
+    /// The evidence of so many rows.
+    Evidence(Evidence, usize),
+}
+
+impl<F: ConjugateFamily> Data<F> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Sample(sample) => sample.observations().len(),
+            Self::Evidence(_, rows) => *rows,
+        }
+    }
+
+    fn total_weight(&self) -> f64 {
+        match self {
+            Self::Sample(sample) => sample.total_weight(),
+            Self::Evidence(evidence, _) => evidence.count(),
+        }
+    }
+
+    fn observed_by(&self, prior: &Conjugate<F>) -> possibility::Result<(Conjugate<F>, f64)> {
+        match self {
+            Self::Sample(sample) => prior.observe_sample(sample),
+            Self::Evidence(evidence, _) => prior.observe_evidence(evidence),
+        }
+    }
+
+    fn saved(&self, prior: &Conjugate<F>, settings: Value) -> possibility::Result<Saved> {
+        let evidence = match self {
+            Self::Sample(sample) => Evidence::of_sample(sample)?,
+            Self::Evidence(evidence, _) => evidence.clone(),
+        };
+        Ok(Saved::new(prior, settings, self.rows(), &evidence))
+    }
+}
+
+/// What is known before the data: numbers that were typed, or a posterior of a file.
+pub struct Known<'a> {
+    /// A mean and a weight.
+    pub prior: Option<&'a Prior>,
+    /// Yesterday's posterior.
+    pub from: Option<&'a Saved>,
+}
+
+impl Known<'_> {
+    fn build<F: ConjugateFamily>(
+        &self,
+        family: &F,
+        settings: &Value,
+    ) -> Result<Conjugate<F>, UserError> {
+        match self.from {
+            Some(saved) => saved.as_prior(family, settings),
+            None => Prior::build(self.prior, family.clone()),
+        }
+    }
+}
+
 /// Observations and where they come from.
 pub struct Observations<F: ConjugateFamily> {
     /// File and columns, for messages.
     pub origin: String,
-    /// The observations themselves.
-    pub sample: Sample<F>,
+    /// The observations themselves, or what is left of them.
+    pub data: Data<F>,
+    /// What defines the family beside its name, for a file that is saved.
+    pub settings: Value,
     /// What the coordinates are called; `None` for a scalar family.
     pub labels: Option<Labels>,
     /// Whether a column says how often each row counts.
@@ -185,17 +251,18 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
 ) -> Result<Report, UserError> {
     let Observations {
         origin,
-        sample,
+        data,
+        settings,
         labels,
         is_weighted,
         dropped,
         reading,
     } = observations;
-    if is_weighted && sample.total_weight() <= 0.0 {
+    if is_weighted && data.total_weight() <= 0.0 {
         return Err(UserError::new(format!("{origin}: the weights add up to 0")));
     }
     let fail = |error: possibility::Error| option_error(&origin, &error);
-    let (result, fitting) = timed(|| prior.observe_sample(&sample));
+    let (result, fitting) = timed(|| data.observed_by(prior));
     let (posterior, log_consistency) = result.map_err(fail)?;
     let summary = Summary::new(&posterior, questions.parameter, &questions.alphas).map_err(fail)?;
     let answers = events
@@ -213,9 +280,13 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
             },
         )
         .collect::<Result<_, _>>()?;
+    // evidence costs a pass over the data: it is taken only for a file
+    let saved = questions.save.then(|| data.saved(prior, settings));
+    let saved = saved.transpose().map_err(fail)?;
     Ok(Report {
-        n: sample.observations().len(),
-        total_weight: is_weighted.then(|| sample.total_weight()),
+        n: data.rows(),
+        total_weight: is_weighted.then(|| data.total_weight()),
+        saved,
         dropped,
         origin,
         labels,

@@ -8,12 +8,15 @@ use std::path::Path;
 
 use faer::Mat;
 use possibility::event::Region;
-use possibility::family::conjugate::{MultivariateNormal, Sample};
+use possibility::family::conjugate::{Conjugate, MultivariateNormal, Sample};
 use possibility::{Credence, Interval, Measure, Mode, Normal, RealSet};
+use serde_json::json;
 
 use super::report::{Labels, Report};
+use super::saved::{self, Saved};
 use super::{
-    Observations, Prior, Questions, Unmeasured, infer, parameter_name, parse_events, timed,
+    Data, Events, Known, Observations, Questions, Unmeasured, infer, parameter_name, parse_events,
+    timed,
 };
 use crate::csv::{FieldError, Table};
 use crate::event::{Atom, Event, Variables};
@@ -113,23 +116,33 @@ impl Covariance {
     }
 }
 
+/// What is read: columns of observations, and how often each row counts.
+pub struct Columns<'a> {
+    /// Names of the observations.
+    pub names: &'a [String],
+    /// Position of the weights.
+    pub weight: Option<usize>,
+}
+
 /// Reads the columns and reports the posterior.
 ///
 /// # Errors
 /// A mistake in a file, the prior or an event.
 pub fn report(
     table: &mut Table,
-    names: &[String],
-    weight: Option<usize>,
+    columns: &Columns<'_>,
     covariance: &Covariance,
-    prior: Option<&Prior>,
+    known: &Known<'_>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
+    let &Columns { names, weight } = columns;
     let columns = table.columns(names)?;
     let family = covariance.family(names)?;
-    let prior = Prior::build(prior, family.clone())?;
-    let name = parameter_name(questions.parameter, "mean");
-    let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], names))?;
+    let matrix = family.covariance();
+    let rows = matrix.row_iter().map(|row| row.iter().copied().collect());
+    let settings = json!({ "columns": names, "covariance": rows.collect::<Vec<Vec<f64>>>() });
+    let prior = known.build(&family, &settings)?;
+    parse(names, questions)?;
     let mut sample = Sample::new(family);
     let (result, reading) = timed(|| {
         let mut values = vec![0.0; columns.len()];
@@ -146,18 +159,58 @@ pub fn report(
     result?;
     let observations = Observations {
         origin: format!("{}, columns {}", table.name(), names.join(", ")),
-        sample,
-        labels: Some(Labels {
-            key: "columns",
-            one: "column",
-            all: names.to_vec(),
-        }),
+        data: Data::Sample(sample),
+        settings,
+        labels: Some(labels(names)),
         is_weighted: weight.is_some(),
         dropped: table.dropped(),
         reading,
     };
+    conclude(&prior, observations, questions)
+}
+
+fn labels(names: &[String]) -> Labels {
+    Labels {
+        key: "columns",
+        one: "column",
+        all: names.to_vec(),
+    }
+}
+
+fn parse(names: &[String], questions: &Questions) -> Result<Events, UserError> {
+    let name = parameter_name(questions.parameter, "mean");
+    parse_events(&questions.events, &Variables::vector(&[name, "x"], names))
+}
+
+/// Infers from stored evidence and reports.
+///
+/// # Errors
+/// Numbers in the files that cannot be, or a mistake in an event.
+pub fn merge(files: &[Saved], questions: &Questions) -> Result<Report, UserError> {
+    let names = files[0].strings("columns")?;
+    let entries = files[0].matrix("covariance")?;
+    let covariance = Covariance {
+        name: files[0].file.clone(),
+        columns: Some(names.clone()),
+        entries,
+    };
+    let family = covariance.family(&names)?;
+    let (prior, observations) = saved::merge(&family, files, Some(labels(&names)))?;
+    conclude(&prior, observations, questions)
+}
+
+fn conclude(
+    prior: &Conjugate<MultivariateNormal>,
+    observations: Observations<MultivariateNormal>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let names = observations
+        .labels
+        .as_ref()
+        .map_or(&[][..], |labels| &labels.all);
+    let events = parse(names, questions)?;
     infer(
-        &prior,
+        prior,
         observations,
         questions,
         events,

@@ -5,6 +5,7 @@ use possibility::summary::{Coordinate, Summary};
 use possibility::{Interval, Univariate};
 use serde_json::{Map, Value, json};
 
+use super::saved::Saved;
 use super::{Answer, Timings, parameter_name};
 use crate::text::{TextTable, interval, number, optional, reading, significant};
 
@@ -29,6 +30,8 @@ pub struct Report {
     pub total_weight: Option<f64>,
     /// Rows left out for a missing value, where that is allowed.
     pub dropped: Option<usize>,
+    /// What is to be stored, where that is asked for.
+    pub saved: Option<Saved>,
     /// `None` for a scalar family.
     pub labels: Option<Labels>,
     /// Mode, precision and α-cuts.

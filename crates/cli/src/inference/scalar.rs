@@ -1,9 +1,14 @@
 //! Families with one parameter: one column of numbers in, a report out.
 
-use possibility::family::conjugate::{Sample, ScalarFamily};
+use possibility::family::conjugate::{Conjugate, Sample, ScalarFamily};
+use serde_json::{Value, json};
 
 use super::report::Report;
-use super::{Chosen, Observations, Prior, Questions, infer, parameter_name, parse_events, timed};
+use super::saved::{self, Saved};
+use super::{
+    Chosen, Data, Events, Known, Observations, Prior, Questions, infer, parameter_name,
+    parse_events, timed,
+};
 use crate::csv::{FieldError, Row, Table};
 use crate::event::Variables;
 use crate::text::significant;
@@ -35,6 +40,7 @@ fn read<F: ScalarFamily + Clone>(
     table: &mut Table,
     chosen: &Chosen,
     read: ReadField,
+    settings: Value,
 ) -> Result<Observations<F>, UserError> {
     let &Chosen { column, weight } = chosen;
     let mut sample = Sample::new(family.clone());
@@ -50,7 +56,8 @@ fn read<F: ScalarFamily + Clone>(
     result?;
     Ok(Observations {
         origin: format!("{}, column \"{}\"", table.name(), table.header()[column]),
-        sample,
+        data: Data::Sample(sample),
+        settings,
         labels: None,
         is_weighted: weight.is_some(),
         dropped: table.dropped(),
@@ -67,15 +74,51 @@ pub fn report<F: ScalarFamily + Clone + 'static>(
     table: &mut Table,
     chosen: &Chosen,
     read_field: ReadField,
-    prior: Option<&Prior>,
+    known: &Known<'_>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let prior = Prior::build(Prior::single(prior)?, family.clone())?;
+    let settings = family_settings(family);
+    Prior::single(known.prior)?;
+    let prior = known.build(family, &settings)?;
+    parse(family, questions)?;
+    let observations = read(family, table, chosen, read_field, settings)?;
+    conclude(&prior, observations, questions)
+}
+
+/// What defines a family beside its name.
+fn family_settings(family: &impl ScalarFamily) -> Value {
+    match family.setting() {
+        None => json!({}),
+        Some((name, value)) => json!({ name: value }),
+    }
+}
+
+fn parse(family: &impl ScalarFamily, questions: &Questions) -> Result<Events, UserError> {
     let name = parameter_name(questions.parameter, family.mean_name());
-    let events = parse_events(&questions.events, &Variables::scalar(&["x", name]))?;
-    let observations = read(family, table, chosen, read_field)?;
+    parse_events(&questions.events, &Variables::scalar(&["x", name]))
+}
+
+/// Infers from stored evidence and reports.
+///
+/// # Errors
+/// Files that do not belong together, or a mistake in an event.
+pub fn merge<F: ScalarFamily + Clone + 'static>(
+    family: &F,
+    files: &[Saved],
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let (prior, observations) = saved::merge(family, files, None)?;
+    conclude(&prior, observations, questions)
+}
+
+fn conclude<F: ScalarFamily + Clone + 'static>(
+    prior: &Conjugate<F>,
+    observations: Observations<F>,
+    questions: &Questions,
+) -> Result<Report, UserError> {
+    let events = parse(prior.family(), questions)?;
     infer(
-        &prior,
+        prior,
         observations,
         questions,
         events,
@@ -116,6 +159,7 @@ mod tests {
                 format!("x in {{{a:e}, {b:e}}}"),
             ],
             parameter,
+            save: false,
         };
         let prior = Prior {
             mean: vec![0.45],
@@ -125,15 +169,11 @@ mod tests {
             column: 0,
             weight: None,
         };
-        super::report(
-            &family,
-            &mut table,
-            &chosen,
-            NUMBER,
-            Some(&prior),
-            &questions,
-        )
-        .unwrap()
+        let known = Known {
+            prior: Some(&prior),
+            from: None,
+        };
+        super::report(&family, &mut table, &chosen, NUMBER, &known, &questions).unwrap()
     }
 
     /// A possibility function needs no Jacobian.

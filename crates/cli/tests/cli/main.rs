@@ -10,6 +10,7 @@ mod evaluate;
 mod infer;
 mod infer_data;
 mod infer_groups;
+mod infer_saved;
 mod mistakes;
 mod own_data;
 mod report;

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -13,7 +13,9 @@ use possibility::regression::{Dispersion, Response};
 use serde_json::Value;
 
 use crate::csv::{Missing, Reading, Table, split_names};
+use crate::files::write_atomically;
 use crate::inference::report::Report;
+use crate::inference::saved::Saved;
 use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
 use crate::plot::{Figure, Format};
 use crate::text::printable_lines;
@@ -123,9 +125,20 @@ pub struct PriorArgs {
     /// Number of observations that the prior is worth
     #[arg(long, value_name = "NU", value_parser = not_negative, allow_hyphen_values = true, requires = "prior_mean")]
     prior_weight: Option<f64>,
+    /// A posterior that was saved before, of the same family, is the prior
+    #[arg(long, value_name = "FILE", conflicts_with = "prior_mean")]
+    pub prior_from: Option<PathBuf>,
 }
 
 impl PriorArgs {
+    /// The saved posterior, where one is named.
+    ///
+    /// # Errors
+    /// The file holds none.
+    pub fn saved(&self) -> Result<Option<Saved>, UserError> {
+        self.prior_from.as_deref().map(Saved::read).transpose()
+    }
+
     /// The prior, where one is given.
     pub fn prior(&self) -> Option<Prior> {
         let (mean, weight) = (self.prior_mean.clone()?, self.prior_weight?);
@@ -179,6 +192,7 @@ impl AskArgs {
                 ParameterArg::Mean => Parameter::Mean,
                 ParameterArg::Natural => Parameter::Natural,
             },
+            save: false,
         }
     }
 }
@@ -206,6 +220,18 @@ impl OutputArgs {
     /// # Errors
     /// Something that cannot be drawn or written.
     pub fn finish(&self, report: &impl Presented) -> anyhow::Result<ExitCode> {
+        self.finish_with(report, None)
+    }
+
+    /// The same with the bytes of one more file.
+    ///
+    /// # Errors
+    /// Something that cannot be drawn or written.
+    pub fn finish_with(
+        &self,
+        report: &impl Presented,
+        file: Option<(&Path, Vec<u8>)>,
+    ) -> anyhow::Result<ExitCode> {
         // both pictures are drawn before one is written
         let plot = self.plot.as_ref().map(|path| Ok((path, report.plot()?)));
         let forest = self
@@ -215,6 +241,9 @@ impl OutputArgs {
         let pictures: anyhow::Result<Vec<_>> = plot.into_iter().chain(forest).collect();
         for (path, figure) in pictures? {
             figure.save(path)?;
+        }
+        if let Some((path, bytes)) = file {
+            write_atomically(path, &bytes)?;
         }
         let mut output = if self.ask.json {
             serde_json::to_string_pretty(&report.json())? + "\n"
@@ -233,6 +262,26 @@ impl OutputArgs {
             )?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Where to keep the posterior.
+#[derive(Debug, Args)]
+pub struct SaveArgs {
+    /// Keep the posterior in this file, for --prior-from and `infer merge`
+    #[arg(long, value_name = "FILE", value_parser = output_path)]
+    pub save: Option<PathBuf>,
+}
+
+impl SaveArgs {
+    /// Writes the report of a posterior, and the posterior itself where that is asked for.
+    ///
+    /// # Errors
+    /// Something that cannot be drawn or written.
+    pub fn finish(&self, report: &Report, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+        let path = self.save.as_deref();
+        let file = path.zip(report.saved.as_ref());
+        output.finish_with(report, file.map(|(path, saved)| (path, saved.bytes())))
     }
 }
 
@@ -424,6 +473,18 @@ fn picture_path(text: &str) -> Result<PathBuf, String> {
     if Format::of(&path).is_err() {
         return Err("a picture must end in .svg or .png".to_owned());
     }
+    in_a_folder(path)
+}
+
+fn output_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_dir() {
+        return Err("is a folder".to_owned());
+    }
+    in_a_folder(path)
+}
+
+fn in_a_folder(path: PathBuf) -> Result<PathBuf, String> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             Err(format!("there is no folder {}", folder.display()))

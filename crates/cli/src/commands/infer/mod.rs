@@ -2,6 +2,7 @@
 //! file.
 
 mod args;
+mod merge;
 mod predict;
 
 use std::path::{Path, PathBuf};
@@ -12,15 +13,16 @@ use possibility::prelude::*;
 use possibility::regression::{Dispersion, Response};
 
 use self::args::{
-    ColumnArgs, ModelArgs, Names, OutputArgs, ParameterArg, PriorArgs, ReadArgs, finite, names,
-    positive,
+    ColumnArgs, ModelArgs, Names, OutputArgs, ParameterArg, PriorArgs, ReadArgs, SaveArgs, finite,
+    names, positive,
 };
+use self::merge::MergeArgs;
 use self::predict::PredictArgs;
 use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
 use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
 use crate::inference::{
-    categorical, groups, multivariate_normal, option_error, regression, scalar,
+    Known, Questions, categorical, groups, multivariate_normal, option_error, regression, scalar,
 };
 use crate::user_error::UserError;
 
@@ -143,6 +145,18 @@ fit it. For every row of --new the answer has the mode of the mean response (p, 
 of its alpha-cuts, and the possibility and necessity of each event, all from the exact profile. They speak
 of the mean response, not of a single new observation. The CSV answer repeats the columns of --new.")]
     Predict(PredictArgs),
+    /// Posteriors of parts of the data, saved with --save, as one
+    #[command(after_long_help = "\
+Examples:
+  maxitive infer poisson part-1.csv --column calls --save part-1.json
+  maxitive infer poisson part-2.csv --column calls --save part-2.json
+  maxitive infer merge part-1.json part-2.json --event 'rate > 3' --save all.json
+  maxitive infer poisson today.csv --column calls --prior-from all.json
+
+The answer is that of one file with all rows, in any order of the parts. The parts must have the same family,
+the same known numbers (shape, variance, covariance) and the same prior, which is counted once. Classes that
+some parts have not seen are added.")]
+    Merge(MergeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -151,7 +165,7 @@ struct ScalarArgs {
     common: CommonArgs,
     /// Column of groups: one posterior for each, and events across them, like
     /// "mean[a] - mean[b] > 0.5"
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["save", "prior_from"])]
     by: Option<String>,
 }
 
@@ -165,7 +179,18 @@ struct CommonArgs {
     #[arg(long, value_enum, default_value = "mean")]
     parameter: ParameterArg,
     #[command(flatten)]
+    save: SaveArgs,
+    #[command(flatten)]
     output: OutputArgs,
+}
+
+impl CommonArgs {
+    fn questions(&self) -> Questions {
+        Questions {
+            save: self.save.save.is_some(),
+            ..self.output.ask.questions(self.parameter)
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -212,6 +237,8 @@ struct MultivariateNormalArgs {
     /// The parameter that alpha-cuts and events speak of
     #[arg(long, value_enum, default_value = "mean")]
     parameter: ParameterArg,
+    #[command(flatten)]
+    save: SaveArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -264,6 +291,7 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
             infer_regression(&linear(&args.common.model, args.variance), &args.common)
         }
         Family::Predict(args) => predict::execute(args),
+        Family::Merge(args) => merge::execute(&args),
     }
 }
 
@@ -274,32 +302,35 @@ where
     let (by, args) = (&args.by, &args.common);
     let (mut table, chosen) = args.column.open()?;
     let prior = args.prior.prior();
-    let questions = args.output.ask.questions(args.parameter);
+    let questions = args.questions();
     if let Some(by) = by {
         let columns = groups::Columns::find(&table, chosen, by)?;
         let prior = prior.as_ref();
         let report = groups::scalar(family, &mut table, &columns, read, prior, &questions)?;
         return args.output.finish(&report);
     }
-    let report = scalar::report(
-        family,
-        &mut table,
-        &chosen,
-        read,
-        prior.as_ref(),
-        &questions,
-    )?;
-    args.output.finish(&report)
+    let saved = args.prior.saved()?;
+    let known = Known {
+        prior: prior.as_ref(),
+        from: saved.as_ref(),
+    };
+    let report = scalar::report(family, &mut table, &chosen, read, &known, &questions)?;
+    args.save.finish(&report, &args.output)
 }
 
 fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let (mut table, chosen) = common.column.open()?;
     let prior = common.prior.prior();
-    let questions = common.output.ask.questions(common.parameter);
+    let questions = common.questions();
     let classes = args.classes.as_ref().map(|names| &names.0[..]);
-    let report = categorical::report(&mut table, &chosen, classes, prior.as_ref(), &questions)?;
-    common.output.finish(&report)
+    let saved = common.prior.saved()?;
+    let known = Known {
+        prior: prior.as_ref(),
+        from: saved.as_ref(),
+    };
+    let report = categorical::report(&mut table, &chosen, classes, &known, &questions)?;
+    common.save.finish(&report, &common.output)
 }
 
 fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<ExitCode> {
@@ -309,18 +340,23 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
         Some(names) => names.0.clone(),
         None => covariance.columns()?.to_vec(),
     };
-    let prior = args.prior.prior();
-    let questions = args.output.ask.questions(args.parameter);
+    let (prior, saved) = (args.prior.prior(), args.prior.saved()?);
+    let known = Known {
+        prior: prior.as_ref(),
+        from: saved.as_ref(),
+    };
+    let questions = Questions {
+        save: args.save.save.is_some(),
+        ..args.output.ask.questions(args.parameter)
+    };
     let weight = args.read.weight.as_ref().map(|name| table.column(name));
-    let report = multivariate_normal::report(
-        &mut table,
-        &names,
-        weight.transpose()?,
-        &covariance,
-        prior.as_ref(),
-        &questions,
-    )?;
-    args.output.finish(&report)
+    let columns = multivariate_normal::Columns {
+        names: &names,
+        weight: weight.transpose()?,
+    };
+    let report =
+        multivariate_normal::report(&mut table, &columns, &covariance, &known, &questions)?;
+    args.save.finish(&report, &args.output)
 }
 
 /// The dispersion of a response without one.
@@ -350,6 +386,10 @@ fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
     if args.parameter == ParameterArg::Natural {
         let message =
             "--parameter natural: needs --variance, the natural parameter is mean/variance";
+        return Err(UserError::new(message).into());
+    }
+    if args.save.save.is_some() || args.prior.prior_from.is_some() {
+        let message = "--save, --prior-from: need --variance; without it the posterior is no sum";
         return Err(UserError::new(message).into());
     }
     let (mut table, chosen) = args.column.open()?;

@@ -250,6 +250,10 @@ impl ScalarFamily for Binomial {
         "binomial"
     }
 
+    fn setting(&self) -> Option<(&'static str, f64)> {
+        Some(("trials", self.trials))
+    }
+
     fn mean_name(&self) -> &'static str {
         "mean"
     }

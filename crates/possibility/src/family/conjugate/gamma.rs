@@ -54,6 +54,10 @@ impl ScalarFamily for Gamma {
         "gamma"
     }
 
+    fn setting(&self) -> Option<(&'static str, f64)> {
+        Some(("shape", self.shape))
+    }
+
     fn mean_name(&self) -> &'static str {
         "mean"
     }

@@ -22,6 +22,7 @@
 mod bernoulli;
 mod categorical;
 mod dual;
+mod evidence;
 mod gamma;
 mod multivariate_normal;
 mod normal;
@@ -33,6 +34,7 @@ mod scalar;
 pub use bernoulli::{Bernoulli, Binomial};
 pub use categorical::{Categorical, Multinomial};
 pub use dual::Dual;
+pub use evidence::Evidence;
 pub use gamma::{Exponential, Gamma};
 pub use multivariate_normal::MultivariateNormal;
 pub use normal::NormalNoise;

@@ -47,6 +47,10 @@ impl ScalarFamily for NormalNoise {
         "normal"
     }
 
+    fn setting(&self) -> Option<(&'static str, f64)> {
+        Some(("variance", self.variance))
+    }
+
     fn mean_name(&self) -> &'static str {
         "mean"
     }

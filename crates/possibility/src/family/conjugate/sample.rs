@@ -128,17 +128,9 @@ impl<F: ConjugateFamily> Sample<F> {
         self.statistics.weight()
     }
 
-    /// `Σwᵢ T(xᵢ)`.
-    pub fn sum(&self) -> Vec<f64> {
-        self.statistics.sum()
-    }
-
-    /// `-Σwᵢ B(xᵢ)`.
-    pub fn log_base_measure(&self) -> f64 {
-        let terms = self
-            .weighted()
-            .map(|(observation, weight)| weight * self.family.log_base_measure_of(observation));
-        terms.collect::<CompensatedSum>().total()
+    /// The family of the observations.
+    pub fn family(&self) -> &F {
+        &self.family
     }
 
     /// The observations of positive weight with their weights.

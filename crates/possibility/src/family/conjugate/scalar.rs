@@ -41,6 +41,12 @@ pub trait ScalarFamily: fmt::Debug {
     /// Name of the mean parameter: `p`, `rate` or `mean`.
     fn mean_name(&self) -> &'static str;
 
+    /// Name and value of the known number that defines the family beside its name, where there is
+    /// one: `shape`, `variance` or `trials`.
+    fn setting(&self) -> Option<(&'static str, f64)> {
+        None
+    }
+
     /// Natural domain; an infinite end that belongs to it is the limit the boundary data lead to.
     fn natural_domain(&self) -> Interval;
 
@@ -186,12 +192,20 @@ impl<F: ScalarFamily + ?Sized> ScalarFamily for &F {
         (**self).name()
     }
 
+    fn setting(&self) -> Option<(&'static str, f64)> {
+        (**self).setting()
+    }
+
     forward_scalar_family!(self => (**self));
 }
 
 impl<F: ScalarFamily + ?Sized> ScalarFamily for Arc<F> {
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+
+    fn setting(&self) -> Option<(&'static str, f64)> {
+        (**self).setting()
     }
 
     forward_scalar_family!(self => (**self));

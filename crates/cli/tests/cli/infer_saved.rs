@@ -1,0 +1,288 @@
+//! Posteriors that travel: `--save`, `--prior-from`, `infer merge`.
+
+use crate::common::{Place, number};
+use crate::infer_data::refuse;
+use serde_json::{Value, json};
+
+/// Evidence adds up to rounding.
+const TOLERANCE: f64 = 1e-12;
+
+#[track_caller]
+fn same(one: &Value, other: &Value, what: &str) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            assert_eq!(one.len(), other.len(), "{what}");
+            for (key, value) in one {
+                same(value, &other[key], &format!("{what} {key}"));
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            assert_eq!(one.len(), other.len(), "{what}");
+            one.iter().zip(other).for_each(|(a, b)| same(a, b, what));
+        }
+        (Value::Number(_), Value::Number(_)) => {
+            let (found, expected) = (number(one), number(other));
+            let off = (found - expected).abs();
+            assert!(
+                off <= TOLERANCE * expected.abs().max(1.0),
+                "{what}: {found} {expected}"
+            );
+        }
+        _ => assert_eq!(one, other, "{what}"),
+    }
+}
+
+/// What a family is asked with, an event of it, and a row of data for a number.
+type Case = (&'static str, &'static str, fn(u32) -> String);
+
+const CASES: [Case; 7] = [
+    ("bernoulli", "p > 0.4", |i| {
+        format!("{}", u32::from(i % 7 < 3))
+    }),
+    ("poisson", "rate > 2.9", |i| format!("{}", (i * i) % 7)),
+    ("exponential", "mean < 3", |i| {
+        format!("{}.{:02}1", i % 5, (i * 37) % 100)
+    }),
+    ("gamma --shape 2.5", "mean < 3", |i| {
+        format!("{}.{:02}1", i % 5, (i * 37) % 100)
+    }),
+    ("normal --variance 2", "mean > 1000", |i| {
+        format!("1000.{:03}", (i * 7919) % 1000)
+    }),
+    ("categorical --classes a,b,c", "b > 0.3", |i| {
+        ["a", "b", "c", "a"][i as usize % 4].to_owned()
+    }),
+    ("multivariate-normal --covariance cov.csv", "u > v", |i| {
+        format!("{},{}", i % 13, (i * 5) % 11)
+    }),
+];
+
+fn header(family: &str) -> &'static str {
+    if family.starts_with("multi") {
+        "u,v\n"
+    } else {
+        "x\n"
+    }
+}
+
+fn arguments<'a>(family: &'a str, file: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    let mut words = family.split_whitespace();
+    let mut all = vec!["infer", words.next().unwrap(), file];
+    all.extend(words);
+    all.extend(rest);
+    all
+}
+
+#[test]
+fn shards_add_up_to_one_file_in_any_order() {
+    for (family, event, row) in CASES {
+        let mut place = Place::new().with("cov.csv", "u,v\n2,0.5\n0.5,1\n");
+        let rows: Vec<String> = (0..60).map(|i| row(i) + "\n").collect();
+        place = place.with("all.csv", header(family).to_owned() + &rows.concat());
+        let mut files = Vec::new();
+        for (i, shard) in rows.chunks(11).enumerate() {
+            let csv = format!("{i}.csv");
+            place = place.with(&csv, header(family).to_owned() + &shard.concat());
+            files.push(format!("{i}.json"));
+            place.json(&arguments(family, &csv, &["--save", &files[i]]));
+        }
+        let whole = place.json(&arguments(family, "all.csv", &["--event", event]));
+        for _ in 0..2 {
+            let mut all = vec!["infer", "merge"];
+            all.extend(files.iter().map(String::as_str));
+            all.extend(["--event", event, "--save", "merged.json"]);
+            same(&place.json(&all), &whole, family);
+            files.reverse();
+        }
+        // what was merged is a posterior like any other
+        let again = place.json(&["infer", "merge", "merged.json", "--event", event]);
+        same(&again, &whole, family);
+    }
+}
+
+#[test]
+fn a_thousand_shards_equal_one_file() {
+    // evidence as `--save` writes it, of shards whose sums are exact
+    let place = Place::new();
+    let value = |i: u32| 1000.0 + f64::from((i * 7919) % 4096) / 4096.0;
+    let mut names = Vec::new();
+    let (mut all, count) = (String::from("x\n"), 3);
+    for shard in 0..1000 {
+        let data: Vec<f64> = (0..count).map(|i| value(shard * count + i)).collect();
+        all.extend(data.iter().map(|x| format!("{x}\n")));
+        let mean = data.iter().sum::<f64>() / f64::from(count);
+        let squares: f64 = data.iter().map(|x| (x - mean).powi(2)).sum();
+        let log = -0.25 * squares - 0.5 * f64::from(count) * (4.0 * std::f64::consts::PI).ln();
+        let file = json!({
+            "format": "maxitive-posterior/1",
+            "family": "normal",
+            "settings": {"variance": 2.0},
+            "prior": null,
+            "data": {"rows": count, "count": 3.0, "mean": [mean], "log_likelihood": log},
+        });
+        names.push(format!("{shard}.json"));
+        std::fs::write(place.path(&names[shard as usize]), file.to_string()).unwrap();
+    }
+    let place = place.with("all.csv", all);
+    let whole = place.json(&["infer", "normal", "all.csv", "--variance", "2"]);
+    let mut merge = vec!["infer", "merge"];
+    merge.extend(names.iter().rev().map(String::as_str));
+    same(&place.json(&merge), &whole, "a thousand shards");
+}
+
+#[test]
+fn yesterdays_posterior_is_todays_prior() {
+    for (family, event, row) in CASES {
+        let rows: Vec<String> = (0..23).map(|i| row(i) + "\n").collect();
+        let text = |rows: &[String]| header(family).to_owned() + &rows.concat();
+        let place = Place::new()
+            .with("cov.csv", "u,v\n2,0.5\n0.5,1\n")
+            .with("first.csv", text(&rows[..9]))
+            .with("second.csv", text(&rows[9..]))
+            .with("all.csv", text(&rows));
+        place.json(&arguments(family, "first.csv", &["--save", "p.json"]));
+        let rest = [
+            "--prior-from",
+            "p.json",
+            "--event",
+            event,
+            "--save",
+            "q.json",
+        ];
+        let found = place.json(&arguments(family, "second.csv", &rest));
+        let whole = place.json(&arguments(family, "all.csv", &["--event", event]));
+        for key in ["mode", "precision", "lambda", "nu", "alpha_cuts", "events"] {
+            same(&found[key], &whole[key], &format!("{family} {key}"));
+        }
+        assert!(place.files().contains(&"q.json".to_owned()));
+    }
+}
+
+#[test]
+fn classes_that_a_part_has_not_seen_are_added() {
+    let place = Place::new()
+        .with("a.csv", "w\nx\ny\nx\n")
+        .with("b.csv", "w\nz\ny\n")
+        .with("all.csv", "w\nx\ny\nx\nz\ny\n");
+    for part in ["a", "b"] {
+        let (csv, json) = (format!("{part}.csv"), format!("{part}.json"));
+        place.json(&["infer", "categorical", &csv, "--save", &json]);
+    }
+    let merged = place.json(&["infer", "merge", "b.json", "a.json", "--event", "z > 0.1"]);
+    let whole = place.json(&["infer", "categorical", "all.csv", "--event", "z > 0.1"]);
+    same(&merged, &whole, "classes");
+}
+
+#[test]
+fn mistakes_about_saved_posteriors_are_named() {
+    let place = Place::new()
+        .with("k.csv", "k\n3\n4\n")
+        .with("cov.csv", "u,v\n1,0\n0,1\n")
+        .with("no.json", "{}")
+        .with("bad.json", "not json")
+        .with("list.json", "[]");
+    for (arguments, file) in [
+        ("poisson k.csv", "p.json"),
+        ("poisson k.csv --prior-mean 2 --prior-weight 1", "q.json"),
+        ("gamma k.csv --shape 2", "g.json"),
+        ("gamma k.csv --shape 3", "h.json"),
+        ("categorical k.csv", "c.json"),
+    ] {
+        let mut all = vec!["infer"];
+        all.extend(arguments.split_whitespace());
+        all.extend(["--save", file]);
+        place.json(&all);
+    }
+    let text = std::fs::read_to_string(place.path("p.json")).unwrap();
+    let mut place = place;
+    for (name, from, to) in [
+        ("family", "poisson", "binomial"),
+        ("count", "\"count\": 2.0", "\"count\": -2.0"),
+        ("words", "\"count\": 2.0", "\"count\": \"two\""),
+        ("mean", "3.5", "-3.5"),
+        ("rows", "\"rows\": 2", "\"rows\": 1.5"),
+        ("format", "posterior/1", "posterior/9"),
+    ] {
+        assert!(text.contains(from), "{from} in {text}");
+        place = place.with(&format!("{name}.json"), text.replace(from, to));
+    }
+    let cases: [(&str, &[&str]); 26] = [
+        ("merge", &["FILE"]),
+        (
+            "merge nowhere.json",
+            &["nowhere.json: there is no such file"],
+        ),
+        ("merge no.json", &["no.json", "\"format\" is null"]),
+        ("merge list.json", &["list.json", "\"format\" is null"]),
+        (
+            "merge bad.json",
+            &["bad.json", "not the JSON of a posterior"],
+        ),
+        (
+            "merge format.json",
+            &["posterior/9", "expected \"maxitive-posterior/1\""],
+        ),
+        (
+            "merge family.json",
+            &["family.json", "no family \"binomial\""],
+        ),
+        (
+            "merge count.json",
+            &["count.json", "count -2 is not in (0, inf)"],
+        ),
+        (
+            "merge words.json",
+            &["words.json", "\"data.count\" is \"two\", expected a number"],
+        ),
+        ("merge mean.json", &["mean.json", "-3.5"]),
+        (
+            "merge rows.json",
+            &["rows.json", "\"data.rows\" is not a count"],
+        ),
+        (
+            "merge p.json g.json",
+            &[
+                "g.json holds a posterior of the family gamma",
+                "p.json is poisson",
+            ],
+        ),
+        (
+            "merge g.json h.json",
+            &["h.json has the settings {\"shape\":3.0}", "g.json"],
+        ),
+        (
+            "merge p.json q.json",
+            &["q.json and p.json", "different priors"],
+        ),
+        ("merge p.json p.json", &["\"p.json\" is given twice"]),
+        ("merge p.json --event p>1", &["unknown variable \"p\""]),
+        (
+            "merge p.json --save nowhere/x.json",
+            &["--save", "there is no folder nowhere"],
+        ),
+        ("merge p.json --alpha 2", &["--alpha"]),
+        (
+            "poisson k.csv --prior-from g.json",
+            &["--prior-from", "family gamma", "poisson"],
+        ),
+        (
+            "gamma k.csv --shape 3 --prior-from g.json",
+            &["--prior-from", "{\"shape\":2.0}", "{\"shape\":3.0}"],
+        ),
+        (
+            "poisson k.csv --prior-from p.json --prior-mean 1 --prior-weight 1",
+            &["--prior-from"],
+        ),
+        (
+            "categorical k.csv --prior-from c.json --classes 3,4,5",
+            &["--prior-from", "classes"],
+        ),
+        ("normal k.csv --save x.json", &["--save", "--variance"]),
+        ("poisson k.csv --by k --save x.json", &["--by", "--save"]),
+        ("linear k.csv --target k --save x.json", &["--save"]),
+        ("poisson k.csv --save .", &["--save", "folder"]),
+    ];
+    for (arguments, words) in cases {
+        refuse(&place, arguments, words);
+    }
+}
