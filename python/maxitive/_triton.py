@@ -20,7 +20,9 @@ def _kernel(  # type: ignore[no-untyped-def]
     momentum,
     curvature,
     envelope,
-    rates,
+    push,
+    pull,
+    radius,
     weight1,
     weight2,
     decay,
@@ -31,12 +33,13 @@ def _kernel(  # type: ignore[no-untyped-def]
     count,
     KIND: tl.constexpr,
     CLIPS: tl.constexpr,
+    ON_DEVICE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count
-    push = tl.load(rates)
-    pull = tl.load(rates + 1)
+    if ON_DEVICE:
+        push, pull, radius = tl.load(push), tl.load(pull), tl.load(radius)
     x = tl.load(theta + place, mask=inside)
     g = tl.load(gradient + place, mask=inside)
     m = tl.load(momentum + place, mask=inside)
@@ -59,7 +62,6 @@ def _kernel(  # type: ignore[no-untyped-def]
     gap = tl.maximum(gap + added, floor)
     step = (m * push + pull * x) / gap
     if CLIPS:
-        radius = tl.load(rates + 2)
         step = tl.minimum(tl.maximum(step, -radius), radius)
     tl.store(theta + place, x - step, mask=inside)
     tl.store(momentum + place, m, mask=inside)
@@ -78,11 +80,11 @@ def step(
 ) -> None:
     """One step of a dense `float32` tensor in place."""
     kind = _KINDS[identifier]
-    # rates stay on the device, so that a captured graph reads those of its replay
-    values = [push, pull] if radius is None else [push, pull, radius]
-    rates = torch.stack(
-        [torch.as_tensor(v, dtype=torch.float32, device=p.device).reshape(()) for v in values]
-    )
+    rates = [push, pull, float("inf") if radius is None else radius]
+    # rates that are tensors stay on the device: a captured graph reads those of its replay
+    on_device = any(isinstance(rate, Tensor) for rate in rates)
+    if on_device:
+        rates = [torch.as_tensor(r, dtype=torch.float32, device=p.device) for r in rates]
     policy, eps = group["eps_policy"], group["eps"]
     decay = group["weight_decay"] - (group["vartheta"] if kind == 0 else 0.0)
     part = (0.0, 1.0 - group.get("gamma", 0.0), group.get("gamma", 0.0) - 1.0)[kind]
@@ -93,7 +95,7 @@ def step(
             state["momentum"],
             state["curvature"],
             state.get("envelope", p),
-            rates,
+            *rates,
             1.0 - group["beta1"],
             1.0 - group["beta2"],
             decay,
@@ -104,5 +106,6 @@ def step(
             p.numel(),
             KIND=kind,
             CLIPS=radius is not None,
+            ON_DEVICE=on_device,
             BLOCK=_BLOCK,
         )

@@ -93,7 +93,7 @@ def test_capturing_needs_capturable():
 def test_scaler_and_autocast():
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 300).cuda()
-    optimizer = optim.UCBOptAdapt(model.parameters(), lr=1e-3)
+    optimizer = optim.UCBOptAdapt(model.parameters(), lr=3e-3)
     scaler = torch.amp.GradScaler("cuda")
     x = torch.randn(64, 300, device="cuda")
     losses = []
