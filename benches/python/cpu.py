@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The Python package on the CPU, in turn with what it stands beside.
+
+    python3 benches/python/cpu.py [--threads 2] [--rounds 9] [--programs FOLDER]
+
+Needs PyTorch, scikit-learn and the package maxitive. One optimizer step of 1e7 parameters: maxitive.torch,
+the Rust kernel from its own driver (bench-optimizer-step, which is built unless a folder has it), and the
+foreach form. Then maxitive.evaluate on 1e6 x 10 probabilities beside scikit-learn (numpy where that has
+none), and how much memory the call takes beyond the arrays.
+"""
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import driver, enter_environment
+
+COUNT = 10**7
+REPEATS = 10
+
+
+def steps(threads, rounds):
+    import torch
+
+    from maxitive.torch import LCBOptAdapt, UCBOpt, UCBOptAdapt
+
+    torch.set_num_threads(threads)
+    program = subprocess.Popen([str(driver("optimizer-step"))], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+
+    def kernel(rule):
+        program.stdin.write(f"step {rule} refuse {COUNT} {threads} {REPEATS}\n")
+        program.stdin.flush()
+        return min(json.loads(program.stdout.readline())["seconds"])
+
+    def ours(optimizer):
+        times = []
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            optimizer.step()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    for make in [UCBOpt, UCBOptAdapt, LCBOptAdapt]:
+        sides = {}
+        for foreach in [None, True]:
+            p = torch.nn.Parameter(torch.randn(COUNT))
+            p.grad = torch.randn(COUNT)
+            sides[foreach] = make([p], lr=1e-4, foreach=foreach)
+        best = [float("inf")] * 3
+        for number in range(rounds + 1):
+            times = [kernel(make._id), ours(sides[None]), ours(sides[True])]
+            if number:
+                best = [min(pair) for pair in zip(best, times)]
+        rust, fused, foreach = best
+        print(f"{make.__name__:12} kernel {1e3 * rust:.2f} ms, maxitive.torch {1e3 * fused:.2f} ms "
+              f"({rust / fused:.2f} of its throughput), foreach {1e3 * foreach:.2f} ms "
+              f"({foreach / fused:.1f} times)")
+    program.stdin.close()
+    program.wait()
+
+
+def evaluate(rounds):
+    import numpy as np
+    from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, top_k_accuracy_score
+
+    import maxitive
+
+    rng = np.random.default_rng(0)
+    probs = rng.random((1_000_000, 10)) ** 4
+    probs /= probs.sum(1, keepdims=True)
+    labels = rng.integers(0, 10, 1_000_000)
+
+    def theirs():
+        classes = np.arange(10)
+        top, found = probs.max(1), probs.argmax(1)
+        right = found == labels
+        place = np.minimum(19, (top * 20).astype(int))
+        gaps = np.bincount(place, right, 20) - np.bincount(place, top, 20)
+        gap = probs.copy()
+        gap[np.arange(len(labels)), labels] -= 1.0
+        return {
+            "accuracy": accuracy_score(labels, found),
+            "top5": top_k_accuracy_score(labels, probs, k=5, labels=classes),
+            "nll": log_loss(labels, probs, labels=classes),
+            "ece": np.abs(gaps).sum() / len(labels),
+            "brier": np.einsum("ij,ij->", gap, gap) / len(labels),
+            "auroc": roc_auc_score(right, top),
+        }
+
+    maxitive.evaluate(probs[:1000], labels[:1000])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = maxitive.evaluate(probs, labels).in_domain
+    added = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    best = [float("inf")] * 2
+    for _ in range(rounds):
+        for side, call in enumerate([lambda: maxitive.evaluate(probs, labels), theirs]):
+            start = time.perf_counter()
+            answer = call()
+            best[side] = min(best[side], time.perf_counter() - start)
+    worst = max(abs(found[key] - value) for key, value in answer.items())
+    print(f"evaluate 1e6 x 10: maxitive {1e3 * best[0]:.1f} ms, scikit-learn {1e3 * best[1]:.0f} ms "
+          f"({best[1] / best[0]:.1f} times), largest difference {worst:.1e}; "
+          f"{added / 1024:.0f} MiB beyond the arrays of {probs.nbytes / 2**20:.0f} MiB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--programs", type=Path, help="folder with built programs")
+    arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    # the package is where this Python is: no other environment is entered
+    os.environ["MAXITIVE_BENCH_ENVIRONMENT"] = "1"
+    enter_environment(arguments, [])
+    evaluate(arguments.rounds)
+    steps(arguments.threads, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
