@@ -15,7 +15,7 @@ const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-tor
        kernels FOLDER [ARCHITECTURE...]
 
 check   the full proof: format, widths, spelling, lints, tests (doctests included), CUDA kernels
-        on the host, examples, documentation with broken links denied, packages, the promised Rust
+        on the host and compiled by NVRTC, examples, documentation with broken links denied, packages, the promised Rust
         version, aarch64, dependency rules, Miri; a step whose tool is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
@@ -65,6 +65,7 @@ fn check() -> Result<()> {
     )?;
     cargo("tests", "test --workspace --locked --no-fail-fast")?;
     kernels()?;
+    cubins()?;
     examples()?;
     documentation()?;
     promised_rust()?;
@@ -165,6 +166,35 @@ fn emulated_gpu(kernels: &Path) -> Result<()> {
     run("tests on the emulated GPU", &mut tests)
 }
 
+/// All CUDA kernels compile for all architectures. Folder `$MAXITIVE_CUBINS`, or one in `target`,
+/// keeps what was made of a source, since the two large ones take NVRTC half a minute each.
+fn cubins() -> Result<()> {
+    if std::env::var_os("MAXITIVE_NVRTC").is_none() {
+        let reason = "MAXITIVE_NVRTC does not name the folder of the compiler NVRTC";
+        skip("kernels for GPUs", reason);
+        return Ok(());
+    }
+    let kept = std::env::var_os("MAXITIVE_CUBINS").map(PathBuf::from);
+    let folder = kept.unwrap_or_else(|| root().join("target/cubins"));
+    let program = built_examples()?.join("kernels");
+    let compile = |architecture: &'static str| {
+        let mut command = Command::new(&program);
+        command.arg(&folder).arg(architecture).stdout(Stdio::null());
+        run("kernels for GPUs", &mut command)
+    };
+    // each has a core
+    std::thread::scope(|scope| {
+        let architectures = ["sm_80", "sm_90", "sm_100"];
+        let threads = architectures.map(|architecture| scope.spawn(move || compile(architecture)));
+        threads
+            .into_iter()
+            .try_for_each(|thread| match thread.join() {
+                Ok(compiled) => compiled,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+    })
+}
+
 /// Compiles the CUDA kernels to the folder that is named, for the architectures that are.
 fn compile_kernels(words: &[&str]) -> Result<()> {
     if words.is_empty() {
@@ -175,13 +205,19 @@ fn compile_kernels(words: &[&str]) -> Result<()> {
     run("kernels", &mut command)
 }
 
-/// Runs every program in `crates/*/examples` to its end. `cargo test` has just built them; `cargo
-/// run` would build their dependencies again, with the features of one package alone.
-fn examples() -> Result<()> {
+/// Where `cargo test` has put the examples; `cargo run` would build their dependencies again, with
+/// the features of one package alone.
+fn built_examples() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)
         .canonicalize()
         .context("there is no target folder")?;
+    Ok(target.join("debug/examples"))
+}
+
+/// Runs every program in `crates/*/examples` to its end.
+fn examples() -> Result<()> {
+    let programs = built_examples()?;
     let folder = std::env::temp_dir().join(format!("maxitive-examples-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let mut names = Vec::new();
@@ -200,7 +236,7 @@ fn examples() -> Result<()> {
             skip(&format!("example {name}"), "it takes long unoptimized");
             continue;
         }
-        let mut command = Command::new(target.join("debug/examples").join(&*name));
+        let mut command = Command::new(programs.join(&*name));
         command.current_dir(&folder).stdout(Stdio::null());
         run(&format!("example {name}"), &mut command)?;
     }

@@ -428,6 +428,7 @@ impl Assessment {
                 steps: 0,
                 resumed: 0,
                 peak_memory_bytes: None,
+                peak_device_bytes: None,
             },
             notes: Vec::new(),
             curves: Vec::new(),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use datasets::Library;
@@ -63,6 +64,10 @@ pub struct TrainingArgs {
     /// Seconds between two checkpoints of a run; 0 saves one after the other
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     pub checkpoint_seconds: f64,
+    /// Stop and save in so much time, such as 9m or 1h30m, and begin no run that could not end in
+    /// it; where something is left, the exit code is 75 and the message says how to go on
+    #[arg(long, value_name = "TIME", value_parser = within)]
+    pub within: Option<Within>,
     /// No progress, only results and errors
     #[arg(long, short, conflicts_with = "json")]
     pub quiet: bool,
@@ -90,7 +95,23 @@ impl TrainingArgs {
         if self.compute.device != Device::default() {
             command.push_str(&format!(" --device {}", self.compute.device.name()));
         }
+        if let Some(within) = &self.within {
+            command.push_str(&format!(" --within {}", within.text));
+        }
         command
+    }
+
+    /// A stop that Ctrl-C, termination and the end of the time raise.
+    ///
+    /// # Errors
+    /// If the system refuses the handler.
+    pub fn stop(&self) -> anyhow::Result<Stop> {
+        let stop = Stop::default();
+        stop_on_interrupt(stop.clone())?;
+        Ok(match &self.within {
+            Some(within) => stop.within(within.left()),
+            None => stop,
+        })
     }
 
     /// How progress is shown.
@@ -127,15 +148,61 @@ fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a number of seconds from 0 on".to_owned())
 }
 
-/// A stop that Ctrl-C and termination raise; a second signal ends the process at once.
-///
-/// # Errors
-/// If the system refuses the handler.
-pub fn stop_on_interrupt() -> anyhow::Result<Stop> {
-    let stop = Stop::default();
-    let raised = stop.clone();
+/// A time limit, from when the arguments were read.
+#[derive(Debug, Clone)]
+pub struct Within {
+    /// As it was given.
+    text: String,
+    whole: Duration,
+    from: Instant,
+}
+
+impl Within {
+    /// What is left of it.
+    fn left(&self) -> Duration {
+        self.whole.saturating_sub(self.from.elapsed())
+    }
+}
+
+/// Hours, minutes and seconds: `9m`, `1h30m`, `45s`; a number alone is of seconds.
+fn within(text: &str) -> Result<Within, String> {
+    let problem = || "not a time such as 9m, 1h30m or 45s".to_owned();
+    let (mut seconds, mut number) = (0u64, String::new());
+    for letter in text
+        .chars()
+        .chain(text.ends_with(|c: char| c.is_ascii_digit()).then_some('s'))
+    {
+        let unit = match letter {
+            '0'..='9' => {
+                number.push(letter);
+                continue;
+            }
+            'h' => 3600,
+            'm' => 60,
+            's' => 1,
+            _ => return Err(problem()),
+        };
+        let count: u64 = number.parse().map_err(|_| problem())?;
+        let more = count
+            .checked_mul(unit)
+            .and_then(|more| seconds.checked_add(more));
+        seconds = more.ok_or_else(problem)?;
+        number.clear();
+    }
+    if seconds == 0 {
+        return Err(problem());
+    }
+    Ok(Within {
+        text: text.to_owned(),
+        whole: Duration::from_secs(seconds),
+        from: Instant::now(),
+    })
+}
+
+/// Raises the stop on Ctrl-C and termination; a second signal ends the process at once.
+fn stop_on_interrupt(raised: Stop) -> anyhow::Result<()> {
     ctrlc::set_handler(move || {
-        if raised.is_raised() {
+        if raised.is_asked() {
             std::process::exit(130);
         }
         raised.raise();
@@ -145,12 +212,25 @@ pub fn stop_on_interrupt() -> anyhow::Result<Stop> {
             "Stopping; a second Ctrl-C ends the program at once"
         );
     })?;
-    Ok(stop)
+    Ok(())
 }
 
-/// The exit code of an interrupted command, as shells have it.
-pub fn interrupted() -> ExitCode {
-    ExitCode::from(130)
+/// The exit code of a command whose time is over while something is left to do: as the system has
+/// it for what is to be tried again.
+pub const TIME_IS_OVER: u8 = 75;
+
+/// The exit code of a command that was stopped: by someone, as shells have it, or by the clock.
+pub fn stopped(stop: &Stop) -> ExitCode {
+    ExitCode::from(if stop.is_asked() { 130 } else { TIME_IS_OVER })
+}
+
+/// Why a command stopped, for the beginning of a message.
+pub fn reason(stop: &Stop) -> &'static str {
+    if stop.is_asked() {
+        ""
+    } else {
+        "Time is over and all is saved. "
+    }
 }
 
 /// An error of an experiment: a mistake of the user's or a failure.
@@ -182,6 +262,37 @@ mod tests {
         assert_eq!(quoted(Path::new("runs/a-lr=0.1")), "runs/a-lr=0.1");
         assert_eq!(quoted(Path::new("my runs")), "'my runs'");
         assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
+    }
+
+    #[test]
+    fn times_have_units() {
+        let seconds = |text: &str| within(text).map(|within| within.whole.as_secs());
+        for (text, want) in [
+            ("9m", 540),
+            ("1h30m", 5400),
+            ("45s", 45),
+            ("90", 90),
+            ("2m5", 125),
+        ] {
+            assert_eq!(seconds(text), Ok(want), "{text}");
+        }
+        for text in [
+            "",
+            "0",
+            "m",
+            "-5s",
+            "9 m",
+            "1.5h",
+            "9d",
+            "99999999999999999999s",
+        ] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        let most = format!("{}h", u64::MAX);
+        assert_eq!(
+            seconds(&most),
+            Err("not a time such as 9m, 1h30m or 45s".into())
+        );
     }
 
     #[test]

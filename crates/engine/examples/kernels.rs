@@ -6,11 +6,13 @@
 //!
 //! The files go to FOLDER under the names that the library looks for, so that a program with
 //! `MAXITIVE_KERNELS=FOLDER`, or with them in a folder `kernels` beside it, needs no compiler.
-//! Without arguments it lists the names. NVRTC is looked for in the folder that `MAXITIVE_NVRTC`
-//! names, then where the system looks.
+//! A file that is there is not made again, and those of other sources are removed. Without
+//! arguments it lists the names. NVRTC is looked for in the folder that `MAXITIVE_NVRTC` names,
+//! then where the system looks.
 #![allow(clippy::print_stdout)]
 
-use std::path::PathBuf;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use engine::kernels::{Source, compile};
@@ -18,7 +20,7 @@ use engine::kernels::{Source, compile};
 /// Architectures that cubins are made for if none is named.
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_100"];
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let folder = words.next().map(PathBuf::from);
     let mut architectures: Vec<String> = words.collect();
@@ -32,17 +34,48 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{name}");
                 continue;
             };
-            let start = Instant::now();
-            let compiled = compile(source, architecture, &["--ptxas-options=-v"])?;
-            std::fs::create_dir_all(folder)?;
-            std::fs::write(folder.join(&name), &compiled.cubin)?;
-            let (bytes, seconds) = (compiled.cubin.len(), start.elapsed().as_secs_f64());
-            println!("{name}: {bytes} bytes, {seconds:.1} s");
-            for (kernel, registers, spilled) in resources(&compiled.log) {
-                println!("    {kernel:32} {registers:>4} registers {spilled:>5} bytes spilled");
+            if folder.join(&name).exists() {
+                println!("{name}: is there");
+            } else {
+                make(source, architecture, folder, &name)?;
             }
         }
     }
+    Ok(())
+}
+
+/// Compiles one file, whole or not at all, in the place of what was made of it before.
+fn make(
+    source: Source,
+    architecture: &str,
+    folder: &Path,
+    name: &str,
+) -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    let compiled = compile(source, architecture, &["--ptxas-options=-v"])?;
+    let (bytes, seconds) = (compiled.cubin.len(), start.elapsed().as_secs_f64());
+    println!("{name}: {bytes} bytes, {seconds:.1} s");
+    for (kernel, registers, spilled) in resources(&compiled.log) {
+        println!("    {kernel:32} {registers:>4} registers {spilled:>5} bytes spilled");
+        if spilled > 0 && matches!(source, Source::Layers | Source::Rules) {
+            return Err(format!("{kernel} spills {spilled} bytes for {architecture}").into());
+        }
+    }
+    std::fs::create_dir_all(folder)?;
+    let kind = name.rsplit_once('-').map_or(name, |(kind, _)| kind);
+    for file in std::fs::read_dir(folder)? {
+        let file = file?;
+        let other = file.file_name().to_string_lossy().into_owned();
+        if other
+            .rsplit_once('-')
+            .is_some_and(|(other, _)| other == kind)
+        {
+            std::fs::remove_file(file.path())?;
+        }
+    }
+    let temporary = folder.join(format!("{name}.{}", std::process::id()));
+    std::fs::write(&temporary, &compiled.cubin)?;
+    std::fs::rename(temporary, folder.join(name))?;
     Ok(())
 }
 

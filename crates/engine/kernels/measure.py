@@ -3,7 +3,7 @@
 
     python measure.py CUBINS OUT [check] [check_dense] [time] [dense] [layers] [torch] [predict] [sanitize] [sanitize_dense] [profile] [profile_dense]
 
-CUBINS is the folder that build.py filled. Every result is printed and written to OUT/measure.json.
+CUBINS is the folder that `cargo xtask kernels` filled. Every result is printed and written to OUT/measure.json.
 """
 import ctypes, json, math, os, pathlib, re, statistics, sys, time
 import numpy as np
@@ -55,7 +55,7 @@ class Kernels:
 
     def __init__(self, name):
         self.module, self.functions = P(), {}
-        image = (CUBINS / f"{name}.{ARCH}.cubin").read_bytes()
+        image = next(CUBINS.glob(f"{name}-{ARCH}-*.cubin")).read_bytes()
         checked(cuda.cuModuleLoadData(ctypes.byref(self.module), image), f"load {name}")
 
     def get(self, name, shared=0):

@@ -176,6 +176,28 @@ impl Device {
         Ok(Self { precision, ..self })
     }
 
+    /// With products of this precision, or a better one where the device has nothing less: the
+    /// processor computes in `f32` always.
+    #[must_use]
+    pub const fn with_precision_or_better(self, precision: Precision) -> Self {
+        match self.kind {
+            Kind::Cpu => Self {
+                precision: Precision::F32,
+                ..self
+            },
+            Kind::Cuda(_) => Self { precision, ..self },
+        }
+    }
+
+    /// Most bytes of the device's own memory that this process has held at a time so far; none for
+    /// the processor.
+    pub fn peak_memory(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Cpu => None,
+            Kind::Cuda(number) => cuda::peak_memory(number),
+        }
+    }
+
     /// Its name, as in records.
     pub const fn name(&self) -> &'static str {
         match self.kind {

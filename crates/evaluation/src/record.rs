@@ -104,6 +104,10 @@ pub struct Timings {
     pub resumed: u32,
     /// Largest resident memory of the process in bytes, where the system tells.
     pub peak_memory_bytes: Option<u64>,
+    /// Most bytes of a GPU's memory that the process held at a time, of all runs that it trained
+    /// and evaluated there; absent for the processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_device_bytes: Option<u64>,
 }
 
 /// One epoch. Losses are mean cross-entropies; training values are those met by the steps, before
@@ -354,6 +358,7 @@ impl RunRecord {
     ///         steps: 100,
     ///         resumed: 0,
     ///         peak_memory_bytes: None,
+    ///         peak_device_bytes: None,
     ///     },
     ///     notes: Vec::new(),
     ///     curves: Vec::new(),
@@ -558,7 +563,8 @@ mod tests {
             (parameters, seed, started_unix, steps, resumed) in any::<(usize, u64, u64, u64, u32)>(),
             (train_s, validation_s, evaluation_s) in (number(), number(), number()),
             (version, commit, device, isa) in (word(), prop::option::of(word()), word(), word()),
-            (cores, threads, peak_memory_bytes) in any::<(usize, usize, Option<u64>)>(),
+            (cores, threads, peak_memory_bytes, peak_device_bytes)
+                in any::<(usize, usize, Option<u64>, Option<u64>)>(),
             rate in -1e300..1e300f64,
             epochs in prop::collection::vec((any::<usize>(), number(), number(), number(), maybe(), maybe(), number(), updates()), 0..4),
             evaluations in prop::collection::vec(evaluation(), 0..3),
@@ -580,7 +586,7 @@ mod tests {
                 device: device.clone(),
                 precision: isa.clone(),
                 hardware: Hardware { device, cores, threads, isa },
-                timings: Timings { started_unix, train_s, validation_s, evaluation_s, steps, resumed, peak_memory_bytes },
+                timings: Timings { started_unix, train_s, validation_s, evaluation_s, steps, resumed, peak_memory_bytes, peak_device_bytes },
                 notes: vec!["svhn: cut out again".to_owned()],
                 curves: curves.collect(),
                 evaluations,

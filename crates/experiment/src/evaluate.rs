@@ -1,5 +1,6 @@
 //! Evaluation of a finished training: every row at the best and at the last weights, on the test
-//! set and on what is out of domain.
+//! set and on what is out of domain. SWAG is evaluated once, from all its snapshots, and the record
+//! has the same numbers at both.
 //!
 //! Cost: `samples` forward passes over every set per row and checkpoint. Memory: two sets of
 //! class probabilities beside the images, which are bytes.
@@ -117,7 +118,26 @@ impl<'a> Evaluator<'a> {
                 evaluation.out_of_domain.push(found);
             }
         }
+        if best.is_some() {
+            self.tell_at_both(&mut evaluations);
+        }
         Ok(Some(evaluations))
+    }
+
+    /// SWAG speaks of all its snapshots and of no single epoch: what it gives at the end is told
+    /// for the best weights, too.
+    fn tell_at_both(&self, evaluations: &mut Vec<Evaluation>) {
+        for (place, row) in self.config.rows.iter().enumerate() {
+            let found = evaluations.iter().find(|found| found.row == row.row);
+            if let (Method::Swag(_), Some(found)) = (row.method, found) {
+                let checkpoint = Checkpoint::Best;
+                let again = Evaluation {
+                    checkpoint,
+                    ..found.clone()
+                };
+                evaluations.insert(place, again);
+            }
+        }
     }
 
     fn predict(
@@ -230,6 +250,9 @@ impl<'a> Evaluator<'a> {
         let checkpoints = best.into_iter().chain([last]).enumerate();
         for (number, (checkpoint, ending, epoch, trained)) in checkpoints {
             for (row, folder) in rows.iter().zip(&folders) {
+                if checkpoint == Checkpoint::Best && matches!(row.method, Method::Swag(_)) {
+                    continue;
+                }
                 let start = Instant::now();
                 let fitted = predictive.fit(&row.method, trained, training)?;
                 candidates.push(Candidate {

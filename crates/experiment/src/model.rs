@@ -2,9 +2,9 @@
 //!
 //! Beside the weights a run leaves `model.json` (shape of the images, names of the classes,
 //! constants of the normalization), and where the method needs it the state of the rule
-//! (`best.state.safetensors`, for `ivon`) and the moments of SWAG (`best.swag.safetensors`), each
-//! with `last` instead of `best` for the weights after the last step. `laplace` is fitted anew to
-//! the training images, which have to be there.
+//! (`best.state.safetensors` for `ivon`, with `last` instead of `best` for the weights after the
+//! last step) and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`).
+//! `laplace` is fitted anew to the training images, which have to be there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,8 +106,8 @@ pub(crate) fn write_posterior(directory: &Path, which: &str, trained: &Trained) 
     {
         files::write_atomically(&state_path(directory, which), &state.to_bytes())?;
     }
-    if let Some(swag) = &trained.swag {
-        files::write_atomically(&swag_path(directory, which), &swag.to_bytes())?;
+    if let (Some(swag), "last") = (&trained.swag, which) {
+        files::write_atomically(&swag_path(directory), &swag.to_bytes())?;
     }
     Ok(())
 }
@@ -116,8 +116,8 @@ fn state_path(directory: &Path, which: &str) -> PathBuf {
     directory.join(format!("{which}.state.safetensors"))
 }
 
-fn swag_path(directory: &Path, which: &str) -> PathBuf {
-    directory.join(format!("{which}.swag.safetensors"))
+fn swag_path(directory: &Path) -> PathBuf {
+    directory.join("last.swag.safetensors")
 }
 
 /// A finished run, opened to predict.
@@ -284,7 +284,7 @@ impl Model {
                 trained.optimizer = Some((rule, state));
             }
             Method::Swag(_) => {
-                let path = swag_path(&self.directory, which);
+                let path = swag_path(&self.directory);
                 let swag = Swag::from_bytes(parameters, &files::read(&path)?)
                     .map_err(|error| Error::malformed(&path, error.to_string()))?;
                 trained.swag = Some(Arc::new(swag));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use evaluation::record::{Checkpoint, EpochPoint, RunRecord};
 
@@ -64,18 +65,83 @@ impl Observer for Silent {
     fn event(&self, _: &str, _: Event<'_>) {}
 }
 
-/// Raised from elsewhere, a signal handler say, to stop runs after their current step.
+/// Raised from elsewhere, a signal handler say, to stop runs after their current step; or by a
+/// clock.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    raised: Arc<AtomicBool>,
+    limit: Option<Limit>,
+}
+
+/// All the time there is, and when it ends.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    seconds: f64,
+    end: Instant,
+}
 
 impl Stop {
-    /// Asks everything that holds a clone to stop.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// The same with so much time from now on: what is at work is saved before it is over.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Self {
+        let end = Instant::now().checked_add(time);
+        let limit = end.map(|end| Limit {
+            seconds: time.as_secs_f64(),
+            end,
+        });
+        Self { limit, ..self }
     }
 
-    /// Whether it was raised.
+    /// Asks everything that holds a clone to stop.
+    pub fn raise(&self) {
+        self.raised.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone raised it.
+    pub fn is_asked(&self) -> bool {
+        self.raised.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was raised, or time is over.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_asked() || !self.leaves(0.0)
+    }
+
+    /// What is left of the time, if it is limited.
+    pub fn left(&self) -> Option<Duration> {
+        let end = self.limit?.end;
+        Some(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether more than so many seconds are left.
+    pub(crate) fn leaves(&self, seconds: f64) -> bool {
+        self.left().is_none_or(|left| left.as_secs_f64() > seconds)
+    }
+
+    /// Whether work of so many seconds may begin: it could end in time, or would not even have all
+    /// of the time suffice, so that it has to be done in parts.
+    pub(crate) fn could_end(&self, seconds: f64) -> bool {
+        let whole = self.limit.map(|limit| limit.seconds);
+        self.leaves(seconds) || whole.is_some_and(|whole| seconds > whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_stops_too_and_lets_begin_what_could_end() {
+        let unlimited = Stop::default();
+        assert!(!unlimited.is_raised() && unlimited.could_end(1e9));
+        let limited = Stop::default().within(Duration::from_secs(100));
+        assert!(!limited.is_raised() && limited.leaves(90.0) && !limited.leaves(100.0));
+        assert!(limited.could_end(90.0) && !limited.could_end(100.0));
+        // in parts or never
+        assert!(limited.could_end(101.0));
+        let over = Stop::default().within(Duration::ZERO);
+        assert!(over.is_raised() && !over.is_asked());
+        over.raise();
+        assert!(over.is_asked());
     }
 }

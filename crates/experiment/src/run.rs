@@ -279,16 +279,19 @@ impl Run {
         model::write_posterior(&self.directory, "last", &last)?;
         ModelFile::of(&self.config, data).write(&self.directory)?;
         let start = Instant::now();
-        let device = self.config.on(options.device)?;
+        let device = self.config.on(options.device);
         let evaluator = Evaluator {
             config: &self.config,
             directory: &self.directory,
             data,
             device,
         };
+        let (mut since, mut slowest) = (start, 0.0f64);
         let evaluations = evaluator.evaluate(&progress, best.as_deref(), &last, |event| {
             options.observer.event(name, event);
-            options.stop.is_raised()
+            slowest = slowest.max(since.elapsed().as_secs_f64());
+            since = Instant::now();
+            options.stop.is_raised() || !options.stop.leaves(1.5 * slowest)
         })?;
         let Some(evaluations) = evaluations else {
             return Ok(Outcome::Stopped);
@@ -319,6 +322,7 @@ impl Run {
                 steps: progress.epoch as u64 * steps_per_epoch,
                 resumed: progress.resumed,
                 peak_memory_bytes: hardware::peak_memory(),
+                peak_device_bytes: device.peak_memory().map(|bytes| bytes as u64),
             },
             notes: data.notes.clone(),
             curves: progress.curves,

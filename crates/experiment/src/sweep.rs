@@ -20,6 +20,8 @@
 //!
 //! Every run has a folder of its own, named after the method, the values of the grid and the seed.
 //! Finished runs are skipped, interrupted ones go on, and one that fails does not stop the rest.
+//! Where time is limited ([`Stop::within`](crate::Stop::within)), runs are left for the next time
+//! that, by what the others took, could not end in what is left of it.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use engine::Device;
 use evaluation::record::RunRecord;
 use serde::Deserialize;
 
@@ -208,14 +211,22 @@ impl Sweep {
                 .unwrap_or_else(PoisonError::into_inner);
             *place = Some(result);
         };
+        let measured = Measured::default();
         let work = || {
             while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if options.run.stop.is_raised() {
+                let configs: Vec<&RunConfig> = group.iter().map(|&n| &self.runs[n]).collect();
+                let stop = options.run.stop;
+                if stop.is_raised() {
                     return;
                 }
-                let configs = group.iter().map(|&number| &self.runs[number]).collect();
+                if !stop.could_end(measured.seconds(&configs)) {
+                    continue;
+                }
                 let outcomes = execute_guarded(configs, directory, &options.run);
                 for (&number, outcome) in group.iter().zip(outcomes) {
+                    if let Ok(Outcome::Finished(record)) = &outcome {
+                        measured.add(&self.runs[number], record, options.run.device);
+                    }
                     set(number, outcome);
                 }
             }
@@ -248,10 +259,7 @@ impl Sweep {
                 // neither the number of classes nor, within limits, the input matters much
                 let network = config.network.build(engine::Shape::new(3, 32, 32), 10).ok();
                 let device = config.on(options.run.device);
-                let fits = match (network, device) {
-                    (Some(network), Ok(device)) => device.together(&network),
-                    _ => 1,
-                };
+                let fits = network.map_or(1, |network| device.together(&network));
                 (usize::MAX, options.together.unwrap_or(fits))
             });
             match groups.get_mut(*group).filter(|group| group.len() < *most) {
@@ -263,6 +271,38 @@ impl Sweep {
             }
         }
         groups
+    }
+}
+
+/// Seconds of an epoch and of the evaluation of one run, the most that was measured, for runs that
+/// could be trained together.
+#[derive(Default)]
+struct Measured(Mutex<HashMap<String, (f64, f64)>>);
+
+impl Measured {
+    /// Learns from a run of the same device.
+    fn add(&self, config: &RunConfig, record: &RunRecord, device: Device) {
+        let epochs = record.curves.len();
+        if epochs == 0 || record.device != device.name() {
+            return;
+        }
+        let timings = &record.timings;
+        let epoch = (timings.train_s + timings.validation_s) / epochs as f64;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = all.entry(config.group()).or_default();
+        *most = (most.0.max(epoch), most.1.max(timings.evaluation_s));
+    }
+
+    /// Seconds that these runs take together; 0 where nothing is known.
+    fn seconds(&self, configs: &[&RunConfig]) -> f64 {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = configs.iter().map(|config| {
+            let known = all.get(&config.group());
+            known.map_or(0.0, |(epoch, evaluation)| {
+                epoch * config.train.epochs as f64 + evaluation
+            })
+        });
+        seconds.sum()
     }
 }
 

@@ -26,6 +26,9 @@ use crate::run::{CHECKPOINT, Run, RunOptions};
 /// Time between two events about steps.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
+/// Seconds that saving may take when time is limited.
+const SAVING: f64 = 1.0;
+
 /// What a training that came to its end leaves.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -102,12 +105,15 @@ pub(crate) fn train(
         for (run, error) in end_epochs(&mut members, &mut group, &ended) {
             results[run] = Some(Err(error));
         }
+        group.slowest = group.slowest.max(clock.elapsed().as_secs_f64());
+        let stop = options.stop;
+        let stop = stop.is_raised() || !stop.leaves(2.0 * group.slowest + SAVING);
         for (run, result) in results.iter_mut().enumerate() {
             if result.is_some() {
                 continue;
             }
             let member = &mut members[run];
-            *result = match member.next(run, &group.trainer) {
+            *result = match member.next(run, &group.trainer, stop) {
                 Ok(Next::Train) => None,
                 Ok(Next::Stop) => Some(member.writer.finish().map(|()| None)),
                 Ok(Next::Finish) => Some(member.finish(run, &group.trainer).map(Some)),
@@ -204,6 +210,8 @@ struct Group {
     predictor: Predictor,
     /// Steps that are handed over together.
     stretch: usize,
+    /// Seconds of the slowest stretch so far, with its validation.
+    slowest: f64,
 }
 
 impl Group {
@@ -211,7 +219,7 @@ impl Group {
         let data = members.first().map(|member| member.data);
         let data = data.expect("a training has members");
         let batch = members[0].config.train.batch;
-        let device = members[0].config.on(options.device)?;
+        let device = members[0].config.on(options.device);
         let starts = members.iter_mut().filter_map(|member| member.start.take());
         let trainer = TrainerConfig {
             batch,
@@ -228,6 +236,7 @@ impl Group {
             trainer,
             predictor: predictor.build(&data.network)?,
             stretch: device.stretch(&data.network, members.len()),
+            slowest: 0.0,
         })
     }
 }
@@ -281,7 +290,7 @@ impl<'a> Member<'a> {
             let progress = Progress::new(now, data.train.len());
             (progress, begin(config, data, seeds)?, None)
         };
-        let device = config.on(options.device)?;
+        let device = config.on(options.device);
         progress.device = device.name().to_owned();
         progress.precision = device.precision().name().to_owned();
         progress.data = Some(data.set.digest().to_owned());
@@ -367,9 +376,9 @@ impl<'a> Member<'a> {
         Ok(self.progress.step == self.order.steps())
     }
 
-    /// Saves where it is time, and says what comes next.
-    fn next(&mut self, run: usize, trainer: &Trainer) -> Result<Next> {
-        let (over, stop) = (self.is_over(), self.options.stop.is_raised());
+    /// Saves where it is time, and says what comes next; `stop` if that is nothing.
+    fn next(&mut self, run: usize, trainer: &Trainer, stop: bool) -> Result<Next> {
+        let over = self.is_over();
         if over || stop || self.is_save_due() {
             self.save(run, trainer)?;
         }

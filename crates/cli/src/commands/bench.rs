@@ -1,4 +1,4 @@
-//! `maxitive bench`: milliseconds per training step on this machine.
+//! `maxitive bench`: milliseconds per training step, or seconds per prediction, on this machine.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use cbopt::{Rule, RuleConfig, Update};
 use clap::Args;
-use engine::{Device, Isa, Member, Network, Precision, Step, Stretch, TrainerConfig, peak_gflops};
+use engine::{
+    Device, Input, Isa, Member, Network, Precision, PredictorConfig, Sample, Step, Stretch,
+    TrainerConfig, peak_gflops,
+};
 use images::{Images, Normalization, Visit};
 use serde_json::json;
 
@@ -21,14 +24,15 @@ use crate::user_error::{UserError, unknown};
 /// multiply-add peak that is measured beside them. FLOPs are those of the textbook convolution;
 /// Winograd's form needs fewer, so that the share can exceed 1. The data are made up; the values do
 /// not matter for the time. On a GPU a step is one of many that are handed over together, of all
-/// runs, from byte images.
+/// runs, from byte images. With --predict it is the time of a prediction by many sets of weights.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   maxitive bench
   maxitive bench --net resnet20 --threads 2 --rule adamw
   maxitive bench --net lenet --batch 256 --json
-  maxitive bench --net resnet20 --device cuda --runs 30 --precision tf32")]
+  maxitive bench --net resnet20 --device cuda --runs 30 --precision tf32
+  maxitive bench --net resnet20 --device cuda --predict 64 --precision tf32")]
 pub struct BenchArgs {
     /// Network: lenet, resnet20, densenet121, densenet101, or one of them with -dropout
     #[arg(long, value_name = "NAME", default_value = "lenet")]
@@ -54,6 +58,10 @@ pub struct BenchArgs {
     /// Runs that are trained together, on a GPU
     #[arg(long, value_name = "N", default_value_t = 1)]
     runs: usize,
+    /// Predict instead: the mean over so many sets of weights on 10,000 images
+    #[arg(long, value_name = "N", conflicts_with_all = ["runs", "batch", "rule"],
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    predict: Option<u16>,
     /// Seconds to measure, at least three steps
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     seconds: f64,
@@ -81,6 +89,12 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
             UserError::new(unknown("instruction set of this machine", name, names))
         })?,
     };
+    if let Some(samples) = args.predict {
+        let device = args.device.with_precision(args.precision);
+        let device = device.map_err(mistake)?.isa(isa);
+        let threads = args.threads.unwrap_or(device.thread_count());
+        return predictions(&args, &network, device.threads(threads), samples.into());
+    }
     if !args.device.is_cpu() {
         return on_gpu(&args, &network, rule);
     }
@@ -158,6 +172,90 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Images of a prediction: those of a test set.
+const TEST: u32 = 10_000;
+
+/// The time of a prediction by many sets of weights.
+fn predictions(
+    args: &BenchArgs,
+    network: &Network,
+    device: Device,
+    samples: usize,
+) -> anyhow::Result<ExitCode> {
+    let config = PredictorConfig {
+        device,
+        ..PredictorConfig::default()
+    };
+    let mistake = |error: engine::Error| UserError::new(error.to_string());
+    let mut predictor = config.build(network).map_err(mistake)?;
+    let (images, normalization) = pictures(network, TEST)?;
+    let weights: Vec<Vec<f32>> = (0..samples as u64)
+        .map(|seed| network.initial_parameters(seed))
+        .collect();
+    let chosen: Vec<Sample<'_>> = weights
+        .iter()
+        .map(|parameters| Sample {
+            parameters,
+            seed: 0,
+        })
+        .collect();
+    let indices: Vec<u32> = (0..TEST).collect();
+    let input = Input::Bytes {
+        images: &images,
+        normalization: &normalization,
+        indices: &indices,
+    };
+    let mut sums = Vec::new();
+    // what is made once is not measured
+    predictor.add_probabilities(&chosen[..1], input, &mut sums)?;
+    let together = predictor.samples_together();
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(args.seconds) {
+        let start = Instant::now();
+        for chosen in chosen.chunks(together) {
+            predictor.add_probabilities(chosen, input, &mut sums)?;
+        }
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    let (best, median) = (times[0], times[times.len() / 2]);
+    let images_per_second = f64::from(TEST) * samples as f64 / best;
+    let (device, precision) = (device.name(), device.precision().name());
+    let mut out = io::stdout();
+    if args.json {
+        let record = json!({
+            "net": args.net,
+            "samples": samples,
+            "images": TEST,
+            "device": device,
+            "precision": precision,
+            "s_best": best,
+            "s_median": median,
+            "images_per_s": images_per_second,
+        });
+        writeln!(out, "{record}")?;
+    } else {
+        writeln!(
+            out,
+            "{}, {samples} sets of weights on {TEST} images, {device} ({precision}): best \
+             {best:.3} s, median {median:.3} s, {images_per_second:.0} images/s",
+            args.net,
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Made-up byte images of a network's shape.
+fn pictures(network: &Network, count: u32) -> anyhow::Result<(Images, Normalization)> {
+    let (shape, classes) = (network.input_shape(), network.classes());
+    let pixels = (0..count as usize * shape.len()).map(|i| (i * 7919 % 251) as u8);
+    let labels = (0..count).map(|i| i % classes as u32).collect();
+    let images = Images::new(shape, classes, pixels.collect(), labels)?;
+    let normal = vec![0.5; shape.channels];
+    Ok((images, Normalization::new(normal.clone(), normal)?))
+}
+
 /// Steps that are handed over together.
 const STRETCH: usize = 64;
 /// Byte images that the steps visit.
@@ -178,15 +276,9 @@ fn on_gpu(args: &BenchArgs, network: &Network, rule: Rule) -> anyhow::Result<Exi
     let member = |run| Member::new(rule, network.initial_parameters(run));
     let members = (0..args.runs as u64).map(member);
     let mut trainer = config.build(network, members).map_err(mistake)?;
-    let (shape, classes) = (network.input_shape(), network.classes());
-    let count = PICTURES as usize;
-    let pixels = (0..count * shape.len()).map(|i| (i * 7919 % 251) as u8);
-    let labels = (0..PICTURES).map(|i| i % classes as u32).collect();
-    let images = Images::new(shape, classes, pixels.collect(), labels)?;
-    let normal = vec![0.5; shape.channels];
-    let normalization = Normalization::new(normal.clone(), normal)?;
+    let (images, normalization) = pictures(network, PICTURES)?;
     trainer.hold(Arc::new(images), &normalization)?;
-    let visit = |i: usize| Visit::new((i * 31 % count) as u32, 0, 0, false);
+    let visit = |i: usize| Visit::new((i * 31 % PICTURES as usize) as u32, 0, 0, false);
     let visits: Vec<Visit> = (0..STRETCH * args.batch).map(visit).collect();
     let step = Step {
         images: args.batch as u32,

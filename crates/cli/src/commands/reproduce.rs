@@ -248,7 +248,7 @@ fn one_process_each(
     out: &Path,
     training: &TrainingArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
-    let stop = training::stop_on_interrupt()?;
+    let stop = training.stop()?;
     let program = std::env::current_exe().context("the program does not find itself")?;
     let mut records = Vec::new();
     let mut code = ExitCode::SUCCESS;
@@ -275,19 +275,23 @@ fn one_process_each(
         if training.compute.unverified {
             command.arg("--unverified");
         }
+        if let Some(left) = stop.left() {
+            command.args(["--within", &left.as_secs().max(1).to_string()]);
+        }
         if training.advises() {
             writeln!(io::stderr(), "{name}")?;
         }
         let status = wait(command.spawn()?, &stop)?;
         match run.record().map_err(training::error)? {
             Some(record) if status.success() => records.push(record),
-            _ if stop.is_raised() => {
+            _ if stop.is_raised() || status.code() == Some(training::TIME_IS_OVER.into()) => {
                 let left = sweep.runs().len() - done;
                 writeln!(
                     io::stderr(),
-                    "{left} runs are left; the same command goes on with them"
+                    "{}{left} runs are left; the same command goes on with them",
+                    training::reason(&stop)
                 )?;
-                return Ok((records, training::interrupted()));
+                return Ok((records, training::stopped(&stop)));
             }
             _ => {
                 writeln!(io::stderr(), "{name} failed")?;

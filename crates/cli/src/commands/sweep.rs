@@ -25,6 +25,7 @@ use crate::training::{self, TrainingArgs};
 Examples:
   maxitive sweep sweep.toml --out runs
   maxitive sweep sweep.toml --out runs --jobs 2 --set train.epochs=10
+  until maxitive sweep sweep.toml --out runs --within 9m; [ $? -ne 75 ]; do sleep 1; done
 
 A sweep file:
   name = \"rates\"
@@ -96,7 +97,7 @@ pub fn execute_sweep(
     grid: &GridArgs,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
     let training = &grid.training;
-    let stop = training::stop_on_interrupt()?;
+    let stop = training.stop()?;
     let progress = training.progress(sweep.runs().len());
     let threads = training.compute.threads();
     let jobs = grid
@@ -122,9 +123,10 @@ pub fn execute_sweep(
         let left = outcome.stopped.len();
         writeln!(
             err,
-            "{left} runs are left; the same command goes on with them"
+            "{}{left} runs are left; the same command goes on with them",
+            training::reason(&stop)
         )?;
-        training::interrupted()
+        training::stopped(&stop)
     } else if outcome.failed.is_empty() {
         ExitCode::SUCCESS
     } else {

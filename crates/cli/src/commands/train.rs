@@ -25,6 +25,7 @@ Examples:
   maxitive train fashion-mnist-lenet/ucbopt --out runs/ucbopt
   maxitive train mine.toml --set seed=1 --set optimizer.lr=0.02 --out runs/mine-1
   maxitive train mine.toml --set data.dataset=fashion-mnist-mini --set train.epochs=5 --out trial
+  maxitive train mine.toml --out runs/mine --within 9m      # saved in time; then maxitive resume
 
 Configs that are built in: see `maxitive train --list`")]
 pub struct TrainArgs {
@@ -101,7 +102,7 @@ pub fn execute_run(
     library: &Library,
     training: &TrainingArgs,
 ) -> anyhow::Result<ExitCode> {
-    let stop = training::stop_on_interrupt()?;
+    let stop = training.stop()?;
     let progress = training.progress(1);
     let options = RunOptions {
         library,
@@ -130,8 +131,9 @@ pub fn execute_run(
         }
         Outcome::Stopped => {
             let command = training.resume_command(run.directory());
-            writeln!(io::stderr(), "Go on with: {command}")?;
-            Ok(training::interrupted())
+            let reason = training::reason(&stop);
+            writeln!(io::stderr(), "{reason}Go on with: {command}")?;
+            Ok(training::stopped(&stop))
         }
     }
 }

@@ -221,10 +221,23 @@ fn bench_prints_its_record() {
         ["--rule", "adam"],
         ["--net", "vgg"],
         ["--isa", "mmx"],
+        ["--predict", "0"],
     ] {
         let outcome = place.run(&["bench", wrong[0], wrong[1]]);
         assert_eq!(outcome.code, Some(2), "{wrong:?}: {}", outcome.stderr);
     }
+}
+
+#[test]
+fn bench_measures_predictions() {
+    let place = Place::new();
+    let outcome = place.run(&["bench", "--predict", "2", "--seconds", "0.01", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let record: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let number = |key: &str| record[key].as_f64().unwrap();
+    assert_eq!((number("samples"), number("images")), (2.0, 10_000.0));
+    assert_eq!(record["precision"], "f32");
+    assert!((number("images_per_s") * number("s_best") / 2e4 - 1.0).abs() < 1e-9);
 }
 
 /// Without NVIDIA's driver the message says what was looked for; with it, what was found.

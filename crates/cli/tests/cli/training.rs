@@ -309,9 +309,11 @@ fn runtimes_are_measured_in_processes_of_their_own() {
     };
     for (rule, paper) in [("adamw", "3.26"), ("ivon", "3.30"), ("ucbopt", "3.28")] {
         let cells = line(rule);
-        assert_eq!(cells.len(), 5, "{cells:?}");
+        assert_eq!(cells.len(), 7, "{cells:?}");
         assert!(cells[2].parse::<f64>().is_ok() && cells[3].parse::<u32>().is_ok());
-        assert_eq!((&cells[1][..], &cells[4][..]), (rule, paper));
+        // the processor has no memory of a GPU; the paper's is beside it
+        assert_eq!((&cells[1][..], &cells[4][..]), (rule, "-"));
+        assert!(cells[5] == paper && cells[6].parse::<u32>().is_ok());
     }
     // a second time everything is there
     let again = run(
@@ -511,6 +513,34 @@ fn an_interrupt_saves_and_says_how_to_go_on() {
         "{stderr}"
     );
     assert!(std::fs::read(&checkpoint).unwrap() != before);
+}
+
+#[test]
+fn a_time_limit_saves_and_says_how_to_go_on() {
+    let place = place();
+    let limited = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_maxitive"))
+            .args(arguments)
+            .args(["--within", "3s"])
+            .args(DATA)
+            .current_dir(place.folder())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), stderr)
+    };
+    let begin = Instant::now();
+    let long = ["train", "tiny.toml", "--set", "train.epochs=100000"];
+    let (code, stderr) = limited(&[&long[..], &["--out", "long"]].concat());
+    assert_eq!(code, Some(75), "{stderr}");
+    let message = "Time is over and all is saved. Go on with: maxitive resume long --data-dir data \
+                   --unverified --within 3s";
+    assert!(stderr.contains(message), "{stderr}");
+    assert!(place.path("long/checkpoint.safetensors").exists());
+    // again, from where it stands
+    let (code, stderr) = limited(&["resume", "long"]);
+    assert_eq!(code, Some(75), "{stderr}");
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 /// A small generator, so that the moments are the same every time.

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys;
@@ -84,6 +85,31 @@ pub(crate) struct Card {
     modules: Mutex<HashMap<Source, Module>>,
     /// Image sets that are there.
     pub sets: Sets,
+    /// Bytes of all buffers.
+    pub held: Held,
+}
+
+/// Bytes that are held now, and the most so far.
+#[derive(Default)]
+pub(crate) struct Held {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Held {
+    fn add(&self, bytes: usize) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.now.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The most so far.
+    pub fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
 }
 
 // SAFETY: a context may be used from any thread that makes it current, and modules belong to the
@@ -198,6 +224,7 @@ impl Card {
             functions: Mutex::default(),
             modules: Mutex::default(),
             sets: Sets::default(),
+            held: Held::default(),
         })
     }
 
@@ -271,6 +298,7 @@ impl Buffer {
         // SAFETY: the driver writes one address.
         let code = unsafe { sys::cuMemAlloc_v2(&mut pointer, bytes.max(16)) };
         check(code, &format!("get {bytes} bytes of GPU memory"))?;
+        card.held.add(bytes);
         Ok(Self {
             card: Arc::clone(card),
             pointer,
@@ -290,6 +318,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        self.card.held.remove(self.bytes);
         if self.card.enter().is_ok() {
             // SAFETY: the memory is this buffer's own; the driver waits for launches that use it.
             // Nothing can be done if the card is lost.

@@ -66,6 +66,11 @@ pub(crate) fn info(ordinal: usize) -> Result<CardInfo> {
     })
 }
 
+/// Most bytes of the card of this number that were held at a time.
+pub(crate) fn peak_memory(ordinal: usize) -> Option<usize> {
+    Some(Card::open(ordinal).ok()?.held.peak())
+}
+
 /// Loads the kernels that every training needs: an error if they are neither compiled nor can be.
 pub(crate) fn load(ordinal: usize) -> Result<()> {
     Card::open(ordinal)?.load(kernels::Source::Rules)

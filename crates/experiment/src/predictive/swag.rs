@@ -120,6 +120,7 @@ impl Fitted for Samples<'_> {
         Map::from_iter([
             ("rank".into(), json!(self.swag.rank())),
             ("snapshots".into(), json!(self.swag.snapshots())),
+            ("evaluated".into(), json!("once, from all snapshots")),
         ])
     }
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use datasets::formats::npy::{self, Array, Values};
 use datasets::{Library, Origin, Root};
 use engine::{Device, Network, NetworkBuilder, Shape};
-use evaluation::record::{Checkpoint, RunRecord};
+use evaluation::record::{Checkpoint, Evaluation, RunRecord};
 use experiment::predictive::Method::{Ivon, McDropout, Swag};
-use experiment::run::{BEST, CHECKPOINT, LAST, RunOptions};
+use experiment::run::{BEST, CHECKPOINT, LAST, RECORD, RunOptions};
 use experiment::sweep::SweepOptions;
 use experiment::{
     Error, Event, Observer, Outcome, Run, RunConfig, RunData, Silent, Stop, Sweep, preset,
@@ -154,10 +154,22 @@ fn every_method_runs_and_says_what_it_did() {
             .min_by(|a, b| a.validation_loss.partial_cmp(&b.validation_loss).unwrap())
             .unwrap();
         let best = &record.evaluations[0];
-        assert_eq!(
-            (best.checkpoint, best.epoch),
-            (Checkpoint::Best, lowest.epoch)
-        );
+        assert_eq!(best.checkpoint, Checkpoint::Best);
+        if let Some(swag) = &config.swag {
+            // once, from all snapshots, at both checkpoints
+            let last = &record.evaluations[1];
+            let told = Evaluation {
+                checkpoint: Checkpoint::Final,
+                ..best.clone()
+            };
+            assert_eq!(&told, last);
+            assert_eq!(
+                (best.epoch, best.details["snapshots"].as_u64()),
+                (5, Some(6 - swag.start as u64))
+            );
+        } else {
+            assert_eq!(best.epoch, lowest.epoch);
+        }
         // the weights carry the names of PyTorch's state dict
         let network = config
             .network
@@ -584,6 +596,57 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
     stop.raise();
     let (outcome, endings) = execute(&stop);
     assert_eq!((outcome.stopped.len(), endings.len()), (3, 0));
+}
+
+#[test]
+fn a_run_whose_time_is_over_is_saved_and_goes_on_to_the_same_bits() {
+    let lab = Lab::new();
+    let run = Run::create(&lab.directory("cut"), small("sgd", &[])).unwrap();
+    // less than what is kept for saving: it stops after its first steps
+    let stop = Stop::default().within(Duration::from_millis(1001));
+    let outcome = run.execute(&lab.options(&Silent, &stop)).unwrap();
+    assert!(matches!(outcome, Outcome::Stopped) && !stop.is_asked());
+    let cut = lab.finish(&run);
+    assert_eq!(cut.timings.resumed, 1);
+    let whole = Run::create(&lab.directory("whole"), small("sgd", &[])).unwrap();
+    assert_eq!(lasting(cut), lasting(lab.finish(&whole)));
+}
+
+#[test]
+fn a_sweep_begins_no_run_that_could_not_end() {
+    let lab = Lab::new();
+    let named = |name: &str| RunConfig {
+        name: name.into(),
+        ..small("sgd", &[])
+    };
+    let directory = lab.directory("sweep");
+    let execute = |names: &[&str], stop: &Stop| {
+        let runs = names.iter().map(|name| named(name)).collect();
+        let options = SweepOptions {
+            jobs: 1,
+            together: None,
+            run: lab.options(&Silent, stop),
+        };
+        let outcome = Sweep::of("limited", runs).execute(&directory, &options);
+        outcome.unwrap()
+    };
+    let mut record = execute(&["a"], &Stop::default()).finished.remove(0);
+    // it took 1024 seconds an epoch
+    record.timings.train_s = 6144.0;
+    record.timings.validation_s = 0.0;
+    record.timings.evaluation_s = 0.0;
+    let path = directory.join(&record.name).join(RECORD);
+    std::fs::write(path, record.to_json().unwrap()).unwrap();
+    let all = Duration::from_secs(6144);
+    let outcome = execute(&["a", "b"], &Stop::default().within(all));
+    assert_eq!((outcome.finished.len(), outcome.failed.len()), (1, 0));
+    assert_eq!(outcome.stopped, ["b-seed0"]);
+    assert!(!directory.join("b-seed0").exists());
+    // more time would do, and a run that is longer than all of the time is made in parts
+    for (name, time) in [("b", 2 * all), ("c", all / 2)] {
+        let outcome = execute(&["a", name], &Stop::default().within(time));
+        assert_eq!(outcome.finished.len(), 2, "{name}");
+    }
 }
 
 /// A network that is none of the built-in ones.

@@ -31,25 +31,39 @@ impl View<'_, '_> {
         for head in ["Runs of", "Rule", "Device", "Runs"] {
             sortable_head(page, head);
         }
-        for (head, _) in &MEASURED {
+        // a column that nothing was measured for is left out
+        let known = |read: fn(&RunRecord) -> Option<f64>| {
+            move |family: &Family<'_>| family.runs.iter().any(|run| read(run).is_some())
+        };
+        let measured = MEASURED.iter();
+        let measured: Vec<&Measured> = measured
+            .filter(|(_, read)| self.families.iter().any(known(*read)))
+            .collect();
+        for (head, _) in &measured {
             sortable_head(page, head);
         }
         if has_theirs {
             sortable_head(page, "Paper, s per epoch");
+            sortable_head(page, "Paper, GPU memory MiB");
         }
         page.push_str("</tr></thead>\n<tbody>\n");
         for family in &self.families {
             self.name_runs(page, family);
-            for (_, read) in &MEASURED {
+            for (_, read) in &measured {
                 page.push_str(&over(family, *read));
             }
             if has_theirs {
                 let rule = family.runs.iter().map(|run| run.rule.as_str()).min();
                 match rule.and_then(theirs) {
-                    Some((seconds, ..)) => {
-                        let _ = write!(page, "<td data-v=\"{seconds}\">{seconds}</td>");
+                    Some((seconds, allocated, _)) => {
+                        let memory = (allocated * 1024.0).round();
+                        let _ = write!(
+                            page,
+                            "<td data-v=\"{seconds}\">{seconds}</td>\
+                             <td data-v=\"{memory}\">{memory}</td>"
+                        );
                     }
-                    None => page.push_str(NONE),
+                    None => page.push_str(&NONE.repeat(2)),
                 }
             }
             page.push_str("</tr>\n");
@@ -142,7 +156,7 @@ const NONE: &str = "<td class=\"none\">–</td>";
 /// What was measured of a training: head of the column, and where the value is.
 type Measured = (&'static str, fn(&RunRecord) -> Option<f64>);
 
-const MEASURED: [Measured; 7] = [
+const MEASURED: [Measured; 8] = [
     ("Steps", |run| Some(run.timings.steps as f64)),
     ("Training s", |run| Some(run.timings.train_s)),
     ("ms per step", |run| {
@@ -157,6 +171,10 @@ const MEASURED: [Measured; 7] = [
     ("Evaluation s", |run| Some(run.timings.evaluation_s)),
     ("Peak memory MiB", |run| {
         let bytes = run.timings.peak_memory_bytes;
+        bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
+    }),
+    ("Peak GPU memory MiB", |run| {
+        let bytes = run.timings.peak_device_bytes;
         bytes.map(|bytes| bytes as f64 / f64::from(1 << 20))
     }),
 ];
@@ -186,7 +204,11 @@ fn details(all: &[&Evaluation]) -> Vec<String> {
             .collect();
         let text = if values.is_empty() {
             let first = all.iter().find_map(|e| e.details.get(key));
-            first.map(ToString::to_string).unwrap_or_default()
+            let text = |value: &serde_json::Value| match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => value.to_string(),
+            };
+            first.map(text).unwrap_or_default()
         } else {
             let (mean, deviation) = mean_and_deviation(&values);
             let deviation = deviation.filter(|&d| d > 0.0);
