@@ -7,16 +7,17 @@ use evaluation::record::{
     Checkpoint, Code, Evaluation, Hardware, OutOfDomainEvaluation, RunRecord, SCHEMA, Timings,
 };
 use evaluation::results::{
-    Classification, ConfidenceInterval, Detection, DetectionCurves, Reliability,
+    ByClass, Classification, ConfidenceInterval, Detection, DetectionCurves, Reliability,
 };
 use evaluation::{
     BootstrapConfig, CalibrationConfig, Error, InDomain, Metric, OutOfDomain, Outcomes, Ranking,
-    Score,
+    RiskCoverage, Score,
 };
 use serde_json::{Value, json};
 
 use crate::arrays::{Floats, Loaded};
-use crate::text::significant;
+use crate::logits::{self, LogitScore, Temperature};
+use crate::text::{TextTable, number, significant};
 use crate::user_error::UserError;
 
 /// Files to evaluate.
@@ -30,6 +31,23 @@ pub struct Inputs {
     pub scores: Option<String>,
     /// Probabilities, or ready-made scores, of other sets.
     pub others: Vec<Named>,
+    /// Predictions and labels of a validation set, to fit a temperature to.
+    pub validation: Option<(String, String)>,
+}
+
+/// What a record calls itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// Row of the tables.
+    pub row: String,
+    /// Experiment, dataset and network; rows that have them in common stand in one table.
+    pub experiment: String,
+    /// See [`Names::experiment`].
+    pub dataset: String,
+    /// See [`Names::experiment`].
+    pub network: String,
+    /// Seed of the training.
+    pub seed: u64,
 }
 
 /// A file with a name for what is in it.
@@ -61,6 +79,8 @@ pub struct Settings {
 pub enum ScoreSource {
     /// Made from the probabilities.
     Probabilities(Score),
+    /// Made from the logits.
+    Logits(LogitScore),
     /// Ready-made.
     Given {
         /// Lower for in-domain.
@@ -72,6 +92,7 @@ impl ScoreSource {
     fn name(self) -> &'static str {
         match self {
             Self::Probabilities(score) => score.name(),
+            Self::Logits(score) => score.name(),
             Self::Given { negated: false } => "given",
             Self::Given { negated: true } => "given, negated",
         }
@@ -84,6 +105,8 @@ struct InDomainPart {
     found: Classification,
     reliability: Reliability,
     intervals: Option<InDomain<Option<ConfidenceInterval>>>,
+    risk: RiskCoverage,
+    by_class: Option<ByClass>,
 }
 
 /// Metrics of one out-of-domain set.
@@ -100,8 +123,12 @@ struct OutOfDomainPart {
 pub struct Assessment {
     in_domain: Option<InDomainPart>,
     out_of_domain: Vec<OutOfDomainPart>,
+    temperature: Option<Temperature>,
     notes: Vec<String>,
 }
+
+/// Shares of the images at which the risk is told.
+const COVERAGES: [f64; 4] = [0.5, 0.8, 0.9, 1.0];
 
 /// Calls a function with the numbers of a file, of whichever width.
 macro_rules! with_floats {
@@ -118,23 +145,55 @@ struct Probabilities {
     name: String,
     values: Floats,
     classes: usize,
+    /// Scores made from the logits, if they were asked for.
+    scores: Option<Vec<f64>>,
 }
 
 impl Probabilities {
-    fn new(loaded: Loaded, logits: bool) -> Result<Self, UserError> {
+    fn new(
+        loaded: Loaded,
+        settings: &Settings,
+        temperature: Option<Temperature>,
+    ) -> Result<Self, UserError> {
+        let what = if settings.logits {
+            "logits"
+        } else {
+            "probabilities"
+        };
         let name = loaded.name.clone();
-        let what = if logits { "logits" } else { "probabilities" };
-        let (mut values, classes) = loaded.matrix(what)?;
-        if logits {
-            let probabilities =
-                with_floats!(&values, values => evaluation::softmax(values, classes));
-            values = Floats::Double(probabilities.map_err(|error| about(&name, &error))?);
-        }
-        Ok(Self {
+        let (values, classes) = loaded.matrix(what)?;
+        let mut own = Self {
             name,
             values,
             classes,
-        })
+            scores: None,
+        };
+        if settings.logits {
+            logits::check(&own.name, &own.values, classes)?;
+        }
+        if let ScoreSource::Logits(score) = settings.score {
+            own.scores = Some(score.of(&own.values, classes));
+        }
+        let exponents = match (settings.logits, temperature) {
+            (false, None) => return Ok(own),
+            (true, None) => None,
+            (true, Some(_)) => Some(logits::doubles(&own.values)),
+            (false, Some(_)) => {
+                // rows that are no probabilities have no logarithms
+                own.scores(Score::MaximumProbability)?;
+                Some(logits::logarithms(&logits::doubles(&own.values)))
+            }
+        };
+        if let (Some(mut scaled), Some(temperature)) = (exponents, temperature) {
+            scaled.iter_mut().for_each(|z| *z /= temperature.value);
+            own.values = Floats::Double(scaled);
+        }
+        if with_floats!(&own.values, values => values.is_empty()) {
+            return Ok(own);
+        }
+        let found = with_floats!(&own.values, values => evaluation::softmax(values, classes));
+        own.values = Floats::Double(found.map_err(|error| about(&own.name, &error))?);
+        Ok(own)
     }
 
     /// What is wrong with them, and what may be the reason.
@@ -190,8 +249,13 @@ impl Assessment {
         let mut assessment = Self {
             in_domain: None,
             out_of_domain: Vec::new(),
+            temperature: None,
             notes: Vec::new(),
         };
+        if let Some((probabilities, labels)) = &inputs.validation {
+            let fitted = Temperature::fit(probabilities, labels, settings.logits)?;
+            assessment.temperature = Some(fitted);
+        }
         let probabilities = inputs
             .probabilities
             .as_deref()
@@ -204,12 +268,12 @@ impl Assessment {
             .transpose()?;
         let (probabilities, labels) = assessment.settle_headers(probabilities, labels);
         let probabilities = probabilities
-            .map(|loaded| Probabilities::new(loaded, settings.logits))
+            .map(|loaded| Probabilities::new(loaded, settings, assessment.temperature))
             .transpose()?;
         let mut confidence = None;
         if let (Some(probabilities), Some(labels)) = (&probabilities, labels) {
-            let outcomes = outcomes(probabilities, labels)?;
-            assessment.in_domain = Some(in_domain(&outcomes, settings)?);
+            let (outcomes, by_class) = outcomes(probabilities, labels, settings)?;
+            assessment.in_domain = Some(in_domain(&outcomes, by_class, settings)?);
             confidence = Some(outcomes.confidence().to_vec());
         }
         if inputs.others.is_empty() {
@@ -223,6 +287,15 @@ impl Assessment {
             (_, Some(probabilities), ScoreSource::Probabilities(score), _) => {
                 probabilities.scores(score)?
             }
+            (
+                _,
+                Some(Probabilities {
+                    scores: Some(scores),
+                    ..
+                }),
+                ScoreSource::Logits(_),
+                _,
+            ) => scores.clone(),
             _ => {
                 return Err(UserError::new(
                     "out-of-domain metrics need --probs or --scores",
@@ -245,24 +318,24 @@ impl Assessment {
         probabilities: Option<&Probabilities>,
         settings: &Settings,
     ) -> Result<Vec<f64>, UserError> {
-        let score = match settings.score {
-            ScoreSource::Probabilities(score) => score,
-            ScoreSource::Given { negated } => {
-                return self.given_scores(&other.file, "ood_scores", negated);
-            }
-        };
+        if let ScoreSource::Given { negated } = settings.score {
+            return self.given_scores(&other.file, "ood_scores", negated);
+        }
         let Some(ours) = probabilities else {
             return Err(UserError::new("--ood needs --probs"));
         };
         let loaded = Loaded::read(&other.file, "ood")?;
-        let theirs = Probabilities::new(self.keep(loaded), settings.logits)?;
+        let theirs = Probabilities::new(self.keep(loaded), settings, self.temperature)?;
         if theirs.classes != ours.classes {
             return Err(UserError::new(format!(
                 "{} has {} classes, but {} has {}",
                 theirs.name, theirs.classes, ours.name, ours.classes
             )));
         }
-        theirs.scores(score)
+        match settings.score {
+            ScoreSource::Probabilities(score) => theirs.scores(score),
+            _ => Ok(theirs.scores.unwrap_or_default()),
+        }
     }
 
     /// Remarks for the person at the keyboard.
@@ -344,6 +417,10 @@ impl Assessment {
                 if let Some(intervals) = &part.intervals {
                     value["intervals"] = serde_json::to_value(intervals)?;
                 }
+                value["aurc"] = number(part.risk.area());
+                value["excess_aurc"] = number(part.risk.excess_area());
+                let points = COVERAGES.map(|coverage| json!([coverage, part.risk.at(coverage)]));
+                value["risk_at_coverage"] = json!(points);
                 value
             }
         };
@@ -361,7 +438,45 @@ impl Assessment {
             1 => sets.remove(0),
             _ => Value::Array(sets),
         };
-        Ok(json!({"in_domain": in_domain, "ood": ood}))
+        let mut all = json!({"in_domain": in_domain, "ood": ood});
+        if self.out_of_domain.len() > 1 {
+            let means = self.means().into_iter().map(|(name, sets, values)| {
+                let mut value = serde_json::Map::new();
+                value.insert("sets".to_owned(), json!(sets));
+                for (metric, mean) in OutOfDomain::METRICS.iter().zip(values) {
+                    let mean = mean.map_or(Value::Null, number);
+                    value.insert(metric.id.to_owned(), mean);
+                }
+                (name, Value::Object(value))
+            });
+            all["ood_mean"] = Value::Object(means.collect());
+        }
+        if let Some(Temperature { value, images }) = self.temperature {
+            all["temperature"] = json!({"value": number(value), "validation_images": images});
+        }
+        Ok(all)
+    }
+
+    /// Means of the metrics over all other sets and over those whose names begin alike, as in
+    /// `near/a` and `near/b`; how many sets, and one value for each metric that all of them have.
+    fn means(&self) -> Vec<(String, usize, Vec<Option<f64>>)> {
+        let group = |part: &OutOfDomainPart| part.name.split_once('/').map(|(g, _)| g.to_owned());
+        let mut names: Vec<String> = self.out_of_domain.iter().filter_map(group).collect();
+        names.sort();
+        names.dedup();
+        let mean = |name: Option<&str>| {
+            let is_in = |part: &&OutOfDomainPart| name.is_none() || group(part).as_deref() == name;
+            let parts: Vec<_> = self.out_of_domain.iter().filter(is_in).collect();
+            let metric = |place: usize| {
+                let values = parts.iter().map(|part| *part.found.values.each()[place]);
+                let sum: Option<f64> = values.sum();
+                sum.map(|sum| sum / parts.len() as f64)
+            };
+            let values = (0..OutOfDomain::METRICS.len()).map(metric).collect();
+            (name.unwrap_or("all").to_owned(), parts.len(), values)
+        };
+        let groups = names.iter().map(|name| mean(Some(name)));
+        std::iter::once(mean(None)).chain(groups).collect()
     }
 
     /// A record of a run without training, for a report, and what the report says beside it.
@@ -372,6 +487,7 @@ impl Assessment {
         &self,
         inputs: &Inputs,
         settings: &Settings,
+        names: &Names,
     ) -> Result<(RunRecord, report::Options), UserError> {
         let Some(part) = &self.in_domain else {
             return Err(UserError::new("a report needs --labels"));
@@ -384,7 +500,7 @@ impl Assessment {
             curves: set.curves.clone(),
         });
         let evaluation = Evaluation {
-            row: "predictions".to_owned(),
+            row: names.row.clone(),
             predictive: "given".to_owned(),
             samples: 1,
             checkpoint: Checkpoint::Final,
@@ -392,21 +508,21 @@ impl Assessment {
             seconds: 0.0,
             in_domain: part.found.clone(),
             reliability: part.reliability.clone(),
-            by_class: None,
+            by_class: part.by_class.clone(),
             out_of_domain: sets.collect(),
-            details: serde_json::Map::new(),
+            details: self.details(),
             predictions: None,
         };
         let title = format!("Predictions in {probabilities}");
         let record = RunRecord {
             schema: SCHEMA.to_owned(),
-            name: "predictions".to_owned(),
-            experiment: String::new(),
-            dataset: probabilities,
-            network: String::new(),
+            name: names.row.clone(),
+            experiment: names.experiment.clone(),
+            dataset: names.dataset.clone(),
+            network: names.network.clone(),
             parameters: 0,
             rule: String::new(),
-            seed: 0,
+            seed: names.seed,
             config: config(inputs, settings),
             code: Code {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -439,6 +555,13 @@ impl Assessment {
             note: self.interval_note(),
         };
         Ok((record, options))
+    }
+
+    /// Further facts for the record.
+    fn details(&self) -> serde_json::Map<String, Value> {
+        let fitted = self.temperature.iter();
+        let pairs = fitted.map(|fitted| ("temperature".to_owned(), number(fitted.value)));
+        pairs.collect()
     }
 
     /// All intervals in a few sentences.
@@ -478,11 +601,33 @@ impl Assessment {
     /// The metrics for people.
     pub fn text(&self) -> String {
         let mut parts = Vec::new();
+        parts.extend(self.temperature.as_ref().map(Temperature::text));
         if let Some(part) = &self.in_domain {
             parts.push(part.text());
         }
         parts.extend(self.out_of_domain.iter().map(OutOfDomainPart::text));
+        if self.out_of_domain.len() > 1 {
+            parts.push(self.text_of_means());
+        }
         parts.join("\n")
+    }
+
+    /// A line for every metric, a column for every group of sets.
+    fn text_of_means(&self) -> String {
+        let means = self.means();
+        let heads = means
+            .iter()
+            .map(|(name, sets, _)| format!("{name} ({sets})"));
+        let heads = std::iter::once(String::new()).chain(heads);
+        let mut table = TextTable::new(heads.collect::<Vec<_>>());
+        for (place, metric) in OutOfDomain::METRICS.iter().enumerate() {
+            let value = |values: &Vec<Option<f64>>| {
+                values[place].map_or_else(|| "undefined".to_owned(), significant)
+            };
+            let values = means.iter().map(|(_, _, values)| value(values));
+            table.row(std::iter::once(metric.id.to_owned()).chain(values));
+        }
+        format!("Out-of-domain, means over sets\n{}", table.render())
     }
 }
 
@@ -500,6 +645,7 @@ fn config(inputs: &Inputs, settings: &Settings) -> Value {
         "ood": others,
         "logits": settings.logits,
         "score": settings.score.name(),
+        "validation": inputs.validation.as_ref().map(|(probs, labels)| json!([probs, labels])),
         "bins": settings.calibration.bins,
         "scheme": settings.calibration.scheme.name(),
     })
@@ -533,7 +679,7 @@ fn detect(
     // histograms span the range of the score, where it has one
     let range = match settings.score {
         ScoreSource::Probabilities(score) => Some(score.range(classes)),
-        ScoreSource::Given { .. } => None,
+        ScoreSource::Given { .. } | ScoreSource::Logits(_) => None,
     };
     let curves = if settings.curves {
         ranking.curves(histogram(ins, outs, range))
@@ -548,23 +694,38 @@ fn detect(
     })
 }
 
-fn outcomes(probabilities: &Probabilities, labels: Loaded) -> Result<Outcomes, UserError> {
+/// What the predictions are worth, and class by class if curves are wanted, too.
+fn outcomes(
+    probabilities: &Probabilities,
+    labels: Loaded,
+    settings: &Settings,
+) -> Result<(Outcomes, Option<ByClass>), UserError> {
     let name = labels.name.clone();
     let labels = labels.whole_column("labels")?;
     let Probabilities {
         values, classes, ..
     } = probabilities;
     let outcomes = with_floats!(values, values => Outcomes::new(values, *classes, &labels));
-    outcomes.map_err(|error| match error {
+    let outcomes = outcomes.map_err(|error| match error {
         Error::Labels { .. } => {
             UserError::new(format!("{name}: {error} in {}", probabilities.name))
         }
         Error::Label { .. } => about(&name, &error),
         other => probabilities.complain(&other),
-    })
+    })?;
+    if !settings.curves {
+        return Ok((outcomes, None));
+    }
+    let labels: Vec<u32> = labels.iter().map(|&label| label as u32).collect();
+    let found = with_floats!(values, values => evaluation::by_class(values, *classes, &labels));
+    Ok((outcomes, Some(found.map_err(|error| mistake(&error))?)))
 }
 
-fn in_domain(outcomes: &Outcomes, settings: &Settings) -> Result<InDomainPart, UserError> {
+fn in_domain(
+    outcomes: &Outcomes,
+    by_class: Option<ByClass>,
+    settings: &Settings,
+) -> Result<InDomainPart, UserError> {
     let Settings {
         calibration,
         bootstrap,
@@ -583,6 +744,8 @@ fn in_domain(outcomes: &Outcomes, settings: &Settings) -> Result<InDomainPart, U
         found,
         reliability,
         intervals,
+        risk: outcomes.risk_coverage(),
+        by_class,
     })
 }
 
@@ -655,7 +818,18 @@ impl InDomainPart {
     fn text(&self) -> String {
         let (samples, classes) = (self.found.samples, self.found.classes);
         let title = format!("In-domain: {samples} images, {classes} classes");
-        table(title, &self.lines())
+        let risks = COVERAGES.map(|coverage| {
+            let risk = significant(self.risk.at(coverage));
+            format!("{risk} of the surest {}%", 100.0 * coverage)
+        });
+        let (area, excess) = (self.risk.area(), self.risk.excess_area());
+        format!(
+            "{}  wrong: {}\n  aurc {}, area under this risk over coverage; {} more than the best order\n",
+            table(title, &self.lines()),
+            risks.join(", "),
+            significant(area),
+            significant(excess),
+        )
     }
 }
 

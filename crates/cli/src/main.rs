@@ -12,6 +12,7 @@ mod event;
 mod figures;
 mod files;
 mod inference;
+mod logits;
 mod plot;
 mod progress;
 mod tables;
@@ -59,6 +60,7 @@ enum Command {
     Reproduce(commands::reproduce::ReproduceArgs),
     Evaluate(commands::evaluate::EvaluateArgs),
     Predict(commands::predict::PredictArgs),
+    Export(commands::export::ExportArgs),
     Data(commands::data::DataArgs),
     Infer(commands::infer::InferArgs),
     Figures(commands::figures::FiguresArgs),
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Devices(args) => commands::devices::execute(args),
         Command::Evaluate(args) => commands::evaluate::execute(args),
         Command::Predict(args) => commands::predict::execute(args),
+        Command::Export(args) => commands::export::execute(args),
         Command::Report(args) => commands::report::execute(args),
         Command::Completions(args) => commands::completions::execute(args),
         Command::Man(args) => commands::man::execute(args),

@@ -33,7 +33,8 @@ pub mod results;
 pub use error::{Error, Result};
 pub use metric::{Better, InDomain, Metric, OutOfDomain};
 pub use metrics::{
-    BootstrapConfig, CalibrationConfig, Outcomes, Ranking, SUM_TOLERANCE, Scheme, Score, by_class,
-    detection_curves, in_domain, maximum_probability, negative_entropy, out_of_domain, softmax,
+    BootstrapConfig, CalibrationConfig, Outcomes, Ranking, RiskCoverage, SUM_TOLERANCE, Scheme,
+    Score, by_class, detection_curves, in_domain, maximum_probability, negative_entropy,
+    out_of_domain, softmax, temperature,
 };
 pub use record::{RecordError, RunRecord};

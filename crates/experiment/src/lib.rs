@@ -20,6 +20,7 @@ pub mod config;
 mod data;
 pub mod error;
 mod evaluate;
+pub mod export;
 pub mod files;
 mod hardware;
 pub mod layers;

@@ -120,6 +120,14 @@ fn swag_path(directory: &Path) -> PathBuf {
     directory.join("last.swag.safetensors")
 }
 
+/// What the files of a checkpoint are called.
+fn word(checkpoint: Checkpoint) -> &'static str {
+    match checkpoint {
+        Checkpoint::Best => "best",
+        Checkpoint::Final => "last",
+    }
+}
+
 /// A finished run, opened to predict.
 #[derive(Debug)]
 pub struct Model {
@@ -182,6 +190,27 @@ impl Model {
     /// Shape of the images it takes.
     pub fn input(&self) -> Shape {
         self.network.input_shape()
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The weights of a checkpoint.
+    ///
+    /// # Errors
+    /// They are not there, or damaged.
+    pub fn weights(&self, checkpoint: Checkpoint) -> Result<Vec<f32>> {
+        let path = self
+            .directory
+            .join(format!("{}.safetensors", word(checkpoint)));
+        if checkpoint == Checkpoint::Best && !path.exists() {
+            let problem = "is not there: the run had no validation images; take the last weights \
+                           (--checkpoint final)";
+            return Err(Error::malformed(&path, problem));
+        }
+        weights::read(&path, &self.network)
     }
 
     /// What a class is called: its name, or its number.
@@ -258,17 +287,8 @@ impl Model {
 
     /// The weights, and what the method of the row needs beside them.
     fn trained(&self, row: &RowConfig, checkpoint: Checkpoint) -> Result<Trained> {
-        let which = match checkpoint {
-            Checkpoint::Best => "best",
-            Checkpoint::Final => "last",
-        };
-        let path = self.directory.join(format!("{which}.safetensors"));
-        if checkpoint == Checkpoint::Best && !path.exists() {
-            let problem = "is not there: the run had no validation images; take the last weights \
-                           (--checkpoint final)";
-            return Err(Error::malformed(&path, problem));
-        }
-        let mut trained = Trained::new(weights::read(&path, &self.network)?);
+        let which = word(checkpoint);
+        let mut trained = Trained::new(self.weights(checkpoint)?);
         let parameters = trained.parameters.len();
         match row.method {
             Method::Ivon(_) => {

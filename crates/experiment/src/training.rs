@@ -525,6 +525,16 @@ impl<'a> Member<'a> {
     /// What is left when all epochs are over and saved.
     fn finish(&mut self, run: usize, trainer: &Trainer) -> Result<Finished> {
         self.writer.finish()?;
+        let last = trainer.parameters(run);
+        if let Some(weight) = last.iter().find(|weight| !weight.is_finite()) {
+            let epoch = self.progress.epoch.saturating_sub(1);
+            return Err(Error::Diverged {
+                what: format!("a weight is {weight} after the last step"),
+                step: (self.progress.epoch * self.order.steps()) as u64,
+                epoch,
+                lr: self.rate(epoch, 0),
+            });
+        }
         Ok(Finished {
             progress: self.progress.clone(),
             best: self.best.clone(),

@@ -413,7 +413,7 @@ const painters = {
   training(host) {
     const shown = group().training.map((family, i) => {
       const own = family.rows.map(r => ({ ...group().rows[r], index: r })).filter(row => isOn(row.index));
-      return { ...family, style: own[0] || (family.rows.length ? null : { color: i % 8, dash: 0 }) };
+      return { ...family, style: own[0] || (family.rows.length ? null : { color: i % 10, dash: 0 }) };
     }).filter(family => family.style);
     if (!shown.length) return;
     const part = key => shown.filter(family => family[key]).map(family => ({ name: family.label, style: family.style, xs: family.epochs, ys: family[key][0], deviations: family[key][1] }));
@@ -423,7 +423,7 @@ const painters = {
     chart('validation_loss', 'Validation loss', 'cross-entropy', state.log);
     chart('train_accuracy', 'Training accuracy', 'accuracy', false);
     chart('validation_accuracy', 'Validation accuracy', 'accuracy', false);
-    chart('lr', 'Learning rate', 'rate', false);
+    chart('lr', 'Learning rate', 'rate', true);
     chart('gap_not_positive', 'Gap not positive', 'share of updates', false);
   },
 };

@@ -1,11 +1,11 @@
 //! A color and a line style for every row, the same in every report for the rows of the paper.
 //!
-//! Eight colors that stay apart for color-blind readers (after Okabe and Ito, darkened for light
-//! and lightened for dark backgrounds) and four dash patterns give 32 styles; no two rows of a
+//! Ten colors that stay apart for color-blind readers (after Okabe and Ito, darkened for light
+//! and lightened for dark backgrounds) and four dash patterns give 40 styles; no two rows of a
 //! group share one before all are used.
 
-/// Number of colors; the style sheet defines `--c0` to `--c7`.
-const COLORS: usize = 8;
+/// Number of colors; the style sheet defines `--c0` to `--c9`.
+const COLORS: usize = 10;
 
 /// Dash patterns of lines: solid, dashed, dotted, dash-dot.
 pub(crate) const DASHES: [&str; 4] = ["", "7 4", "1.5 4", "9 4 1.5 4"];
@@ -13,7 +13,7 @@ pub(crate) const DASHES: [&str; 4] = ["", "7 4", "1.5 4", "9 4 1.5 4"];
 /// How a row is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// 0 to 7.
+    /// 0 to 9.
     pub color: usize,
     /// Place in [`DASHES`].
     pub dash: usize,

@@ -3,11 +3,13 @@
 //!
 //! A cell holds the mean and the sample deviation `√(Σ(x-x̄)²/(n-1))` over the seeds. In every
 //! column the best mean is marked, and with it every mean that lies no further away than the
-//! deviation of the best row: the paper's rule for bold figures.
+//! deviation of the best row: the paper's rule for bold figures. A row that guesses competes in no
+//! column: what it gets by chance, a calibration error of 0 say, is no merit.
 
 use evaluation::record::{
     Checkpoint, Evaluation, OodNormalization, OutOfDomainEvaluation, RunRecord,
 };
+use evaluation::results::Classification;
 use evaluation::{InDomain, Metric, OutOfDomain, Score};
 
 use crate::names;
@@ -78,9 +80,17 @@ pub struct Row<'a> {
     pub index: usize,
     /// One per metric of the table.
     pub cells: Vec<Option<Cell>>,
-    /// What is known about this row of the paper.
+    /// What is known about this row of the paper, or that it guesses.
     pub note: Option<&'static str>,
+    /// Its accuracy is that of guessing; it competes in no column.
+    pub is_chance: bool,
 }
+
+/// What is said of a row that guesses.
+pub(crate) const CHANCE: &str =
+    "Its accuracy is that of guessing, so that it competes in no column.";
+/// Images from which on a share within three deviations of chance counts as chance.
+const ENOUGH: f64 = 100.0;
 
 /// A number of a [`Table`].
 #[derive(Debug, Clone)]
@@ -331,15 +341,18 @@ impl<'a> Group<'a> {
                     cell.reproduction = paper::reproduction(self.experiment, name, checkpoint, &id);
                 }
             }
+            let is_chance = self.is_at_chance(name, checkpoint);
             let has_paper = cells.iter().flatten().any(|cell| cell.paper.is_some());
             let note = has_paper
                 .then(|| paper::row_note(self.experiment, name, checkpoint))
                 .flatten();
+            let note = if is_chance { Some(CHANCE) } else { note };
             rows.push(Row {
                 name,
                 index,
                 cells,
                 note,
+                is_chance,
             });
         }
         let used: Vec<usize> = (0..N)
@@ -355,14 +368,44 @@ impl<'a> Group<'a> {
         table.mark_best();
         table
     }
+
+    /// Whether the mean accuracy of a row on the test set is no better than guessing: at most
+    /// 1/classes, or within three deviations of it where there are enough images.
+    fn is_at_chance(&self, row: &str, checkpoint: Checkpoint) -> bool {
+        let found = self
+            .evaluations(row, checkpoint)
+            .filter_map(|(_, evaluation)| {
+                let Classification {
+                    values,
+                    samples,
+                    classes,
+                } = &evaluation.in_domain;
+                let accuracy = defined(&values.accuracy)?;
+                (*samples > 0 && *classes > 1).then_some((accuracy, *samples, *classes))
+            });
+        let found: Vec<(f64, usize, usize)> = found.collect();
+        let Some(&(_, samples, classes)) = found.first() else {
+            return false;
+        };
+        let accuracies: Vec<f64> = found.iter().map(|known| known.0).collect();
+        let (chance, samples) = (1.0 / classes as f64, samples as f64);
+        let reach = match samples >= ENOUGH {
+            true => 3.0 * (chance * (1.0 - chance) / samples).sqrt(),
+            false => 0.0,
+        };
+        mean_and_deviation(&accuracies).0 <= chance + reach
+    }
 }
 
 impl Table<'_> {
     fn mark_best(&mut self) {
         for (i, metric) in self.metrics.iter().enumerate() {
+            let rows = self.rows.iter();
+            let several = rows.filter(|row| row.cells[i].is_some()).count() > 1;
             let mut cells: Vec<&mut Cell> = self
                 .rows
                 .iter_mut()
+                .filter(|row| !row.is_chance)
                 .filter_map(|row| row.cells[i].as_mut())
                 .collect();
             let finite = cells.iter().filter(|cell| cell.mean.is_finite());
@@ -375,7 +418,7 @@ impl Table<'_> {
             }) else {
                 continue;
             };
-            if cells.len() < 2 {
+            if !several {
                 continue;
             }
             let reach = cells
@@ -549,6 +592,7 @@ mod tests {
             name: "row",
             index,
             note: None,
+            is_chance: false,
             cells: vec![cell.map(|(mean, deviation)| Cell {
                 values: vec![(0, mean)],
                 mean,

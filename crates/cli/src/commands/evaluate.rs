@@ -9,8 +9,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
-use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
+use crate::assessment::{Assessment, Inputs, Named, Names, ScoreSource, Settings};
 use crate::files::write_atomically;
+use crate::logits::LogitScore;
+use crate::user_error::UserError;
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
 ///
@@ -26,13 +28,21 @@ Examples:
   maxitive evaluate --probs run.npz:test --labels run.npz:y --ood kmnist=run.npz:kmnist --ood mnist=m.csv
   maxitive evaluate --scores s.npy --ood-scores o.npy --bootstrap 1000
   maxitive evaluate --probs p.npy --labels y.npy --ood o.npy --report out.html
-  maxitive evaluate --logits --probs logits.npy --labels y.csv --score entropy --ood o.npy
+  maxitive evaluate --logits --probs logits.npy --labels y.csv --score energy --ood o.npy
+  maxitive evaluate --logits --probs z.npy --labels y.npy --validation v.npy --validation-labels vy.npy
+  maxitive evaluate --probs p.npy --labels y.npy --ood near/kmnist=k.npy --ood far/noise=n.npy
+  maxitive evaluate --probs p.npy --labels y.npy --record runs/torch --row 'SGD (PyTorch)' --experiment fmnist \\
+                    --dataset fashion-mnist --network lenet
 
 Conventions:
   The higher a score, the more in-domain. In-domain is the positive class, but for aupr_out. Equal scores are accepted or
   refused together. Of equally probable classes the lowest comes first. Undefined values are null: top5 below five classes,
   auroc if all predictions are right or all are wrong, every OOD metric if a set is empty. nll is \"inf\" in JSON if a label has
-  probability 0. fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name.
+  probability 0. fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name; it has no interval,
+  because it depends on ties, of which every resample has more. aurc is the mean error rate of the surest 1, 2, .. images;
+  excess_aurc is what a perfect order of the same mistakes would have less. With several OOD sets ood_mean has their means, and
+  those of the groups named before a slash. --record writes FOLDER/record.json, which `maxitive report` shows beside other runs
+  of the same experiment, dataset and network.
 
 JSON:
   {\"in_domain\": {\"accuracy\": ..}, \"ood\": {\"auroc\": ..}}; a part without data is null; with several OOD sets \"ood\" is a
@@ -67,7 +77,19 @@ pub struct EvaluateArgs {
         default_value = Score::default().id(),
         conflicts_with = "scores"
     )]
-    score: Score,
+    score: ScoreSource,
+    /// Predictions on a validation set; probabilities or logits are then divided by the temperature
+    /// that fits them best
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "validation_labels",
+        requires = "probs"
+    )]
+    validation: Option<String>,
+    /// Labels of the validation set
+    #[arg(long, value_name = "FILE", requires = "validation")]
+    validation_labels: Option<String>,
     /// Number of bins of the calibration error, 1 to 10000
     #[arg(long, value_name = "B", default_value_t = 20)]
     bins: usize,
@@ -92,6 +114,24 @@ pub struct EvaluateArgs {
     /// Write a page with tables, reliability diagram, curves and histograms
     #[arg(long, value_name = "FILE.html", requires = "labels")]
     report: Option<PathBuf>,
+    /// Write a run record into this new folder, for `maxitive report`
+    #[arg(long, value_name = "FOLDER", requires = "labels")]
+    record: Option<PathBuf>,
+    /// Row of the record [default: the name of the folder]
+    #[arg(long, value_name = "NAME", requires = "record")]
+    row: Option<String>,
+    /// Experiment of the record
+    #[arg(long, value_name = "NAME", requires = "record", default_value = "")]
+    experiment: String,
+    /// Dataset of the record [default: the file of the probabilities]
+    #[arg(long, value_name = "NAME", requires = "record")]
+    dataset: Option<String>,
+    /// Network of the record
+    #[arg(long, value_name = "NAME", requires = "record", default_value = "")]
+    network: String,
+    /// Seed of the training, for the record
+    #[arg(long, value_name = "SEED", requires = "record", default_value_t = 0)]
+    run_seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,11 +141,16 @@ enum SchemeArg {
 }
 
 /// Scores by the words of configs.
-fn score_parser() -> impl TypedValueParser<Value = Score> {
+fn score_parser() -> impl TypedValueParser<Value = ScoreSource> {
     let words = Score::ALL.map(|score| PossibleValue::new(score.id()).help(score.meaning()));
-    PossibleValuesParser::new(words).map(|word| {
-        let mut all = Score::ALL.into_iter();
-        all.find(|score| score.id() == word).unwrap_or_default()
+    let more = LogitScore::ALL.map(|score| PossibleValue::new(score.id()).help(score.meaning()));
+    PossibleValuesParser::new(words.into_iter().chain(more)).map(|word| {
+        let logits = LogitScore::ALL.into_iter().find(|score| score.id() == word);
+        let score = Score::ALL.into_iter().find(|score| score.id() == word);
+        match logits {
+            Some(score) => ScoreSource::Logits(score),
+            None => ScoreSource::Probabilities(score.unwrap_or_default()),
+        }
     })
 }
 
@@ -114,6 +159,10 @@ fn score_parser() -> impl TypedValueParser<Value = Score> {
 /// # Errors
 /// An argument or a file is wrong, the report cannot be written, or standard output is closed.
 pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
+    if let (ScoreSource::Logits(score), false) = (args.score, args.logits) {
+        let problem = format!("--score {} is made from logits; add --logits", score.id());
+        return Err(UserError::new(problem).into());
+    }
     let inputs = Inputs {
         probabilities: args.probs.clone(),
         labels: args.labels.clone(),
@@ -124,6 +173,7 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
             .chain(&args.ood_scores)
             .map(|text| named(text))
             .collect(),
+        validation: args.validation.clone().zip(args.validation_labels.clone()),
     };
     let settings = Settings {
         logits: args.logits,
@@ -131,7 +181,7 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
             (Some(_), _) => ScoreSource::Given {
                 negated: args.higher_is_out,
             },
-            (None, score) => ScoreSource::Probabilities(score),
+            (None, score) => score,
         },
         calibration: CalibrationConfig {
             bins: args.bins,
@@ -146,16 +196,22 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
             seed: args.seed,
             threads: args.threads,
         }),
-        curves: args.report.is_some(),
+        curves: args.report.is_some() || args.record.is_some(),
     };
     let assessment = Assessment::new(&inputs, &settings)?;
     for note in assessment.notes() {
         writeln!(io::stderr(), "note: {note}")?;
     }
     // whoever sees the numbers has the page
-    if let Some(path) = &args.report {
-        let (record, options) = assessment.record(&inputs, &settings)?;
-        write_atomically(path, report::html(&[record], &options).as_bytes())?;
+    if args.report.is_some() || args.record.is_some() {
+        let (record, options) = assessment.record(&inputs, &settings, &names(&args))?;
+        if let Some(folder) = &args.record {
+            let text = record.to_json()?;
+            write_record(folder, &text)?;
+        }
+        if let Some(path) = &args.report {
+            write_atomically(path, report::html(&[record], &options).as_bytes())?;
+        }
     }
     let output = if args.json {
         serde_json::to_string_pretty(&assessment.json()?)? + "\n"
@@ -164,6 +220,33 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     };
     io::stdout().write_all(output.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the record calls itself.
+fn names(args: &EvaluateArgs) -> Names {
+    let folder = args.record.as_deref().and_then(Path::file_name);
+    let folder = folder.map(|name| name.to_string_lossy().into_owned());
+    let row = args.row.clone().or(folder);
+    let file = args.probs.clone().unwrap_or_default();
+    Names {
+        row: row.unwrap_or_else(|| "predictions".to_owned()),
+        experiment: args.experiment.clone(),
+        dataset: args.dataset.clone().unwrap_or(file),
+        network: args.network.clone(),
+        seed: args.run_seed,
+    }
+}
+
+/// Writes a record into a folder that has none.
+fn write_record(folder: &Path, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(report::files::RECORD);
+    if path.exists() {
+        let problem = format!("{}: there is a record already", path.display());
+        return Err(UserError::new(problem).into());
+    }
+    std::fs::create_dir_all(folder)
+        .map_err(|error| UserError::new(format!("{}: {error}", folder.display())))?;
+    write_atomically(&path, text.as_bytes())
 }
 
 /// `NAME=FILE`, or a file named by itself without folders and ending. A file that exists as it is

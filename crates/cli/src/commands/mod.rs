@@ -5,6 +5,7 @@ pub mod completions;
 pub mod data;
 pub mod devices;
 pub mod evaluate;
+pub mod export;
 pub mod figures;
 pub mod infer;
 pub mod man;

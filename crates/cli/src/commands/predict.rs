@@ -60,9 +60,20 @@ pub struct PredictArgs {
 
 /// Which weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
+pub enum Which {
+    /// Those of lowest validation loss
     Best,
+    /// Those after the last step
     Final,
+}
+
+impl From<Which> for Checkpoint {
+    fn from(which: Which) -> Self {
+        match which {
+            Which::Best => Self::Best,
+            Which::Final => Self::Final,
+        }
+    }
 }
 
 /// What is told of a picture.
@@ -100,10 +111,7 @@ pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
     let with_pictures = matches!(format, Some(Format::Html));
     let pictures = read(&model, &args, with_pictures)?;
     let images = &pictures.images;
-    let checkpoint = match args.checkpoint {
-        Which::Best => Checkpoint::Best,
-        Which::Final => Checkpoint::Final,
-    };
+    let checkpoint = args.checkpoint.into();
     let library = args.compute.library();
     let device = args.compute.device();
     let probabilities = model

@@ -563,6 +563,8 @@ In-domain: 4 images, 3 classes
   ece       0.5625     calibration error over 20 equal-width bins; lower is better
   brier     0.771484   squared distance from the label, 0 to 2; lower is better
   auroc     0.25       right predictions are surer than wrong ones; 0.5 is chance
+  wrong: 0.5 of the surest 50%, 0.666667 of the surest 80%, 0.5 of the surest 90%, 0.5 of the surest 100%
+  aurc 0.666667, area under this risk over coverage; 0.458333 more than the best order
 
 Out-of-domain, o: 4 images in, 2 out, by maximum probability
   auroc                  0.8125  in-domain scores higher; 0.5 is chance
@@ -574,6 +576,155 @@ Out-of-domain, o: 4 images in, 2 out, by maximum probability
 "
     );
     assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn risk_over_coverage_is_worked_by_hand() {
+    // surest first: wrong, right, wrong, right
+    let value = place().json(&["evaluate", "--probs", "p.npy", "--labels", "y.npy"]);
+    let found = &value["in_domain"];
+    assert_close(
+        &found["aurc"],
+        (1.0 + 1.0 / 2.0 + 2.0 / 3.0 + 1.0 / 2.0) / 4.0,
+    );
+    assert_close(&found["excess_aurc"], (1.0 + 1.0 / 2.0 + 1.0 / 3.0) / 4.0);
+    assert_close(&found["risk_at_coverage"][1][1], 2.0 / 3.0);
+}
+
+#[test]
+fn a_temperature_is_fitted_to_validation_predictions() {
+    let place = place()
+        .with(
+            "z.npy",
+            doubles(&[4, 2], &[5.0, 0.0, 5.0, 0.0, 0.0, 5.0, 5.0, 0.0]),
+        )
+        .with("v.npy", doubles(&[4, 2], &[5.0, 0.0].repeat(4)))
+        .with("vy.csv", "0\n0\n0\n1\n")
+        .with("right.csv", "0\n0\n0\n0\n");
+    let base = [
+        "evaluate", "--logits", "--probs", "z.npy", "--labels", "vy.csv",
+    ];
+    let fitted = ["--validation", "v.npy", "--validation-labels", "vy.csv"];
+    let value = place.json(&[&base[..], &fitted].concat());
+    assert_close(&value["temperature"]["value"], 5.0 / 3f64.ln());
+    // two of four right with probability 3/4 each
+    assert_close(
+        &value["in_domain"]["nll"],
+        -(0.75f64.ln() * 2.0 + 0.25f64.ln() * 2.0) / 4.0,
+    );
+    let bad = place.run(
+        &[
+            &base[..],
+            &["--validation", "v.npy", "--validation-labels", "right.csv"],
+        ]
+        .concat(),
+    );
+    assert_eq!(bad.code, Some(2));
+    assert!(
+        bad.stderr
+            .contains("v.npy: no temperature in 0.001 to 1000"),
+        "{}",
+        bad.stderr
+    );
+    // probabilities as logits are refused, whichever file they are in
+    let bad = place.run(&["evaluate", "--logits", "--probs", "z.npy", "--ood", "p.npy"]);
+    assert_eq!(bad.code, Some(2));
+    let expected = "p.npy: every row is one of probabilities that add up to 1; leave out --logits";
+    assert!(bad.stderr.contains(expected), "{}", bad.stderr);
+}
+
+#[test]
+fn scores_of_logits_tell_sets_apart() {
+    // the same probabilities, other sizes
+    let place = Place::new()
+        .with("z.npy", doubles(&[2, 2], &[9.0, 8.0, 7.0, 8.0]))
+        .with("o.npy", doubles(&[2, 2], &[1.0, 0.0, -1.0, 0.0]));
+    for (score, auroc) in [
+        ("energy", 1.0),
+        ("max-logit", 1.0),
+        ("max-probability", 0.5),
+    ] {
+        let value = place.json(&[
+            "evaluate", "--logits", "--probs", "z.npy", "--ood", "o.npy", "--score", score,
+        ]);
+        assert_close(&value["ood"]["auroc"], auroc);
+    }
+    let bad = place.run(&[
+        "evaluate", "--probs", "z.npy", "--ood", "o.npy", "--score", "energy",
+    ]);
+    assert_eq!(bad.code, Some(2));
+    assert!(bad.stderr.contains("add --logits"), "{}", bad.stderr);
+}
+
+#[test]
+fn sets_are_averaged_in_groups() {
+    let place = place().with("far.npy", doubles(&[1, 3], &[0.375, 0.3125, 0.3125]));
+    let arguments = [
+        "evaluate",
+        "--probs",
+        "p.npy",
+        "--ood",
+        "near/a=o.npy",
+        "--ood",
+        "far/b=far.npy",
+    ];
+    let value = place.json(&arguments);
+    assert_close(&value["ood_mean"]["near"]["auroc"], 0.8125);
+    assert_close(&value["ood_mean"]["far"]["auroc"], 1.0);
+    assert_close(&value["ood_mean"]["all"]["auroc"], 1.8125 / 2.0);
+    assert_eq!(value["ood_mean"]["all"]["sets"], 2);
+    let text = place.run(&arguments).stdout;
+    assert!(text.contains("means over sets"), "{text}");
+    assert!(text.contains("all (2)"), "{text}");
+}
+
+#[test]
+fn predictions_of_any_program_become_a_record() {
+    let place = place();
+    let arguments = [
+        "evaluate",
+        "--probs",
+        "p.npy",
+        "--labels",
+        "y.npy",
+        "--record",
+        "runs/torch",
+        "--row",
+        "SGD (PyTorch)",
+        "--experiment",
+        "mine",
+        "--dataset",
+        "shapes",
+        "--network",
+        "lenet",
+        "--run-seed",
+        "3",
+    ];
+    let outcome = place.run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let text = std::fs::read(place.path("runs/torch/record.json")).unwrap();
+    let record: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(record["seed"], 3);
+    assert_eq!(record["evaluations"][0]["row"], "SGD (PyTorch)");
+    assert_eq!(
+        record["evaluations"][0]["by_class"]["images"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    let page = place.run(&["report", "runs", "-o", "page.html"]);
+    assert_eq!(page.code, Some(0), "{}", page.stderr);
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains("SGD (PyTorch)"));
+    // nothing is overwritten
+    let again = place.run(&arguments);
+    assert_eq!(again.code, Some(2));
+    assert!(
+        again.stderr.contains("there is a record already"),
+        "{}",
+        again.stderr
+    );
 }
 
 #[test]

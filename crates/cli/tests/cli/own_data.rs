@@ -447,6 +447,42 @@ fn samples_of_the_weights_predict_from_the_stored_state() {
 }
 
 #[test]
+fn a_run_is_exported_with_all_that_a_stranger_needs() {
+    let place = place([20, 20, 20], [4, 3, 3]);
+    assert_eq!(train(&place, &[]).code, Some(0));
+    let outcome = place.run(&["export", "run", "-o", "out"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(
+        outcome.stdout,
+        "out/weights.safetensors\nout/network.json\n"
+    );
+    let weights = std::fs::read(place.path("out/weights.safetensors")).unwrap();
+    assert_eq!(
+        weights,
+        std::fs::read(place.path("run/best.safetensors")).unwrap()
+    );
+    let text = std::fs::read(place.path("out/network.json")).unwrap();
+    let json: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(json["classes"], serde_json::json!(["0", "1", "2"]));
+    assert_eq!(json["images"]["height"], 28);
+    let layers = json["network"]["layers"].as_array().unwrap();
+    assert_eq!(layers[0]["kind"], "conv2d");
+    assert_eq!(layers[0]["inputs"], serde_json::json!(["input"]));
+    assert_eq!(layers[1]["inputs"][0], layers[0]["name"]);
+    assert_eq!(
+        layers.last().unwrap()["output"],
+        serde_json::json!([3, 1, 1])
+    );
+    let again = place.run(&["export", "run", "-o", "out"]);
+    assert_eq!(again.code, Some(2));
+    assert!(
+        again.stderr.contains("is there already"),
+        "{}",
+        again.stderr
+    );
+}
+
+#[test]
 fn mistakes_in_predictions_are_named() {
     let place = place([20, 20, 20], [4, 3, 3]);
     let bad = place.run(&["predict", "run", "x.png"]);

@@ -10,7 +10,8 @@
 //! An interval speaks of the choice of test images alone, not of another training run. The
 //! calibration error of a resample is biased upwards, because drawing images twice adds noise to
 //! the bins; its interval lies high when there are few images per bin. The averaged FPR depends on
-//! which vertices the ROC curve has, and drawing images twice makes ties; its interval lies low.
+//! which vertices the ROC curve has, and drawing images twice makes ties, so that resamples lie
+//! below the estimate, often all of them; it gets no interval.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -182,9 +183,12 @@ impl Ranking {
                 numbers(&scratch.groups)
             },
         );
-        Ok(OutOfDomain::from_fn(|place| {
+        let mut intervals = OutOfDomain::from_fn(|place| {
             config.interval(all.iter().map(|numbers| Some(*numbers.each()[place])))
-        }))
+        });
+        // resamples have other ties, and it depends on them; see the top
+        intervals.mean_fpr_below_95_tpr = None;
+        Ok(intervals)
     }
 
     fn scratch(&self) -> Resample {

@@ -8,6 +8,8 @@
 //! - [`detection`]: how well a score tells two groups apart: ROC, precision-recall, FPR at 95 %
 //!   TPR, detection error.
 //! - [`curves`]: the same as curves for drawing, thinned.
+//! - [`risk`]: mistakes that are left if only the surest predictions are given.
+//! - [`temperature`]: one number that makes logits fit validation labels.
 //! - [`bootstrap`]: confidence intervals of all of them.
 
 pub mod bootstrap;
@@ -17,8 +19,10 @@ pub mod classification;
 pub mod curves;
 pub mod detection;
 pub mod probability;
+pub mod risk;
 mod sort;
 mod sum;
+pub mod temperature;
 
 pub use bootstrap::BootstrapConfig;
 pub use by_class::by_class;
@@ -27,6 +31,8 @@ pub use classification::{Outcomes, in_domain};
 pub use curves::detection_curves;
 pub use detection::{Ranking, out_of_domain};
 pub use probability::{SUM_TOLERANCE, Score, maximum_probability, negative_entropy, softmax};
+pub use risk::RiskCoverage;
+pub use temperature::temperature;
 
 use std::thread::available_parallelism;
 

@@ -70,7 +70,9 @@ mod tests {
     fn the_area_is_the_mean_risk() {
         // confidences 0.9 right, 0.8 wrong, 0.7 right, 0.6 wrong
         let rows = [0.9, 0.1, 0.2, 0.8, 0.7, 0.3, 0.4, 0.6];
-        let curve = Outcomes::new(&rows, 2, &[0, 0, 0, 0]).unwrap().risk_coverage();
+        let curve = Outcomes::new(&rows, 2, &[0, 0, 0, 0])
+            .unwrap()
+            .risk_coverage();
         let expected = (0.0 + 1.0 / 2.0 + 1.0 / 3.0 + 2.0 / 4.0) / 4.0;
         assert!((curve.area() - expected).abs() < 1e-15);
         let best = (0.0 + 0.0 + 1.0 / 3.0 + 2.0 / 4.0) / 4.0;

@@ -43,7 +43,10 @@ where
     let mut values = Vec::with_capacity(logits.len());
     let mut known = Vec::with_capacity(count);
     for (row, (entries, &label)) in logits.chunks_exact(classes).zip(labels).enumerate() {
-        let class = label.try_into().ok().filter(|&class: &usize| class < classes);
+        let class = label
+            .try_into()
+            .ok()
+            .filter(|&class: &usize| class < classes);
         known.push(class.ok_or_else(|| Error::Label {
             row,
             value: label.to_string(),
@@ -129,7 +132,9 @@ mod tests {
 
     #[test]
     fn no_other_temperature_is_better() {
-        let logits: Vec<f64> = (0..60).map(|i| f64::from(i * 37 % 19) * 0.7 - 4.0).collect();
+        let logits: Vec<f64> = (0..60)
+            .map(|i| f64::from(i * 37 % 19) * 0.7 - 4.0)
+            .collect();
         let labels: Vec<u32> = (0..20).map(|i| [0, 2, 1, 2][i % 4]).collect();
         // some rows are right
         let mut logits = logits;

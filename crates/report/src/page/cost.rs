@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use evaluation::record::{Evaluation, RunRecord};
+use evaluation::record::{Checkpoint, Evaluation, RunRecord};
 
 use super::View;
 use super::html::{escape, swatch};
 use super::numbers::{rough, rough_with};
 use crate::facts::{self, count};
 use crate::paper;
-use crate::summary::{Family, mean_and_deviation};
+use crate::summary::{Family, checkpoint_name, mean_and_deviation};
 
 impl View<'_, '_> {
     pub(super) fn cost(&self, page: &mut String) {
@@ -123,7 +123,7 @@ impl View<'_, '_> {
                 escape(&predictive.into_iter().collect::<Vec<_>>().join(", ")),
                 facts::ranges(passes),
                 rough_with(mean, deviation),
-                escape(&details(&all).join("; ")),
+                escape(&details_by_checkpoint(&all)),
             );
         }
         if lines.is_empty() {
@@ -194,7 +194,27 @@ fn over(family: &Family<'_>, read: fn(&RunRecord) -> Option<f64>) -> String {
     format!("<td data-v=\"{mean}\">{}</td>", rough_with(mean, deviation))
 }
 
-/// Further facts of the method, numbers averaged over the evaluations.
+/// Further facts of the method; those of the best and of the final weights are told apart where
+/// they differ.
+fn details_by_checkpoint(all: &[&Evaluation]) -> String {
+    let of = |checkpoint: Checkpoint| {
+        let part = all
+            .iter()
+            .filter(|evaluation| evaluation.checkpoint == checkpoint);
+        details(&part.copied().collect::<Vec<_>>()).join("; ")
+    };
+    let (best, last) = (of(Checkpoint::Best), of(Checkpoint::Final));
+    if best.is_empty() || best == last {
+        return last;
+    }
+    if last.is_empty() {
+        return best;
+    }
+    let names = [Checkpoint::Best, Checkpoint::Final].map(checkpoint_name);
+    format!("{}: {best}; {}: {last}", names[0], names[1])
+}
+
+/// Further facts of the method, numbers averaged over the evaluations of one checkpoint.
 fn details(all: &[&Evaluation]) -> Vec<String> {
     let mut details: Vec<String> = Vec::new();
     for (key, _) in all.iter().flat_map(|evaluation| &evaluation.details) {

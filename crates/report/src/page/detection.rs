@@ -18,8 +18,10 @@ impl View<'_, '_> {
              set.{seeds}</p>"
         );
         self.set_switch(page, switches);
+        page.push_str("</div>\n");
+        self.print_legend(page);
         page.push_str(
-            "</div>\n<div class=\"charts\" data-chart=\"detection\"></div>\n<h3>Scores</h3>\n\
+            "<div class=\"charts\" data-chart=\"detection\"></div>\n<h3>Scores</h3>\n\
              <p class=\"lead\">Share of the images in each bin of the score, on a logarithmic scale. The less the two shapes overlap, the \
              better they can be told apart.</p>\n<p class=\"key\"><span class=\"key-in\"></span> test set <span class=\"key-out\"></span> \
              out-of-domain</p>\n<div class=\"charts small\" data-chart=\"scores\"></div>\n",

@@ -33,10 +33,13 @@ fn view_switches(page: &mut String, views: &[View<'_, '_>], switches: &mut Switc
         let options: Vec<(String, String)> = views
             .iter()
             .map(|view| {
-                let name = if view.group.experiment.is_empty() {
-                    facts::title(view.group)
-                } else {
-                    view.group.experiment.to_owned()
+                let own = view.group.experiment;
+                let alike = views.iter().filter(|other| other.group.experiment == own);
+                let name = match (own, alike.count()) {
+                    ("", _) => facts::title(view.group),
+                    (_, 1) => own.to_owned(),
+                    // experiments of one name differ in what they train
+                    _ => format!("{own}: {}", facts::title(view.group)),
                 };
                 (view.index.to_string(), name)
             })

@@ -122,10 +122,15 @@ impl View<'_, '_> {
         let note = row.note.map(|note| notes.mark(note)).unwrap_or_default();
         let _ = write!(
             page,
-            "<tr data-row=\"{0}\"><th scope=\"row\"><span class=\"name\">{1}{2}</span>{note}</th>",
+            "<tr data-row=\"{0}\"><th scope=\"row\"><span class=\"name\">{1}{2}</span>{note}{3}</th>",
             row.index,
             swatch(self.styles[row.index]),
             escape(row.name),
+            if row.is_chance {
+                " <span class=\"tag\">chance level</span>"
+            } else {
+                ""
+            },
         );
         let runs = row
             .cells

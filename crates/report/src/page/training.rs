@@ -20,8 +20,10 @@ impl View<'_, '_> {
         });
         page.push_str(
             "Training values are those the steps met before each update.</p><label class=\"check\"><input type=\"checkbox\" \
-             data-log> logarithmic losses</label></div>\n<div class=\"charts\" data-chart=\"training\"></div>\n",
+             data-log> logarithmic losses</label></div>\n",
         );
+        self.print_legend(page);
+        page.push_str("<div class=\"charts\" data-chart=\"training\"></div>\n");
         self.updates(page);
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use evaluation::record::Evaluation;
 
-use super::html::{Switches, escape};
+use super::html::{Switches, escape, swatch};
 use crate::facts::flatten;
 use crate::style::{self, Style};
 use crate::summary::{Cell, Family, Group};
@@ -205,6 +205,15 @@ impl<'g, 'a> View<'g, 'a> {
             page.push_str("</section>\n");
         }
         page.push_str("</div>\n");
+    }
+
+    /// What the lines stand for, on paper, where the panel is not.
+    pub(super) fn print_legend(&self, page: &mut String) {
+        page.push_str("<ul class=\"print-legend\">");
+        for (row, style) in self.group.rows.iter().zip(&self.styles) {
+            let _ = write!(page, "<li>{}{}</li>", swatch(*style), escape(row));
+        }
+        page.push_str("</ul>\n");
     }
 
     /// Buttons that choose the out-of-domain set, or the name of the only one.

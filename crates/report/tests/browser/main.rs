@@ -78,6 +78,26 @@ fn the_page_renders_and_loads_nothing() {
 }
 
 #[test]
+fn a_row_that_guesses_is_marked_and_never_best() {
+    let Some(browser) = browser() else { return };
+    let mut records: Vec<RunRecord> = (0..2)
+        .map(|i| synthetic::record("mine", &synthetic::METHODS[i], 0, 2, &[]))
+        .collect();
+    for evaluation in &mut records[1].evaluations {
+        // ten classes, ten thousand images: guessing, but perfectly calibrated
+        evaluation.in_domain.values.accuracy = Some(0.104);
+        evaluation.in_domain.values.ece = Some(0.0);
+    }
+    browser.open(&page(&records));
+    let marked = "[...document.querySelectorAll('.results-table:not([hidden]) tr')].filter(r => r.querySelector('th .tag')).map(r => [r.querySelector('.name').innerText, r.querySelectorAll('.best').length])";
+    assert_eq!(
+        browser.evaluate(marked),
+        json!([["SGD", 0], ["Laplace", 0]])
+    );
+    assert_content(&browser);
+}
+
+#[test]
 fn classes_show_accuracy_confusions_and_mistakes() {
     let Some(browser) = browser() else { return };
     let record = synthetic::record("mine", &synthetic::METHODS[0], 0, 2, &[]);
@@ -535,13 +555,17 @@ fn it_fits_on_a_phone_in_the_dark_and_on_paper() {
     assert_eq!(background(), "rgb(18, 21, 27)");
     browser.click(".side-toggle");
     assert_eq!(panel(), json!(false));
-    // paper is white whatever the theme; switches are left out
+    // paper is white whatever the theme; of a switch only the choice is left, and lines are named
     browser.resize(718, 1000, false);
     browser.medium("print", "dark");
     assert_eq!(background(), "rgb(255, 255, 255)");
     assert_eq!(
-        browser.evaluate("[...document.querySelectorAll('.side, .switch, .check')].some(e => e.checkVisibility())"),
+        browser.evaluate("[...document.querySelectorAll('.side, .hero .switch, .check, .switch label:not(:has(:checked))')].some(e => e.checkVisibility())"),
         json!(false)
+    );
+    assert_eq!(
+        browser.number("[...document.querySelectorAll('.group:not([hidden]) .print-legend')].filter(e => e.checkVisibility() && e.children.length === 11).length"),
+        2.0
     );
     assert_eq!(
         browser.evaluate("[...document.querySelectorAll('.results-table, .plot')].filter(e => e.checkVisibility()).every(e => e.getBoundingClientRect().right <= innerWidth + 1)"),
