@@ -24,6 +24,17 @@ pub fn reading(alphas: &[f64]) -> String {
     )
 }
 
+/// How to read valid possibilities, or, where they are not, plain ones.
+pub fn reading_of(alphas: &[f64], valid: bool) -> String {
+    if !valid {
+        return reading(alphas);
+    }
+    "Valid possibilities: that of a value is the probability, under this value, of data that agree \
+     with it no better\nthan these. An alpha-cut holds every value of possibility at least alpha, and \
+     covers the truth with probability at least\n1 - alpha, for every number of observations."
+        .to_owned()
+}
+
 /// A number in JSON; what JSON cannot write is one of the strings `"inf"`, `"-inf"`, `"nan"`.
 pub fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(

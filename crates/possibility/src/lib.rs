@@ -34,6 +34,7 @@
 //! | fitting a candidate by either bound | [`variational`] |
 //! | the tightest Gaussians around a posterior | [`tight`] |
 //! | how often an α-cut covers the truth | [`coverage`] |
+//! | cuts that cover the truth at every sample size | [`valid`] |
 //! | two independent numbers compared | [`compare`] |
 //! | logistic, linear and Poisson regression: exact profiles | [`regression`] |
 //! | your own one-dimensional function, searched with a guarantee | [`curve`], [`search`], [`arithmetic`] |
@@ -65,6 +66,7 @@ pub mod summary;
 pub mod theory;
 pub mod tight;
 pub mod univariate;
+pub mod valid;
 pub mod variational;
 
 pub use error::{Error, Result};

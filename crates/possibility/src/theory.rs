@@ -45,6 +45,9 @@
 //!   `q(x) = -2 log f(x)/(x - m)²` ([`TightGaussians`]). The Laplace approximation lies between
 //!   them and is neither. They give certified lower and upper values for the possibility and
 //!   necessity of any event.
+//! - **Valid possibilities.** The probability of data that agree with a parameter no better than
+//!   those that were seen is a possibility function whose α-cut covers the truth with probability
+//!   at least `1 - α` at every sample size ([`valid`](crate::valid)).
 //! - **Comparisons.** The possibility of a linear form of two independent numbers is a supremum
 //!   over a line; in the mean parameter of every one-dimensional family its extrema are the roots
 //!   of a cubic ([`Contrast`](crate::compare::Contrast)).

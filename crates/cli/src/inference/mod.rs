@@ -35,6 +35,8 @@ pub struct Questions {
     pub parameter: Parameter,
     /// Whether the posterior is to be stored.
     pub save: bool,
+    /// Whether a cut must cover the truth with probability 1 - alpha at every sample size.
+    pub valid: bool,
 }
 
 /// A prior `g_λ^ν`: the mean statistic and its weight.
@@ -287,6 +289,7 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         n: data.rows(),
         total_weight: is_weighted.then(|| data.total_weight()),
         saved,
+        valid: questions.valid,
         dropped,
         origin,
         labels,

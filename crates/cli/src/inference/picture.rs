@@ -333,6 +333,10 @@ pub fn groups_forest(report: &groups::Report) -> anyhow::Result<Figure> {
 /// # Errors
 /// Too many coefficients, or a profile that cannot be found.
 pub fn regression(report: &regression::Report) -> anyhow::Result<Figure> {
+    if report.valid {
+        let message = "--plot: draws plain profiles; leave --valid out, or use --forest";
+        return Err(UserError::new(message).into());
+    }
     check_count(report.len(), "coefficients")?;
     let panels = report.drawn(INVISIBLE)?.iter().map(profile_panel).collect();
     Ok(arrange(panels, format!("{} posterior", report.family())))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::saved::Saved;
 use super::{Answer, Timings, parameter_name};
-use crate::text::{TextTable, interval, number, optional, reading, significant};
+use crate::text::{TextTable, interval, number, optional, reading_of, significant};
 
 /// What the coordinates of a vector are called.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct Report {
     pub total_weight: Option<f64>,
     /// Rows left out for a missing value, where that is allowed.
     pub dropped: Option<usize>,
+    /// Whether the possibilities are valid ones.
+    pub valid: bool,
     /// What is to be stored, where that is asked for.
     pub saved: Option<Saved>,
     /// `None` for a scalar family.
@@ -84,6 +86,9 @@ impl Report {
         let mut report = Map::new();
         report.insert("family".into(), summary.family.into());
         report.insert("n".into(), self.n.into());
+        if self.valid {
+            report.insert("valid".into(), true.into());
+        }
         if let Some(weight) = self.total_weight {
             report.insert("total_weight".into(), number(weight));
         }
@@ -156,7 +161,7 @@ impl Report {
             text.push_str(&table.render());
         }
         text.push('\n');
-        text.push_str(&reading(&summary.alphas));
+        text.push_str(&reading_of(&summary.alphas, self.valid));
         text.push('\n');
         text
     }

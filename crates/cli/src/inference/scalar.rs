@@ -1,13 +1,15 @@
 //! Families with one parameter: one column of numbers in, a report out.
 
 use possibility::family::conjugate::{Conjugate, Sample, ScalarFamily};
+use possibility::summary::Coordinate;
+use possibility::valid::Valid;
 use serde_json::{Value, json};
 
 use super::report::Report;
 use super::saved::{self, Saved};
 use super::{
-    Chosen, Data, Events, Known, Observations, Prior, Questions, infer, parameter_name,
-    parse_events, timed,
+    Chosen, Data, Events, Known, Observations, Prior, Questions, infer, option_error,
+    parameter_name, parse_events, timed,
 };
 use crate::csv::{FieldError, Row, Table};
 use crate::event::Variables;
@@ -117,7 +119,12 @@ fn conclude<F: ScalarFamily + Clone + 'static>(
     questions: &Questions,
 ) -> Result<Report, UserError> {
     let events = parse(prior.family(), questions)?;
-    infer(
+    let valid = |mean: &[f64], weight: f64| -> possibility::Result<Coordinate> {
+        let plain = Conjugate::new(prior.family().clone(), mean, weight)?;
+        let valid = Valid::new(plain.in_parameter(questions.parameter))?;
+        Coordinate::new(valid, &questions.alphas)
+    };
+    let mut report = infer(
         prior,
         observations,
         questions,
@@ -125,9 +132,19 @@ fn conclude<F: ScalarFamily + Clone + 'static>(
         |_, summary, event| {
             // every event of a scalar family speaks of one coordinate
             let set = event.as_set().unwrap_or_default();
+            if questions.valid {
+                let function = valid(&summary.mean_statistic, summary.weight)?.function;
+                return Ok(function.credence_of(&set)?);
+            }
             Ok(summary.coordinates[0].function.credence_of(&set)?)
         },
-    )
+    )?;
+    if questions.valid {
+        let summary = &mut report.summary;
+        let coordinate = valid(&summary.mean_statistic, summary.weight);
+        summary.coordinates = vec![coordinate.map_err(|error| option_error("--valid", &error))?];
+    }
+    Ok(report)
 }
 
 #[cfg(test)]
@@ -160,6 +177,7 @@ mod tests {
             ],
             parameter,
             save: false,
+            valid: false,
         };
         let prior = Prior {
             mean: vec![0.45],

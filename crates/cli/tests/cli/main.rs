@@ -11,6 +11,7 @@ mod infer;
 mod infer_data;
 mod infer_groups;
 mod infer_saved;
+mod infer_valid;
 mod mistakes;
 mod own_data;
 mod report;

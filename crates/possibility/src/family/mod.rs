@@ -5,3 +5,4 @@
 pub mod conjugate;
 pub mod exponential;
 pub(crate) mod special;
+pub(crate) mod tails;

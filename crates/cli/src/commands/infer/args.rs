@@ -193,6 +193,7 @@ impl AskArgs {
                 ParameterArg::Natural => Parameter::Natural,
             },
             save: false,
+            valid: false,
         }
     }
 }

@@ -39,6 +39,7 @@ Examples:
   maxitive infer poisson calls.csv --column calls --prior-mean 3 --prior-weight 2 --json
   maxitive infer normal heights.csv --column height --variance 40 --plot height.svg
   maxitive infer normal heights.csv --column height --coverage 0.95
+  maxitive infer normal heights.csv --column height --valid --alpha 0.05
   maxitive infer logistic patients.csv --target cured --covariates age,dose
   maxitive infer predict logistic patients.csv --target cured --new ward.csv
 
@@ -58,7 +59,8 @@ enum Family {
 Examples:
   maxitive infer bernoulli trials.csv --column success --event 'p > 0.5' --alpha 0.05
   maxitive infer bernoulli trials.csv --column success --prior-mean 0.5 --prior-weight 2 --json
-  maxitive infer bernoulli trials.csv --column success --by ward --event 'p[a] > p[b]'")]
+  maxitive infer bernoulli trials.csv --column success --by ward --event 'p[a] > p[b]'
+  maxitive infer bernoulli trials.csv --column success --valid --alpha 0.05")]
     Bernoulli(ScalarArgs),
     /// One of several classes, words or numbers. The mean parameter is p, one share for each class
     #[command(after_long_help = "\
@@ -167,6 +169,17 @@ struct ScalarArgs {
     /// "mean[a] - mean[b] > 0.5"
     #[arg(long, value_name = "NAME", conflicts_with_all = ["save", "prior_from"])]
     by: Option<String>,
+    #[command(flatten)]
+    valid: ValidArgs,
+}
+
+/// Plain or valid possibilities.
+#[derive(Debug, Args)]
+struct ValidArgs {
+    /// Let the alpha-cut cover the truth with probability at least 1 - alpha at every sample size,
+    /// not only in large samples
+    #[arg(long, conflicts_with = "weight")]
+    valid: bool,
 }
 
 #[derive(Debug, Args)]
@@ -257,6 +270,8 @@ struct LinearArgs {
     #[arg(long, value_name = "V", value_parser = positive, allow_hyphen_values = true)]
     variance: Option<f64>,
     #[command(flatten)]
+    valid: ValidArgs,
+    #[command(flatten)]
     common: RegressionArgs,
 }
 
@@ -283,26 +298,46 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
         },
         Family::Categorical(args) => infer_categorical(&args),
         Family::MultivariateNormal(args) => infer_multivariate_normal(&args),
-        Family::Logistic(args) => infer_regression(&logistic(&args.model), &args),
+        Family::Logistic(args) => infer_regression(&logistic(&args.model), &args, false),
         Family::PoissonRegression(args) => {
-            infer_regression(&poisson_regression(&args.model), &args)
+            infer_regression(&poisson_regression(&args.model), &args, false)
         }
         Family::Linear(args) => {
-            infer_regression(&linear(&args.common.model, args.variance), &args.common)
+            let model = linear(&args.common.model, args.variance);
+            infer_regression(&model, &args.common, args.valid.valid)
         }
         Family::Predict(args) => predict::execute(args),
         Family::Merge(args) => merge::execute(&args),
     }
 }
 
+/// Refuses valid possibilities of what has none.
+fn check_valid(valid: bool, by: &Option<String>, args: &CommonArgs) -> Result<(), UserError> {
+    let has_prior = args.prior.prior().is_some() || args.prior.prior_from.is_some();
+    let rule = match () {
+        () if !valid => return Ok(()),
+        () if has_prior => "a prior; a valid possibility is one of the data alone",
+        () if by.is_some() => "--by",
+        () if args.parameter == ParameterArg::Natural => "--parameter natural",
+        () => return Ok(()),
+    };
+    Err(UserError::new(format!(
+        "--valid: cannot be used with {rule}"
+    )))
+}
+
 fn infer_scalar<F>(family: &F, read: ReadField, args: &ScalarArgs) -> anyhow::Result<ExitCode>
 where
     F: ScalarFamily + Clone + 'static,
 {
-    let (by, args) = (&args.by, &args.common);
+    let (by, valid, args) = (&args.by, args.valid.valid, &args.common);
+    check_valid(valid, by, args)?;
     let (mut table, chosen) = args.column.open()?;
     let prior = args.prior.prior();
-    let questions = args.questions();
+    let questions = Questions {
+        valid,
+        ..args.questions()
+    };
     if let Some(by) = by {
         let columns = groups::Columns::find(&table, chosen, by)?;
         let prior = prior.as_ref();
@@ -375,14 +410,19 @@ fn linear(args: &ModelArgs, variance: Option<f64>) -> regression::Model {
     args.model("linear", Response::Normal, dispersion, 0.0)
 }
 
-fn infer_regression(model: &regression::Model, args: &RegressionArgs) -> anyhow::Result<ExitCode> {
+fn infer_regression(
+    model: &regression::Model,
+    args: &RegressionArgs,
+    valid: bool,
+) -> anyhow::Result<ExitCode> {
     let mut table = Table::open(&args.model.file, args.model.read.reading())?;
-    report_regression(&mut table, model, &args.output)
+    report_regression(&mut table, model, &args.output, valid)
 }
 
 /// The mean of numbers of unknown variance: a regression on nothing but a constant.
 fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
-    let (by, args) = (&args.by, &args.common);
+    let (by, valid, args) = (&args.by, args.valid.valid, &args.common);
+    check_valid(valid, by, args)?;
     if args.parameter == ParameterArg::Natural {
         let message =
             "--parameter natural: needs --variance, the natural parameter is mean/variance";
@@ -421,15 +461,19 @@ fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
         standardize: false,
         threads: None,
     };
-    report_regression(&mut table, &model, &args.output)
+    report_regression(&mut table, &model, &args.output, valid)
 }
 
 fn report_regression(
     table: &mut Table,
     model: &regression::Model,
     output: &OutputArgs,
+    valid: bool,
 ) -> anyhow::Result<ExitCode> {
-    let questions = output.ask.questions(ParameterArg::Mean);
+    let questions = Questions {
+        valid,
+        ..output.ask.questions(ParameterArg::Mean)
+    };
     let report = regression::report(table, model, &questions)?;
     output.finish(&report)
 }

@@ -9,6 +9,7 @@ use possibility::regression::{
     Design, Dispersion, FormAnswers, FormQuestions, GaussianBounds, Marginal, PriorPrecision,
     ProfileCurve, Profiles, Regression, RegressionConfig, RegressionPosterior, Response,
 };
+use possibility::valid::Pivot;
 use possibility::{Credence, Interval, Measure, RealSet, Univariate};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ use super::report::{closed, counted, cut_names};
 use super::{Answer, Questions, Timings, cuts_json, option_error, parse_events, timed};
 use crate::csv::Table;
 use crate::event::Variables;
-use crate::text::{TextTable, number, optional, reading, significant};
+use crate::text::{TextTable, number, optional, reading_of, significant};
 use crate::user_error::UserError;
 
 /// What is fitted.
@@ -100,6 +101,8 @@ pub struct Report {
     target: String,
     /// Whether a column says how often each row counts.
     is_weighted: bool,
+    /// Whether the possibilities are valid ones.
+    pub valid: bool,
     /// Rows left out, where that is allowed.
     dropped: Option<usize>,
     alphas: Vec<f64>,
@@ -152,9 +155,17 @@ pub fn report(
     let alphas = &questions.alphas;
     let bounds = fitted.bounds(alphas).map_err(fail)?;
     let bounds_above = bounds.as_ref().map(|bounds| bounds.alpha);
+    let pivots = questions.valid.then(|| model.pivots(&fitted)).transpose()?;
     let (coefficients, contrasts) = fitted
-        .answer(alphas, &asked, bounds.as_ref())
+        .answer(
+            alphas,
+            &asked,
+            bounds.as_ref(),
+            pivots.map(|pivots| pivots.0),
+        )
         .map_err(fail)?;
+    let variance_pivot = pivots.and_then(|pivots| pivots.1);
+    let variance = fitted.variance(alphas, &asked.variance, variance_pivot);
     Ok(Report {
         family: model.family,
         origin: table.name().to_owned(),
@@ -164,7 +175,8 @@ pub fn report(
         alphas: alphas.clone(),
         coefficients,
         contrasts,
-        variance: fitted.variance(alphas, &asked.variance).map_err(fail)?,
+        variance: variance.map_err(fail)?,
+        valid: questions.valid,
         bounds_above,
         fitted,
         timings: Timings { reading, fitting },
@@ -232,6 +244,22 @@ fn explain(error: &possibility::Error) -> String {
 }
 
 impl Model {
+    /// The laws of the coefficients and of an unknown variance, for valid possibilities.
+    fn pivots(&self, fitted: &Fitted) -> Result<(Pivot, Option<Pivot>), UserError> {
+        if self.prior_precision > 0.0 || self.intercept_precision > 0.0 {
+            return Err(UserError::new(
+                "--valid: cannot be used with a prior; a valid possibility is one of the data alone",
+            ));
+        }
+        if self.dispersion != Dispersion::Unknown {
+            return Ok((Pivot::Normal, None));
+        }
+        let (n, columns) = (fitted.design.total_weight(), fitted.design.columns());
+        let fail = |error: possibility::Error| option_error("--valid", &error);
+        let variance = Pivot::variance(n, columns).map_err(fail)?;
+        Ok((Pivot::student(n, columns).map_err(fail)?, Some(variance)))
+    }
+
     /// The prior's precision for the coefficients as they are reported.
     fn prior(&self, design: &Design, names: &[String]) -> Result<PriorPrecision, UserError> {
         let first = usize::from(self.intercept.is_some());
@@ -363,6 +391,12 @@ impl Questioned {
     }
 }
 
+/// The levels at which the plain profile is cut for these levels.
+fn plain_levels(alphas: &[f64], pivot: Option<Pivot>) -> possibility::Result<Vec<f64>> {
+    let level = |&alpha: &f64| pivot.map_or(Ok(alpha), |pivot| pivot.plain_level(alpha));
+    alphas.iter().map(level).collect()
+}
+
 /// Events beside their credences.
 fn answers<'a>(
     asked: impl IntoIterator<Item = &'a Asked>,
@@ -398,19 +432,27 @@ impl Fitted {
         }
     }
 
-    fn variance(&self, alphas: &[f64], asked: &[Asked]) -> possibility::Result<Option<Variance>> {
+    fn variance(
+        &self,
+        alphas: &[f64],
+        asked: &[Asked],
+        pivot: Option<Pivot>,
+    ) -> possibility::Result<Option<Variance>> {
         if self.regression.dispersion() != Dispersion::Unknown {
             return Ok(None);
         }
         let mean = possibility::family::conjugate::Parameter::Mean;
         let variance = self.posterior.dispersion_profile()?.coordinate(0, mean)?;
-        let credence = |one: &Asked| Measure::credence_of(&variance, &one.set);
+        let credence = |one: &Asked| {
+            let plain = Measure::credence_of(&variance, &one.set)?;
+            Ok(pivot.map_or(plain, |pivot| pivot.credence(plain)))
+        };
         let credences = asked
             .iter()
             .map(credence)
             .collect::<possibility::Result<Vec<_>>>()?;
         Ok(Some(Variance {
-            cuts: alphas
+            cuts: plain_levels(alphas, pivot)?
                 .iter()
                 .map(|&alpha| variance.cut(alpha))
                 .collect::<Result<_, _>>()?,
@@ -424,7 +466,9 @@ impl Fitted {
         alphas: &[f64],
         asked: &Questioned,
         bounds: Option<&GaussianBounds>,
+        pivot: Option<Pivot>,
     ) -> possibility::Result<(Vec<Coefficient>, Vec<Contrast>)> {
+        let levels = plain_levels(alphas, pivot)?;
         let Questioned {
             single, several, ..
         } = asked;
@@ -434,7 +478,7 @@ impl Fitted {
             .enumerate()
             .map(|(index, asked)| FormQuestions {
                 form: unit(names.len(), index),
-                alphas: alphas.to_vec(),
+                alphas: levels.clone(),
                 events: asked.iter().map(|one| one.set.clone()).collect(),
             })
             .collect();
@@ -444,6 +488,9 @@ impl Fitted {
             events: vec![asked.set.clone()],
         }));
         let mut exact = self.profiles()?.answer(&questions)?;
+        for one in exact.iter_mut().flat_map(|one| &mut one.credences) {
+            *one = pivot.map_or(*one, |pivot| pivot.credence(*one));
+        }
         let contrasts = several
             .iter()
             .zip(exact.split_off(names.len()))
@@ -620,6 +667,9 @@ impl Report {
             "certified_to": optional(self.gap()),
             "bounds_hold_above": optional(self.bounds_above),
         });
+        if self.valid {
+            report["valid"] = true.into();
+        }
         if self.is_weighted {
             report["total_weight"] = number(self.fitted.design.total_weight());
         }
@@ -677,7 +727,7 @@ impl Report {
         text.push_str(&self.gaussian_table());
         text.push_str(&self.event_table());
         text.push('\n');
-        text.push_str(&reading(&self.alphas));
+        text.push_str(&reading_of(&self.alphas, self.valid));
         text.push('\n');
         text
     }
