@@ -37,6 +37,7 @@
 //! | cuts that cover the truth at every sample size | [`valid`] |
 //! | two independent numbers compared | [`compare`] |
 //! | logistic, linear and Poisson regression: exact profiles | [`regression`] |
+//! | what a classifier may still say: bounds and sets of classes | [`prediction`] |
 //! | your own one-dimensional function, searched with a guarantee | [`curve`], [`search`], [`arithmetic`] |
 #![forbid(unsafe_code)]
 
@@ -58,6 +59,7 @@ mod newton;
 pub mod normal;
 mod numeric;
 pub mod posterior;
+pub mod prediction;
 pub mod regression;
 pub mod search;
 pub mod set;

@@ -61,6 +61,10 @@
 //!   logistic loss grows only linearly; `Δ + Σ w(zᵢ) xᵢxᵢᵀ` with `w(z) = tanh(|z|/2)/(2|z|)` lies
 //!   below it everywhere, because each parabola touches its loss at `±zᵢ`. For one observation in
 //!   one dimension it is the widest.
+//! - **Prediction.** The paper predicts with the mode and leaves the candidate around it unused. A
+//!   supremum passes through a network whose logits are linear in the weights: [`Logits`] gives
+//!   upper and lower probabilities, possibilities and the necessity of the answer in as many
+//!   numbers as there are classes, [`Calibrated`] sets of classes with a guaranteed coverage.
 //!
 //! # Conventions
 //!
@@ -89,6 +93,7 @@ use crate::{
     line::Line,
     posterior,
     posterior::{FinitePosterior, LinePosterior},
+    prediction::{Calibrated, Logits},
     regression, smooth,
     smooth::SmoothPosterior,
     tight::TightGaussians,

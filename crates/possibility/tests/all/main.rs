@@ -8,6 +8,7 @@ mod finite_bounds;
 mod functions;
 mod logistic_1d;
 mod newton_1d;
+mod prediction;
 
 use golden::{Value, assert_within, number};
 
