@@ -98,6 +98,18 @@ impl Loaded {
         Ok((floats(self.array), columns))
     }
 
+    /// Numbers `[images, classes, classes]`, a square matrix for each image.
+    ///
+    /// # Errors
+    /// The array has another shape.
+    pub fn squares(self, images: usize, classes: usize) -> Result<Vec<f64>, UserError> {
+        if self.array.shape() != [images, classes, classes] {
+            let need = format!("Gram matrices need the shape [{images}, {classes}, {classes}]");
+            return Err(self.complain(&need));
+        }
+        Ok(self.array.to_f64())
+    }
+
     /// One number per row.
     ///
     /// # Errors

@@ -13,9 +13,11 @@ use evaluation::{
     BootstrapConfig, CalibrationConfig, Error, InDomain, Metric, OutOfDomain, Outcomes, Ranking,
     RiskCoverage, Score,
 };
+use possibility::prediction::Prediction;
 use serde_json::{Value, json};
 
 use crate::arrays::{Floats, Loaded};
+use crate::bounds;
 use crate::logits::{self, LogitScore, Temperature};
 use crate::text::{TextTable, number, significant};
 use crate::user_error::UserError;
@@ -25,6 +27,8 @@ use crate::user_error::UserError;
 pub struct Inputs {
     /// Probabilities, or logits, on the test set.
     pub probabilities: Option<String>,
+    /// Gram matrices of the logits' weight gradients on the test set, and the weights' precision.
+    pub gram: Option<(String, f64)>,
     /// Labels of the test set.
     pub labels: Option<String>,
     /// Ready-made scores of the test set.
@@ -64,6 +68,8 @@ pub struct Named {
 pub struct Settings {
     /// Files hold logits.
     pub logits: bool,
+    /// Gram matrices come with the logits.
+    pub bounds: bool,
     /// What tells the sets apart.
     pub score: ScoreSource,
     /// Bins of the calibration error.
@@ -124,6 +130,7 @@ pub struct Assessment {
     in_domain: Option<InDomainPart>,
     out_of_domain: Vec<OutOfDomainPart>,
     temperature: Option<Temperature>,
+    images: Option<Vec<Prediction>>,
     notes: Vec<String>,
 }
 
@@ -144,6 +151,8 @@ macro_rules! with_floats {
 struct Probabilities {
     name: String,
     values: Floats,
+    /// What the file holds, where that is logits.
+    logits: Option<Floats>,
     classes: usize,
     /// Scores made from the logits, if they were asked for.
     scores: Option<Vec<f64>>,
@@ -165,11 +174,16 @@ impl Probabilities {
         let mut own = Self {
             name,
             values,
+            logits: None,
             classes,
             scores: None,
         };
         if settings.logits {
-            logits::check(&own.name, &own.values, classes)?;
+            // what comes with Gram matrices is what they are about, and may add up to 1
+            if !settings.bounds {
+                logits::check(&own.name, &own.values, classes)?;
+            }
+            own.logits = Some(own.values.clone());
         }
         if let ScoreSource::Logits(score) = settings.score {
             own.scores = Some(score.of(&own.values, classes));
@@ -208,6 +222,20 @@ impl Probabilities {
         UserError::new(format!("{}: {error}{hint}", self.name))
     }
 
+    /// What the weights still allow for every image.
+    fn bounds(&self, gram: &str, precision: f64) -> Result<Vec<Prediction>, UserError> {
+        let Some(logits) = &self.logits else {
+            return Err(UserError::new("--gram needs logits: add --logits"));
+        };
+        bounds::predict(
+            &self.name,
+            &logits::doubles(logits),
+            self.classes,
+            gram,
+            precision,
+        )
+    }
+
     fn scores(&self, score: Score) -> Result<Vec<f64>, UserError> {
         let classes = self.classes;
         // a set without images has no scores, and every metric of it is undefined
@@ -234,10 +262,13 @@ impl Assessment {
     /// # Errors
     /// A file cannot be read or does not hold what it should, or a setting is out of range.
     pub fn new(inputs: &Inputs, settings: &Settings) -> Result<Self, UserError> {
-        if inputs.labels.is_none() && inputs.others.is_empty() {
+        if inputs.labels.is_none() && inputs.others.is_empty() && inputs.gram.is_none() {
             return Err(UserError::new(
                 "nothing to compare with: give --labels, or other inputs with --ood",
             ));
+        }
+        if let Some((_, precision)) = &inputs.gram {
+            bounds::check_precision(*precision)?;
         }
         settings
             .calibration
@@ -250,6 +281,7 @@ impl Assessment {
             in_domain: None,
             out_of_domain: Vec::new(),
             temperature: None,
+            images: None,
             notes: Vec::new(),
         };
         if let Some((probabilities, labels)) = &inputs.validation {
@@ -270,6 +302,9 @@ impl Assessment {
         let probabilities = probabilities
             .map(|loaded| Probabilities::new(loaded, settings, assessment.temperature))
             .transpose()?;
+        if let (Some((file, precision)), Some(probabilities)) = (&inputs.gram, &probabilities) {
+            assessment.images = Some(probabilities.bounds(file, *precision)?);
+        }
         let mut confidence = None;
         if let (Some(probabilities), Some(labels)) = (&probabilities, labels) {
             let (outcomes, by_class) = outcomes(probabilities, labels, settings)?;
@@ -454,6 +489,9 @@ impl Assessment {
         if let Some(Temperature { value, images }) = self.temperature {
             all["temperature"] = json!({"value": number(value), "validation_images": images});
         }
+        if let Some(images) = &self.images {
+            all["images"] = images.iter().map(bounds::json).collect();
+        }
         Ok(all)
     }
 
@@ -609,6 +647,7 @@ impl Assessment {
         if self.out_of_domain.len() > 1 {
             parts.push(self.text_of_means());
         }
+        parts.extend(self.images.as_deref().map(bounds::text));
         parts.join("\n")
     }
 
@@ -644,6 +683,8 @@ fn config(inputs: &Inputs, settings: &Settings) -> Value {
         "scores": inputs.scores,
         "ood": others,
         "logits": settings.logits,
+        "gram": inputs.gram.as_ref().map(|(file, _)| file),
+        "precision": inputs.gram.as_ref().map(|(_, precision)| precision),
         "score": settings.score.name(),
         "validation": inputs.validation.as_ref().map(|(probs, labels)| json!([probs, labels])),
         "bins": settings.calibration.bins,

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod assessment;
+mod bounds;
 mod commands;
 mod csv;
 mod event;

@@ -33,6 +33,7 @@ Examples:
   maxitive evaluate --probs p.npy --labels y.npy --ood near/kmnist=k.npy --ood far/noise=n.npy
   maxitive evaluate --probs p.npy --labels y.npy --record runs/torch --row 'SGD (PyTorch)' --experiment fmnist \\
                     --dataset fashion-mnist --network lenet
+  maxitive evaluate --logits --probs z.npy --gram c.npy --precision 100 --json
 
 Conventions:
   The higher a score, the more in-domain. In-domain is the positive class, but for aupr_out. Equal scores are accepted or
@@ -44,9 +45,17 @@ Conventions:
   those of the groups named before a slash. --record writes FOLDER/record.json, which `maxitive report` shows beside other runs
   of the same experiment, dataset and network.
 
+Bounds:
+  With --gram, the weights may move: a normal possibility function of precision L around them, the logits linear in them with
+  covariance C = c/L, c = J J' the inner products of the logits' weight gradients. upper: the highest probability of a class,
+  weighed by the possibility of the weights that give it; lower: 1 - upper of all other classes together, as found by ascent
+  from several points; lower_at_least: what is certified of it. possibility: that the class has the largest logit. necessity
+  of the answer: 1 - the largest possibility of another class. width: upper - lower of the answer.
+
 JSON:
   {\"in_domain\": {\"accuracy\": ..}, \"ood\": {\"auroc\": ..}}; a part without data is null; with several OOD sets \"ood\" is a
-  list of such objects, each with its \"name\".")]
+  list of such objects, each with its \"name\". With --gram, \"images\": [{\"answer\", \"upper\": [..], \"lower\": [..],
+  \"lower_at_least\": [..], \"possibility\": [..], \"necessity\", \"width\"}], lists with an entry per class.")]
 pub struct EvaluateArgs {
     /// Probabilities on the test set
     #[arg(long, value_name = "FILE", required_unless_present = "scores")]
@@ -69,6 +78,17 @@ pub struct EvaluateArgs {
     /// The files hold logits instead of probabilities
     #[arg(long, requires = "probs")]
     logits: bool,
+    /// Gram matrices of the logits' weight gradients, (images, classes, classes): adds bounds
+    #[arg(long, value_name = "FILE", requires_all = ["logits", "precision"])]
+    gram: Option<String>,
+    /// Precision of the weights, L > 0: the covariance of the logits is the Gram matrix over it
+    #[arg(
+        long,
+        value_name = "L",
+        requires = "gram",
+        allow_negative_numbers = true
+    )]
+    precision: Option<f64>,
     /// Score that tells the sets apart
     #[arg(
         long,
@@ -165,6 +185,7 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     }
     let inputs = Inputs {
         probabilities: args.probs.clone(),
+        gram: args.gram.clone().zip(args.precision),
         labels: args.labels.clone(),
         scores: args.scores.clone(),
         others: args
@@ -177,6 +198,7 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     };
     let settings = Settings {
         logits: args.logits,
+        bounds: args.gram.is_some(),
         score: match (&args.scores, args.score) {
             (Some(_), _) => ScoreSource::Given {
                 negated: args.higher_is_out,

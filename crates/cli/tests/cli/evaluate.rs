@@ -16,7 +16,7 @@ fn npy(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), data].concat()
 }
 
-fn doubles(shape: &[usize], values: &[f64]) -> Vec<u8> {
+pub fn doubles(shape: &[usize], values: &[f64]) -> Vec<u8> {
     npy(
         "<f8",
         false,
@@ -28,7 +28,7 @@ fn doubles(shape: &[usize], values: &[f64]) -> Vec<u8> {
     )
 }
 
-fn singles(shape: &[usize], values: &[f64]) -> Vec<u8> {
+pub fn singles(shape: &[usize], values: &[f64]) -> Vec<u8> {
     let bytes: Vec<u8> = values
         .iter()
         .flat_map(|&v| (v as f32).to_le_bytes())
@@ -793,7 +793,7 @@ fn a_page_can_be_written_beside() {
 }
 
 #[track_caller]
-fn refuse(place: &Place, arguments: &[&str], words: &[&str]) {
+pub fn refuse(place: &Place, arguments: &[&str], words: &[&str]) {
     let mut all = vec!["evaluate"];
     all.extend(arguments);
     let outcome = place.run(&all);

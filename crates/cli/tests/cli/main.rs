@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
 
+mod bounds;
 mod commands;
 mod common;
 mod data;
