@@ -433,8 +433,6 @@ pub fn run(
 /// Rounding may move a value that lies next to a kink to its other side, where the gradient is
 /// another one; with the list of these values it can be compared all the same.
 ///
-/// Long because it is one `match` with an arm per kind of layer.
-///
 /// # Errors
 /// As [`run`].
 pub fn run_across(
@@ -452,10 +450,52 @@ pub fn run_across(
     )?;
     check_labels(labels, network.classes())?;
     let values = forward(network, parameters, images, mode)?;
-    let batch = labels.len();
-    let part = |index: usize| &parameters[network.parameters[index].range()];
     let logits = &values[network.layers.len()];
     let (loss, grad) = cross_entropy(logits, network.classes(), labels);
+    let (gradient, input_gradient) = pull_back(network, parameters, &values, grad, mode, crossings);
+    Ok(TwinRun {
+        values,
+        loss,
+        gradient,
+        input_gradient,
+    })
+}
+
+/// Gradients of the logits of one image, `[classes, parameters]`.
+///
+/// # Errors
+/// As [`forward`].
+pub fn jacobian(
+    network: &Network,
+    parameters: &[f64],
+    image: &[f64],
+    mode: DropoutMode,
+) -> Result<Vec<f64>> {
+    check_length("images", image.len(), network.input_shape().len())?;
+    let values = forward(network, parameters, image, mode)?;
+    let mut rows = Vec::with_capacity(network.classes() * parameters.len());
+    for class in 0..network.classes() {
+        let mut top = vec![0.0; network.classes()];
+        top[class] = 1.0;
+        let none = Crossings::new();
+        rows.extend(pull_back(network, parameters, &values, top, mode, &none).0);
+    }
+    Ok(rows)
+}
+
+/// Gradients at the parameters and at the input, from those at the logits.
+///
+/// Long because it is one `match` with an arm per kind of layer.
+fn pull_back(
+    network: &Network,
+    parameters: &[f64],
+    values: &[Vec<f64>],
+    grad: Vec<f64>,
+    mode: DropoutMode,
+    crossings: &Crossings,
+) -> (Vec<f64>, Vec<f64>) {
+    let batch = grad.len() / network.classes();
+    let part = |index: usize| &parameters[network.parameters[index].range()];
     let mut grads: Vec<Vec<f64>> = values.iter().map(|v| vec![0.0; v.len()]).collect();
     grads[network.layers.len()] = grad;
     let mut gradient = vec![0.0; parameters.len()];
@@ -539,10 +579,5 @@ pub fn run_across(
         target.iter_mut().zip(&back).for_each(|(a, b)| *a += b);
     }
     let input_gradient = std::mem::take(&mut grads[0]);
-    Ok(TwinRun {
-        values,
-        loss,
-        gradient,
-        input_gradient,
-    })
+    (gradient, input_gradient)
 }

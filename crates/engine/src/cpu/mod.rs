@@ -27,6 +27,7 @@ mod winograd;
 pub(crate) use lower::Choices;
 pub use peak::peak_gflops;
 pub(crate) use schedule::Cpu;
+pub(crate) use simple::FRN_EPSILON;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use crate::dropout::dropout_bits;
 use crate::network::{Pool, Shape};
 
 /// ε in `√(mean x² + ε)`.
-const FRN_EPSILON: f32 = 1e-6;
+pub(crate) const FRN_EPSILON: f32 = 1e-6;
 
 /// Calls `$body` with every position of `$count` vectors of images.
 macro_rules! each {

@@ -1,4 +1,5 @@
 //! The crate from the outside: against golden numbers, and trained.
 
 mod golden;
+mod gram;
 mod training;
