@@ -84,7 +84,13 @@ def step(
     # rates that are tensors stay on the device: a captured graph reads those of its replay
     on_device = any(isinstance(rate, Tensor) for rate in rates)
     if on_device:
-        rates = [torch.as_tensor(r, dtype=torch.float32, device=p.device) for r in rates]
+        # filled there, because a graph cannot capture a copy from the host
+        rates = [
+            r.to(p.device, torch.float32)
+            if isinstance(r, Tensor)
+            else torch.full((), r, dtype=torch.float32, device=p.device)
+            for r in rates
+        ]
     policy, eps = group["eps_policy"], group["eps"]
     decay = group["weight_decay"] - (group["vartheta"] if kind == 0 else 0.0)
     part = (0.0, 1.0 - group.get("gamma", 0.0), group.get("gamma", 0.0) - 1.0)[kind]

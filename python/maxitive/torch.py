@@ -219,6 +219,8 @@ class _CBOpt(Optimizer):
     ) -> None:
         """With `step` a number, or, if it must stay on the device, with that of the state."""
         lr = group["lr"]
+        if isinstance(lr, Tensor) and not group["capturable"]:
+            lr = lr.item()
         if group["rescale_lr"]:
             lr = lr * (group["hess_init"] + group["weight_decay"])
         if step is None:
