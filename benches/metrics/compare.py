@@ -198,7 +198,6 @@ def main():
         "python": platform.python_version(),
         "scikit-learn": sklearn.__version__,
         "numpy": np.__version__,
-        "rustc": subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.split()[1],
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
     }
