@@ -342,7 +342,8 @@ fn what_does_not_fit_is_named() {
     let message = fail("shape", config);
     assert_eq!(
         message,
-        "data.dataset: fashion-mnist has images of 1x28x28, resnet20 takes 3x32x32"
+        "data.dataset: fashion-mnist has images of 1x28x28, resnet20 takes 3x32x32; \
+         data.resize and data.channels change images"
     );
     let mut config = small("sgd", &[]);
     config.data.dataset = "kmnist".into();
@@ -396,7 +397,8 @@ fn data_of_ones_own_are_looked_at_before_the_training() {
         ),
         (
             write("other-test", (28, &[0, 1, 2]), (5, &[1])),
-            "data.dataset: other-test has images of 1x5x5, lenet takes 1x28x28",
+            "data.dataset: other-test has images of 1x5x5, lenet takes 1x28x28; \
+             data.resize and data.channels change images",
         ),
     ] {
         let mut config = small("sgd", &[]);

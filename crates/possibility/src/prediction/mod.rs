@@ -30,7 +30,7 @@
 //! let logits = Logits::new(&[2.0, 1.0, -1.0], &[0.1, 0.0, 0.0, 0.0, 0.9, 0.3, 0.0, 0.3, 0.9])?;
 //! assert_eq!(logits.answer(), 0);
 //! let p = logits.probabilities()[0];
-//! let (lower, upper) = (logits.lower(0)?.value, logits.upper(0)?);
+//! let (lower, upper) = (logits.lower(0).value, logits.upper(0)?);
 //! assert!(lower < p && p < upper);
 //! // against one rival it is closed: exp(-½ 1² / (0.1 + 0.9))
 //! assert!((logits.possibility(1)? - (-0.5f64).exp()).abs() < 1e-12);
