@@ -18,13 +18,16 @@ const PACKAGES: [&str; 7] = [
     "mypy",
 ];
 
-/// Builds the wheel, installs it into an environment under `target` and runs its tests, the
-/// examples in its documentation and, with PyTorch, the checks of its types.
+/// Builds the wheel, installs it into an environment, under `target` or where `MAXITIVE_PYTHON`
+/// says, and runs its tests; with PyTorch also the examples of its documentation and the checks of
+/// its types.
 pub fn test(torch: bool) -> Result<()> {
     let target = root().join("target");
     std::fs::create_dir_all(&target)?;
-    let target = target.canonicalize()?;
-    let environment = target.join("python");
+    let environment = match std::env::var_os("MAXITIVE_PYTHON") {
+        Some(folder) => folder.into(),
+        None => target.canonicalize()?.join("python"),
+    };
     let python = environment.join("bin/python");
     if !python.exists() {
         let mut make = Command::new("python3");
