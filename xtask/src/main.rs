@@ -158,7 +158,8 @@ fn emulated_gpu(kernels: &Path) -> Result<()> {
     run("emulated GPU", &mut compile)?;
     std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13"))?;
     // with the features of the whole workspace, for which it is built already
-    let mut tests = cargo_command("test --workspace --test gpu --locked");
+    // one at a time: its launches take turns anyway, and side by side it once crashed
+    let mut tests = cargo_command("test --workspace --test gpu --locked -- --test-threads 1");
     tests
         .env("LD_LIBRARY_PATH", &folder)
         .env("XDG_CACHE_HOME", &folder)
