@@ -3,13 +3,13 @@
 //!
 //! - [`probability`]: what counts as a row of probabilities, and the scores made from one.
 //! - [`classification`]: accuracy, top-5, log loss, Brier score.
-//! - [`by_class`]: what became of each class, and the surest mistakes.
+//! - [`mod@by_class`]: what became of each class, and the surest mistakes.
 //! - [`calibration`]: reliability diagram and expected calibration error.
 //! - [`detection`]: how well a score tells two groups apart: ROC, precision-recall, FPR at 95 %
 //!   TPR, detection error.
 //! - [`curves`]: the same as curves for drawing, thinned.
 //! - [`risk`]: mistakes that are left if only the surest predictions are given.
-//! - [`temperature`]: one number that makes logits fit validation labels.
+//! - [`mod@temperature`]: one number that makes logits fit validation labels.
 //! - [`bootstrap`]: confidence intervals of all of them.
 
 pub mod bootstrap;

@@ -349,7 +349,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "A,B,...", value_parser = names)]
     covariates: Option<Names>,
     /// Covariates that are words or codes, comma separated: each level but the reference gets a
-    /// coefficient COLUMN[LEVEL]
+    /// coefficient, named by the column with the level in brackets
     #[arg(long, value_name = "A,B,...", value_parser = names)]
     categorical: Option<Names>,
     /// Reference level of a categorical covariate; may be repeated [default: the first, sorted]

@@ -165,9 +165,14 @@ some parts have not seen are added.")]
 struct ScalarArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// Column of groups: one posterior for each, and events across them, like
-    /// "mean[a] - mean[b] > 0.5"
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["save", "prior_from"])]
+    // not a comment of the documentation, where brackets are links
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["save", "prior_from"],
+        help = "Column of groups: one posterior for each, and events across them, like \
+                \"mean[a] - mean[b] > 0.5\""
+    )]
     by: Option<String>,
     #[command(flatten)]
     valid: ValidArgs,
