@@ -2,7 +2,8 @@
 // device itself runs where there is none. Launches run at once, in the order in which they are called. Build and use:
 //     g++ -std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w -shared -fPIC driver.cpp -o libcuda.so.1
 //     ln -s libcuda.so.1 libnvrtc.so.13
-//     LD_LIBRARY_PATH=. maxitive ... --device cuda
+//     LD_LIBRARY_PATH=. MAXITIVE_NVRTC=$PWD maxitive ... --device cuda
+// A kernel that reads or writes beyond a block of memory, or one that was freed, crashes.
 #include "emulate.h"
 #include "layers.cu"
 #include "rules.cu"
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <sys/mman.h>
 #include <tuple>
 #include <utility>
 
@@ -51,6 +53,9 @@ struct Stream { std::unique_ptr<Graph> captured; };
 constexpr int NOT_FOUND = 500, INVALID = 1, OUT_OF_MEMORY = 2;
 size_t allocated = 0;
 std::map<void*, size_t> blocks;
+// A block ends where its pages do, with one before and one after it that nobody may touch; freed ones go back to the system.
+constexpr size_t PAGE = 4096;
+size_t pages_of(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 }  // namespace
 
 extern "C" {
@@ -70,7 +75,10 @@ int cuCtxSetCurrent(void*) { return 0; }
 int cuMemGetInfo_v2(size_t* free_bytes, size_t* total) { *total = 8ull << 30, *free_bytes = *total - allocated; return 0; }
 int cuMemAlloc_v2(void** at, size_t bytes) {
     std::lock_guard<std::recursive_mutex> guard(lock);
-    if (posix_memalign(at, 256, bytes ? bytes : 1)) return OUT_OF_MEMORY;
+    bytes = (bytes + 15) / 16 * 16;
+    char* pages = (char*)mmap(nullptr, pages_of(bytes) + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages + PAGE, pages_of(bytes), PROT_READ | PROT_WRITE)) return OUT_OF_MEMORY;
+    *at = pages + PAGE + pages_of(bytes) - bytes;
     // poison: what nobody writes shows
     for (size_t i = 0; i + 4 <= bytes; i += 4) { const uint32_t nan = 0x7fc0dead; memcpy((char*)*at + i, &nan, 4); }
     blocks[*at] = bytes, allocated += bytes;
@@ -80,8 +88,9 @@ int cuMemFree_v2(void* at) {
     std::lock_guard<std::recursive_mutex> guard(lock);
     const auto found = blocks.find(at);
     if (found == blocks.end()) return INVALID;
-    allocated -= found->second, blocks.erase(found);
-    free(at);
+    const size_t bytes = found->second;
+    allocated -= bytes, blocks.erase(found);
+    munmap((char*)at + bytes - pages_of(bytes) - PAGE, pages_of(bytes) + 2 * PAGE);
     return 0;
 }
 int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t bytes, void*) { memcpy(to, from, bytes); return 0; }
