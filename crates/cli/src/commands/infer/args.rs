@@ -274,15 +274,36 @@ pub struct SaveArgs {
     pub save: Option<PathBuf>,
 }
 
-impl SaveArgs {
+/// The parameter that is asked about, and where answers and posterior go.
+#[derive(Debug, Args)]
+pub struct AnswerArgs {
+    /// The parameter that alpha-cuts and events speak of
+    #[arg(long, value_enum, default_value = "mean")]
+    pub parameter: ParameterArg,
+    #[command(flatten)]
+    pub save: SaveArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl AnswerArgs {
+    /// What is asked of the posterior.
+    pub fn questions(&self) -> Questions {
+        Questions {
+            save: self.save.save.is_some(),
+            ..self.output.ask.questions(self.parameter)
+        }
+    }
+
     /// Writes the report of a posterior, and the posterior itself where that is asked for.
     ///
     /// # Errors
     /// Something that cannot be drawn or written.
-    pub fn finish(&self, report: &Report, output: &OutputArgs) -> anyhow::Result<ExitCode> {
-        let path = self.save.as_deref();
+    pub fn finish(&self, report: &Report) -> anyhow::Result<ExitCode> {
+        let path = self.save.save.as_deref();
         let file = path.zip(report.saved.as_ref());
-        output.finish_with(report, file.map(|(path, saved)| (path, saved.bytes())))
+        self.output
+            .finish_with(report, file.map(|(path, saved)| (path, saved.bytes())))
     }
 }
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use possibility::prelude::*;
 
-use super::args::{OutputArgs, ParameterArg, SaveArgs};
+use super::args::AnswerArgs;
 use crate::inference::saved::{Saved, unify};
-use crate::inference::{Questions, categorical, multivariate_normal, option_error, scalar};
+use crate::inference::{categorical, multivariate_normal, option_error, scalar};
 use crate::user_error::UserError;
 
 #[derive(Debug, Args)]
@@ -16,13 +16,8 @@ pub struct MergeArgs {
     /// Files that --save has written
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The parameter that alpha-cuts and events speak of
-    #[arg(long, value_enum, default_value = "mean")]
-    parameter: ParameterArg,
     #[command(flatten)]
-    save: SaveArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    answer: AnswerArgs,
 }
 
 /// Runs the command.
@@ -32,10 +27,7 @@ pub struct MergeArgs {
 pub fn execute(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let files = args.files.iter().map(|path| Saved::read(path));
     let files = unify(files.collect::<Result<_, _>>()?)?;
-    let questions = Questions {
-        save: args.save.save.is_some(),
-        ..args.output.ask.questions(args.parameter)
-    };
+    let questions = args.answer.questions();
     let (files, questions) = (&files[..], &questions);
     let fail = |error: possibility::Error| option_error(&files[0].file, &error);
     let report = match files[0].family.as_str() {
@@ -57,5 +49,5 @@ pub fn execute(args: &MergeArgs) -> anyhow::Result<ExitCode> {
             files[0].file
         ))),
     };
-    args.save.finish(&report?, &args.output)
+    args.answer.finish(&report?)
 }

@@ -13,8 +13,8 @@ use possibility::prelude::*;
 use possibility::regression::{Dispersion, Response};
 
 use self::args::{
-    ColumnArgs, ModelArgs, Names, OutputArgs, ParameterArg, PriorArgs, ReadArgs, SaveArgs, finite,
-    names, positive,
+    AnswerArgs, ColumnArgs, ModelArgs, Names, OutputArgs, ParameterArg, PriorArgs, ReadArgs,
+    finite, names, positive,
 };
 use self::merge::MergeArgs;
 use self::predict::PredictArgs;
@@ -193,22 +193,8 @@ struct CommonArgs {
     column: ColumnArgs,
     #[command(flatten)]
     prior: PriorArgs,
-    /// The parameter that alpha-cuts and events speak of
-    #[arg(long, value_enum, default_value = "mean")]
-    parameter: ParameterArg,
     #[command(flatten)]
-    save: SaveArgs,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-impl CommonArgs {
-    fn questions(&self) -> Questions {
-        Questions {
-            save: self.save.save.is_some(),
-            ..self.output.ask.questions(self.parameter)
-        }
-    }
+    answer: AnswerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -252,13 +238,8 @@ struct MultivariateNormalArgs {
     read: ReadArgs,
     #[command(flatten)]
     prior: PriorArgs,
-    /// The parameter that alpha-cuts and events speak of
-    #[arg(long, value_enum, default_value = "mean")]
-    parameter: ParameterArg,
     #[command(flatten)]
-    save: SaveArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    answer: AnswerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -323,7 +304,7 @@ fn check_valid(valid: bool, by: &Option<String>, args: &CommonArgs) -> Result<()
         () if !valid => return Ok(()),
         () if has_prior => "a prior; a valid possibility is one of the data alone",
         () if by.is_some() => "--by",
-        () if args.parameter == ParameterArg::Natural => "--parameter natural",
+        () if args.answer.parameter == ParameterArg::Natural => "--parameter natural",
         () => return Ok(()),
     };
     Err(UserError::new(format!(
@@ -341,13 +322,13 @@ where
     let prior = args.prior.prior();
     let questions = Questions {
         valid,
-        ..args.questions()
+        ..args.answer.questions()
     };
     if let Some(by) = by {
         let columns = groups::Columns::find(&table, chosen, by)?;
         let prior = prior.as_ref();
         let report = groups::scalar(family, &mut table, &columns, read, prior, &questions)?;
-        return args.output.finish(&report);
+        return args.answer.output.finish(&report);
     }
     let saved = args.prior.saved()?;
     let known = Known {
@@ -355,14 +336,14 @@ where
         from: saved.as_ref(),
     };
     let report = scalar::report(family, &mut table, &chosen, read, &known, &questions)?;
-    args.save.finish(&report, &args.output)
+    args.answer.finish(&report)
 }
 
 fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let (mut table, chosen) = common.column.open()?;
     let prior = common.prior.prior();
-    let questions = common.questions();
+    let questions = common.answer.questions();
     let classes = args.classes.as_ref().map(|names| &names.0[..]);
     let saved = common.prior.saved()?;
     let known = Known {
@@ -370,7 +351,7 @@ fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
         from: saved.as_ref(),
     };
     let report = categorical::report(&mut table, &chosen, classes, &known, &questions)?;
-    common.save.finish(&report, &common.output)
+    common.answer.finish(&report)
 }
 
 fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<ExitCode> {
@@ -385,10 +366,7 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
         prior: prior.as_ref(),
         from: saved.as_ref(),
     };
-    let questions = Questions {
-        save: args.save.save.is_some(),
-        ..args.output.ask.questions(args.parameter)
-    };
+    let questions = args.answer.questions();
     let weight = args.read.weight.as_ref().map(|name| table.column(name));
     let columns = multivariate_normal::Columns {
         names: &names,
@@ -396,7 +374,7 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
     };
     let report =
         multivariate_normal::report(&mut table, &columns, &covariance, &known, &questions)?;
-    args.save.finish(&report, &args.output)
+    args.answer.finish(&report)
 }
 
 /// The dispersion of a response without one.
@@ -428,22 +406,22 @@ fn infer_regression(
 fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
     let (by, valid, args) = (&args.by, args.valid.valid, &args.common);
     check_valid(valid, by, args)?;
-    if args.parameter == ParameterArg::Natural {
+    if args.answer.parameter == ParameterArg::Natural {
         let message =
             "--parameter natural: needs --variance, the natural parameter is mean/variance";
         return Err(UserError::new(message).into());
     }
-    if args.save.save.is_some() || args.prior.prior_from.is_some() {
+    if args.answer.save.save.is_some() || args.prior.prior_from.is_some() {
         let message = "--save, --prior-from: need --variance; without it the posterior is no sum";
         return Err(UserError::new(message).into());
     }
     let (mut table, chosen) = args.column.open()?;
     if let Some(by) = by {
         let columns = groups::Columns::find(&table, chosen, by)?;
-        let questions = args.output.ask.questions(ParameterArg::Mean);
+        let questions = args.answer.output.ask.questions(ParameterArg::Mean);
         let prior = args.prior.prior();
         let report = groups::normal(&mut table, &columns, prior.as_ref(), &questions)?;
-        return args.output.finish(&report);
+        return args.answer.output.finish(&report);
     }
     let (mean, weight) = match args.prior.prior() {
         Some(prior) if prior.mean.len() == 1 => (prior.mean[0], prior.weight),
@@ -466,7 +444,7 @@ fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
         standardize: false,
         threads: None,
     };
-    report_regression(&mut table, &model, &args.output, valid)
+    report_regression(&mut table, &model, &args.answer.output, valid)
 }
 
 fn report_regression(
