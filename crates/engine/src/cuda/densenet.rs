@@ -341,14 +341,6 @@ fn calls(net: &Net, places: &Places, head: DenseHead, back: bool) -> Vec<Call> {
     } else {
         names!("f32")
     };
-    let call = |kernel, grid, threads, shared, arguments| Call {
-        source: Source::Densenet,
-        kernel,
-        grid,
-        threads,
-        shared,
-        arguments,
-    };
     let batch = places.blocks[0].batch as usize;
     let block = |kernel, number: usize, shared| {
         let arguments = vec![
@@ -357,17 +349,17 @@ fn calls(net: &Net, places: &Places, head: DenseHead, back: bool) -> Vec<Call> {
             places.blocks[number].into(),
         ];
         let grid = [batch.div_ceil(BLOCKS[number].2), 1];
-        call(kernel, grid, THREADS, shared, arguments)
+        Source::Densenet.call(kernel, grid, THREADS, shared, arguments)
     };
     let bytes = |number| shared_bytes(number, net.tf32);
     let prepare = vec![Argument::Runs, Argument::Table(0)];
     let grid = [PREPARE_BLOCKS, places.table.len()];
-    let mut all = vec![call(names.prepare, grid, BLOCK, 0, prepare)];
+    let mut all = vec![Source::Densenet.call(names.prepare, grid, BLOCK, 0, prepare)];
     all.extend((0..4).map(|i| block(names.forward[i], i, bytes(i).0)));
     let (channels, classes) = (head.channels as usize, head.classes as usize);
     let loss = vec![Argument::Runs, Argument::Images, head.into()];
     let loss_bytes = 4 * (channels + 2 * classes);
-    all.push(call("dense_head", [batch, 1], THREADS, loss_bytes, loss));
+    all.push(Source::Densenet.call("dense_head", [batch, 1], THREADS, loss_bytes, loss));
     if !back {
         return all;
     }
@@ -375,20 +367,12 @@ fn calls(net: &Net, places: &Places, head: DenseHead, back: bool) -> Vec<Call> {
     all.extend(backward.map(|i| block(names.backward[i], i, bytes(i).1)));
     let grid = [(classes * (channels + 1)).div_ceil(BLOCK), 1];
     let dense = vec![Argument::Runs, head.into()];
-    all.push(call("dense_head_gradients", grid, BLOCK, 0, dense));
+    all.push(Source::Densenet.call("dense_head_gradients", grid, BLOCK, 0, dense));
     let longest = places.segments.iter().map(|s| s.count as usize).max();
     let grid = [longest.unwrap_or(0).div_ceil(BLOCK), places.segments.len()];
     let at = places.table.len() * size_of::<DensePrepare>();
-    all.push(Call {
-        source: Source::Layers,
-        ..call(
-            "reduce",
-            grid,
-            BLOCK,
-            0,
-            vec![Argument::Runs, Argument::Table(at)],
-        )
-    });
+    let arguments = [Argument::Runs, Argument::Table(at)];
+    all.push(Source::Layers.call("reduce", grid, BLOCK, 0, arguments));
     all
 }
 

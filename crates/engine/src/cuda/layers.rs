@@ -4,7 +4,7 @@
 //! Sums over images go through partial sums of fixed groups, whose size depends on the layer alone.
 
 use super::kernels::Source;
-use super::program::{Argument, BLOCK, Call, Place, Program};
+use super::program::{Argument, BLOCK, Place, Program};
 use super::table::{Conv, Flat, Frn, Loss, Plain, Pool, Segment};
 use crate::dropout::dropout_threshold;
 use crate::network::{Conv as Shapes, Padding, Pool as Windows, Shape};
@@ -108,14 +108,8 @@ impl Builder<'_> {
         (threads, shared): (usize, usize),
         arguments: [Argument; N],
     ) {
-        self.program.calls.push(Call {
-            source: Source::Layers,
-            kernel,
-            grid,
-            threads,
-            shared,
-            arguments: arguments.into(),
-        });
+        let call = Source::Layers.call(kernel, grid, threads, shared, arguments);
+        self.program.calls.push(call);
     }
 
     /// Room for partial sums of parameters that follow each other, `slots` of them over groups of

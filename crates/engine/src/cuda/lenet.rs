@@ -1,7 +1,7 @@
 //! LeNet from pixels to gradients inside a thread block, in f32: the kernels of `lenet.cu`.
 
 use super::kernels::Source;
-use super::program::{Argument, Call, Program};
+use super::program::{Argument, Program};
 use super::table::Lenet;
 use super::{layer_number, recognize};
 use crate::dropout::dropout_threshold;
@@ -67,29 +67,21 @@ pub(super) fn program(
         return None;
     }
     let tiles = 2 * 120usize.div_ceil(outputs) + 84usize.div_ceil(outputs);
-    let call = |kernel, blocks, threads, shared, arguments| Call {
-        source: Source::Lenet,
-        kernel,
-        grid: [blocks, 1],
-        threads,
-        shared,
-        arguments,
-    };
     Some(Program {
         calls: vec![
-            call(
+            Source::Lenet.call(
                 kernel,
-                batch.div_ceil(images),
+                [batch.div_ceil(images), 1],
                 320,
                 bytes,
-                vec![Argument::Runs, Argument::Images, net.into()],
+                [Argument::Runs, Argument::Images, net.into()],
             ),
-            call(
+            Source::Lenet.call(
                 gradients,
-                21 + tiles + classes.div_ceil(outputs),
+                [21 + tiles + classes.div_ceil(outputs), 1],
                 512,
                 4 * 128 * (128 + outputs),
-                vec![Argument::Runs, net.into()],
+                [Argument::Runs, net.into()],
             ),
         ],
         values: at,

@@ -233,7 +233,7 @@ impl Prediction {
             ..rows(place)
         };
         let arguments = vec![Argument::Runs, rows.into(), out.into()];
-        call(kernel, grid, threads, 0, arguments)
+        File::Layers.call(kernel, grid, threads, 0, arguments)
     }
 
     fn place(&self, wanted: Wanted) -> Place {
@@ -331,12 +331,12 @@ impl Backend for Prediction {
             count.into(),
             scores.into(),
         ];
-        let of_images = call("score", [self.batch, 1], 32, 0, of_images);
+        let of_images = File::Layers.call("score", [self.batch, 1], 32, 0, of_images);
         for (chunk, samples) in samples.chunks(together).enumerate() {
             self.predict(samples, shown, (&of_images, true))?;
             let out = sums + (chunk * together * size_of::<[f64; 2]>()) as u64;
             let add = vec![scores.into(), count.into(), out.into()];
-            let add = call("sum_scores", [1, 1], BLOCK, 128, add);
+            let add = File::Layers.call("sum_scores", [1, 1], BLOCK, 128, add);
             let filling = Filling {
                 runs: 0,
                 count: samples.len(),
@@ -365,24 +365,6 @@ impl Backend for Prediction {
 
     fn bytes(&self) -> usize {
         self.lot.as_ref().map_or(0, Lot::bytes)
-    }
-}
-
-/// A call of a kernel that works on the result of a network.
-fn call(
-    kernel: &'static str,
-    grid: [usize; 2],
-    threads: usize,
-    shared: usize,
-    arguments: Vec<Argument>,
-) -> Call {
-    Call {
-        source: File::Layers,
-        kernel,
-        grid,
-        threads,
-        shared,
-        arguments,
     }
 }
 

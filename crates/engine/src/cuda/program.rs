@@ -38,6 +38,27 @@ pub(super) struct Call {
     pub arguments: Vec<Argument>,
 }
 
+impl Source {
+    /// A call of a kernel of this file.
+    pub(super) fn call(
+        self,
+        kernel: &'static str,
+        grid: [usize; 2],
+        threads: usize,
+        shared: usize,
+        arguments: impl Into<Vec<Argument>>,
+    ) -> Call {
+        Call {
+            source: self,
+            kernel,
+            grid,
+            threads,
+            shared,
+            arguments: arguments.into(),
+        }
+    }
+}
+
 /// What the holes of calls are filled with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filling {

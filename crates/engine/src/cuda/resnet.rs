@@ -296,28 +296,10 @@ pub(super) fn program(
     })
 }
 
-/// A call of a kernel of `resnet.cu`.
-fn call(
-    kernel: &'static str,
-    grid: [usize; 2],
-    threads: usize,
-    shared: usize,
-    arguments: Vec<Argument>,
-) -> Call {
-    Call {
-        source: Source::Resnet,
-        kernel,
-        grid,
-        threads,
-        shared,
-        arguments,
-    }
-}
-
 /// A call of a stage.
 fn stage_call(kernel: &'static str, stage: &Stage, shared: usize) -> Call {
     let arguments = vec![Argument::Runs, Argument::Images, (*stage).into()];
-    call(
+    Source::Resnet.call(
         kernel,
         [stage.batch as usize, 1],
         THREADS,
@@ -337,12 +319,12 @@ fn forward_calls(
 ) -> Vec<Call> {
     let prepare = vec![Argument::Runs, Argument::Table(0)];
     let grid = [PREPARE_BLOCKS, convolutions];
-    let mut all = vec![call(names.prepare, grid, BLOCK, 0, prepare)];
+    let mut all = vec![Source::Resnet.call(names.prepare, grid, BLOCK, 0, prepare)];
     all.extend((0..3).map(|i| stage_call(kernels[i], &stages[i], shared[i])));
     let arguments = vec![Argument::Runs, Argument::Images, head.into()];
     let bytes = 4 * (LAST + 2 * head.classes as usize);
     let grid = [head.batch as usize, 1];
-    all.push(call("resnet_head", grid, BLOCK, bytes, arguments));
+    all.push(Source::Resnet.call("resnet_head", grid, BLOCK, bytes, arguments));
     all
 }
 
@@ -364,6 +346,6 @@ fn calls(
         head.partial.into(),
         head.slice.into(),
     ];
-    all.push(call(names.reduce, [REDUCE_BLOCKS, rows], BLOCK, 0, reduce));
+    all.push(Source::Resnet.call(names.reduce, [REDUCE_BLOCKS, rows], BLOCK, 0, reduce));
     all
 }
