@@ -7,17 +7,6 @@ use anyhow::{Context, Result};
 
 use crate::{root, run, skip};
 
-/// What the tests need beside the package; PyTorch comes last, because it can be left out.
-const PACKAGES: [&str; 7] = [
-    "maturin>=1.8,<2",
-    "pytest>=8",
-    "numpy",
-    "scikit-learn",
-    "jax",
-    "optax",
-    "mypy",
-];
-
 /// Builds the wheel, installs it into an environment, under `target` or where `MAXITIVE_PYTHON`
 /// says, and runs its tests; with PyTorch also the examples of its documentation and the checks of
 /// its types.
@@ -34,8 +23,9 @@ pub fn test(torch: bool) -> Result<()> {
         make.args(["-m", "venv"]).arg(&environment);
         run("Python environment", &mut make)?;
     }
+    let folder = root().join("python");
     let mut install = pip(&python);
-    install.args(PACKAGES);
+    install.arg("-r").arg(folder.join("tests/requirements.txt"));
     if torch {
         install.arg("torch>=2.4");
     }
@@ -44,7 +34,6 @@ pub fn test(torch: bool) -> Result<()> {
     if wheels.exists() {
         std::fs::remove_dir_all(&wheels)?;
     }
-    let folder = root().join("python");
     let mut build = Command::new(&python);
     // the profile of the tests: its dependencies are compiled already after `cargo test`
     build
