@@ -170,6 +170,14 @@ impl Event {
         (self.coordinates().len() <= 1).then(|| self.fold())
     }
 
+    /// The only coordinate in the event and the set of its values; `None` for several.
+    pub fn place(&self) -> Option<(usize, RealSet)> {
+        match self.coordinates()[..] {
+            [index] => Some((index, self.fold())),
+            _ => None,
+        }
+    }
+
     fn fold(&self) -> RealSet {
         match self {
             Self::Atom(atom) => atom.set.clone(),

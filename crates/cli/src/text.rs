@@ -87,6 +87,18 @@ pub fn significant(value: f64) -> String {
     }
 }
 
+/// What lies below this share of a parameter's scale is rounding.
+const NOISE: f64 = 1e-9;
+
+/// A parameter to six significant digits; 0 where it is rounding beside `scale`, how far the
+/// parameter may lie from its mode (one over the square root of its precision).
+pub fn significant_on(value: f64, scale: Option<f64>) -> String {
+    match scale {
+        Some(scale) if scale.is_finite() && value.abs() < NOISE * scale => significant(0.0),
+        _ => significant(value),
+    }
+}
+
 /// A closed interval to six significant digits.
 pub fn interval(lower: f64, upper: f64) -> String {
     format!("[{}, {}]", significant(lower), significant(upper))
@@ -197,6 +209,16 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(significant(value), text, "{value:e}");
         }
+    }
+
+    #[test]
+    fn what_is_small_beside_its_scale_is_zero() {
+        assert_eq!(significant_on(-2.2e-16, Some(0.3)), "0");
+        assert_eq!(significant_on(-2.2e-16, Some(1e-8)), "-2.2e-16");
+        assert_eq!(significant_on(-2.2e-16, None), "-2.2e-16");
+        assert_eq!(significant_on(3e-5, Some(1.0)), "0.00003");
+        // a parameter that nothing is known of has an infinite scale
+        assert_eq!(significant_on(5.0, Some(f64::INFINITY)), "5");
     }
 
     #[test]

@@ -14,12 +14,12 @@ use super::levels::Levels;
 use super::report::{closed, counted, cut_names};
 use super::scalar::{ReadField, refuse_value};
 use super::{
-    Answer, Chosen, Prior, Questions, Timings, cuts_json, option_error, parameter_name,
+    Answer, Chosen, Prior, Questions, Timings, curves, cuts_json, option_error, parameter_name,
     parse_events, timed,
 };
 use crate::csv::Table;
 use crate::event::{Atom, Event, Variables};
-use crate::text::{TextTable, number, optional, reading, significant};
+use crate::text::{TextTable, number, optional, reading, significant, significant_on};
 use crate::user_error::{UserError, list};
 
 /// A parameter of one group.
@@ -288,18 +288,21 @@ impl Report {
             match event.coordinates()[..] {
                 [index] if index >= every => {
                     let set = event.as_set().unwrap_or_default();
-                    for group in &mut self.groups {
-                        let member = &mut group.members[index - every];
+                    let kind = index - every;
+                    for (place, group) in self.groups.iter_mut().enumerate() {
+                        let member = &mut group.members[kind];
                         let credence = member.function.credence_of(&set);
                         member.answers.push(Answer {
                             event: text.clone(),
                             credence: credence.map_err(|error| fail(error.to_string()))?,
+                            place: Some((kind * count + place, set.clone())),
                         });
                     }
                 }
                 _ => {
                     let credence = self.measure(&event, every).map_err(fail)?;
                     self.answers.push(Answer {
+                        place: event.place(),
                         event: text,
                         credence,
                     });
@@ -385,6 +388,18 @@ impl Report {
         Ok((inside, outside))
     }
 
+    /// File and columns.
+    pub fn origin(&self) -> String {
+        format!("{} by \"{}\"", self.origin, self.by)
+    }
+
+    /// The answers about single groups, then those about several.
+    pub fn answers(&self) -> impl Iterator<Item = &Answer> {
+        let members = self.groups.iter().flat_map(|group| &group.members);
+        let single = members.flat_map(|member| &member.answers);
+        single.chain(&self.answers)
+    }
+
     fn total(&self) -> usize {
         self.groups.iter().map(|group| group.n).sum()
     }
@@ -451,7 +466,9 @@ impl Report {
             let mut table = TextTable::new(header);
             for group in &self.groups {
                 let member = &group.members[kind];
-                let mode = member.function.mode().map_or_else(String::new, significant);
+                let scale = curves::scale(member.function.precision());
+                let mode = member.function.mode();
+                let mode = mode.map_or_else(String::new, |mode| significant_on(mode, scale));
                 let mut row = vec![group.name.clone(), group.n.to_string(), mode];
                 row.extend(member.cuts.iter().map(closed));
                 table.row(row);

@@ -2,6 +2,7 @@
 //! and programs.
 
 pub mod categorical;
+pub mod curves;
 pub mod groups;
 pub mod levels;
 pub mod multivariate_normal;
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use possibility::family::conjugate::{Conjugate, ConjugateFamily, Evidence, Parameter, Sample};
 use possibility::summary::Summary;
-use possibility::{Credence, Interval};
+use possibility::{Credence, Interval, RealSet};
 use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
@@ -177,6 +178,8 @@ pub struct Answer {
     pub event: String,
     /// `Π(A)` and `N(A)`.
     pub credence: Credence,
+    /// The parameter it is about, by position, and where it holds; `None` for several.
+    pub place: Option<(usize, RealSet)>,
 }
 
 impl Answer {
@@ -272,6 +275,7 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         .map(
             |(text, event)| match measure(&posterior, &summary, &event) {
                 Ok(credence) => Ok(Answer {
+                    place: event.place(),
                     event: text,
                     credence,
                 }),

@@ -1,117 +1,83 @@
-//! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode marked.
-
-use std::ops::Range;
+//! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode and the events
+//! marked.
 
 use plotters::style::RGBColor;
-use possibility::summary::Coordinate;
-use possibility::{Interval, Univariate};
+use possibility::{Interval, RealSet};
 
+use super::Answer;
+use super::curves::{Curve, Curves};
 use super::groups;
-use super::regression::{self, Drawn};
+use super::regression;
 use super::report::Report;
 use crate::plot::{Figure, Panel, Stroke, palette};
-use crate::text::{printable, significant};
+use crate::text::{printable, significant, significant_on};
 use crate::user_error::UserError;
 
-/// Where a possibility function is too small to be seen.
-const INVISIBLE: f64 = 0.01;
-/// Where it is nearly 1.
-const NEARLY_ONE: f64 = 0.98;
 /// Groups that stand in one row.
 const SIDE_BY_SIDE: usize = 5;
-/// Points of a curve.
-const POINTS: u32 = 600;
 /// More panels than this cannot be read.
 const MAX_PANELS: usize = 36;
 /// More rows than this cannot be read.
 const MAX_ROWS: usize = 200;
+/// More events than this cannot be read.
+const MAX_EVENTS: usize = 24;
 /// Top of the vertical axis.
 const TOP: f64 = 1.06;
+/// Height of the bar of an event, below the axis.
+const EVENT_ROW: f64 = 0.05;
+/// What an event adds to the height of a panel, in points.
+const EVENT_POINTS: usize = 24;
+/// Colors of the events, in their order.
+const EVENT_COLORS: [RGBColor; 3] = [palette::GREEN, palette::SKY, palette::INK];
 
-fn check_count(count: usize, what: &str) -> Result<(), UserError> {
-    if count > MAX_PANELS {
-        return Err(UserError::new(format!(
-            "--plot: {count} {what} do not fit on a page, at most {MAX_PANELS} do; --forest has room \
-             for {MAX_ROWS}"
-        )));
-    }
-    Ok(())
-}
-
-/// One panel for each coordinate.
+/// One panel for each curve.
 ///
 /// # Errors
-/// Too many coordinates.
-pub fn posterior(report: &Report) -> anyhow::Result<Figure> {
-    let summary = &report.summary;
-    check_count(summary.coordinates.len(), "coordinates")?;
-    let panels = summary
-        .coordinates
-        .iter()
-        .zip(&report.coordinate_names())
-        .map(|(coordinate, name)| coordinate_panel(coordinate, name, &summary.alphas))
-        .collect::<possibility::Result<_>>()?;
-    Ok(arrange(panels, format!("{} posterior", summary.family)))
-}
-
-fn arrange(mut panels: Vec<Panel>, title: String) -> Figure {
-    if panels.len() == 1 {
-        return Figure::single(panels.remove(0)).title(title);
+/// Too many curves or events.
+pub fn curves(curves: &Curves) -> anyhow::Result<Figure> {
+    let count = curves.all.len();
+    if count > MAX_PANELS {
+        return Err(UserError::new(format!(
+            "--plot: {count} parameters do not fit on a page, at most {MAX_PANELS} do; --forest has \
+             room for {MAX_ROWS}, --export for all"
+        ))
+        .into());
     }
-    let columns = (panels.len() as f64).sqrt().ceil() as usize;
-    Figure::grid(columns, panels).title(title)
-}
-
-/// The part of the line worth looking at, with a little air around it.
-fn shown_range(
-    function: &(impl Univariate + ?Sized),
-    smallest: f64,
-) -> possibility::Result<Range<f64>> {
-    let (outer, inner) = (
-        function.cut(INVISIBLE.min(0.5 * smallest))?,
-        function.cut(NEARLY_ONE)?,
-    );
-    let (mut lower, mut upper) = (outer.lower(), outer.upper());
-    // toward an infinite end the function rises to 1: go a bit beyond the place where it nearly is
-    if upper.is_infinite() {
-        upper = inner.lower() + 0.3 * (inner.lower() - lower).max(1e-9);
+    let events = curves.all.iter().map(|curve| curve.events.len()).max();
+    let events = events.unwrap_or(0);
+    let most = events.max(curves.others.len());
+    if most > MAX_EVENTS {
+        return Err(UserError::new(format!(
+            "--plot: {most} events do not fit on a page, at most {MAX_EVENTS} do"
+        ))
+        .into());
     }
-    if lower.is_infinite() {
-        lower = inner.upper() - 0.3 * (upper - inner.upper()).max(1e-9);
-    }
-    let air = 0.04 * (upper - lower);
-    let air = if air > 0.0 {
-        air
-    } else {
-        0.5 * lower.abs().max(1.0)
+    let panels = curves.all.iter().map(panel).collect();
+    let columns = match curves.in_a_row {
+        Some(groups) if groups <= SIDE_BY_SIDE => groups,
+        _ => (count as f64).sqrt().ceil() as usize,
     };
-    Ok(lower - air..upper + air)
+    let (width, height) = if count == 1 { (720, 460) } else { (480, 340) };
+    let height = height + u32::try_from(EVENT_POINTS * events)?;
+    let lines = [curves.data.clone()].into_iter();
+    Ok(Figure::grid(columns, panels)
+        .panel_size(width, height)
+        .title(&curves.title)
+        .captions(lines.chain(curves.others.iter().map(describe))))
 }
 
-/// The curve over the range, inside the domain, with the special points on it.
-fn curve(
-    function: &(impl Univariate + ?Sized),
-    range: &Range<f64>,
-    special: impl IntoIterator<Item = f64>,
-) -> Vec<(f64, f64)> {
-    let step = (range.end - range.start) / f64::from(POINTS);
-    let domain = function.domain();
-    let mut places: Vec<f64> = (0..=POINTS)
-        .map(|i| range.start + step * f64::from(i))
-        .chain(special)
-        .chain([domain.lower(), domain.upper()])
-        .filter(|x| x.is_finite() && domain.contains(*x) && range.start <= *x && *x <= range.end)
-        .collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
-    places
-        .into_iter()
-        .map(|x| (x, function.possibility(&x)))
-        .collect()
+/// An event with its possibility and necessity, in one line.
+fn describe(answer: &Answer) -> String {
+    format!(
+        "{}: possibility {}, necessity {}",
+        answer.event,
+        significant(answer.credence.possibility),
+        significant(answer.credence.necessity)
+    )
 }
 
-fn mode_label(mode: f64) -> String {
-    format!("mode {}", significant(mode))
+fn mode_label(curve: &Curve, mode: f64) -> String {
+    format!("mode {}", significant_on(mode, curve.scale))
         .replace('-', "−")
         .replace("inf", "∞")
 }
@@ -122,40 +88,27 @@ fn tint(color: RGBColor, share: f64) -> RGBColor {
     RGBColor(mix(color.0), mix(color.1), mix(color.2))
 }
 
-fn coordinate_panel(
-    coordinate: &Coordinate,
-    name: &str,
-    alphas: &[f64],
-) -> possibility::Result<Panel> {
-    let function = &*coordinate.function;
-    let smallest = alphas.iter().copied().fold(1.0, f64::min);
-    let range = shown_range(function, smallest)?;
-    Ok(function_panel(
-        function,
-        &coordinate.cuts,
-        name,
-        alphas,
-        range,
-    ))
-}
-
-/// The curve over the range with its cuts and its mode.
-fn function_panel(
-    function: &(impl Univariate + ?Sized),
-    cuts: &[Interval],
-    name: &str,
-    alphas: &[f64],
-    range: Range<f64>,
-) -> Panel {
-    let mut panel = Panel::new("", range.clone(), 0.0..TOP).labels(name, "possibility");
-    let mode = function.mode();
-    let ends = cuts.iter().flat_map(|cut| [cut.lower(), cut.upper()]);
-    let points = curve(function, &range, ends.chain(mode));
-    let levels: Vec<(f64, Interval)> = alphas.iter().copied().zip(cuts.iter().copied()).collect();
-    shade_cuts(&mut panel, &points, &levels);
-    panel.line(points, Stroke::solid(palette::BLUE));
-    if let Some(mode) = mode {
-        let label = mode_label(mode);
+/// The curve with its cuts, its mode and its events.
+fn panel(curve: &Curve) -> Panel {
+    let range = curve.range.clone();
+    let bottom = -EVENT_ROW * curve.events.len() as f64;
+    let mut panel = Panel::new("", range.clone(), bottom..TOP).labels(&curve.name, "possibility");
+    if bottom < 0.0 {
+        let ticks = (0..=5).map(|i| 0.2 * f64::from(i));
+        panel = panel.y_ticks(ticks.map(|y| (y, significant(y))).collect());
+        let axis = vec![(range.start, 0.0), (range.end, 0.0)];
+        panel.line(axis, Stroke::solid(palette::INK).width(1.2));
+    }
+    shade_cuts(&mut panel, &curve.drawn, &curve.cuts);
+    panel.line(curve.drawn.clone(), Stroke::solid(palette::BLUE));
+    if !curve.laplace.is_empty() {
+        panel.labeled("exact");
+        panel
+            .line(curve.laplace.clone(), Stroke::dashed(palette::ORANGE))
+            .labeled("Laplace (approximation)");
+    }
+    if let Some(mode) = curve.mode {
+        let label = mode_label(curve, mode);
         if range.start <= mode && mode <= range.end {
             let drop = vec![(mode, 0.0), (mode, 1.0)];
             panel.line(drop, Stroke::dashed(palette::VERMILION).width(1.4));
@@ -167,36 +120,30 @@ fn function_panel(
             panel.dots(vec![], palette::VERMILION).labeled(label);
         }
     }
+    for (row, (answer, set)) in curve.events.iter().enumerate() {
+        mark_event(&mut panel, curve, row, answer, set);
+    }
     panel
 }
 
-/// One panel for each parameter of each group; those of one parameter share their axis.
-///
-/// # Errors
-/// Too many groups.
-pub fn groups(report: &groups::Report) -> anyhow::Result<Figure> {
-    let count = report.groups.len() * report.parameters.len();
-    check_count(count, "parameters of groups")?;
-    let smallest = report.alphas.iter().copied().fold(1.0, f64::min);
-    let mut panels = Vec::with_capacity(count);
-    for (kind, parameter) in report.parameters.iter().enumerate() {
-        let mut range = f64::INFINITY..f64::NEG_INFINITY;
-        for group in &report.groups {
-            let own = shown_range(&*group.members[kind].function, smallest)?;
-            range = range.start.min(own.start)..range.end.max(own.end);
+/// A bar below the axis where the event holds; a single value is a dot.
+fn mark_event(panel: &mut Panel, curve: &Curve, row: usize, answer: &Answer, set: &RealSet) {
+    let color = EVENT_COLORS[row % EVENT_COLORS.len()];
+    let height = -EVENT_ROW * (row as f64 + 0.5);
+    let (mut bars, mut points) = (Vec::new(), Vec::new());
+    for part in set.parts() {
+        let lower = part.lower().max(curve.range.start);
+        let upper = part.upper().min(curve.range.end);
+        if lower < upper {
+            bars.extend([(lower, height), (upper, height), (f64::NAN, f64::NAN)]);
+        } else if lower == upper {
+            points.push((lower, height));
         }
-        panels.extend(report.groups.iter().map(|group| {
-            let member = &group.members[kind];
-            let name = format!("{parameter}[{}]", group.name);
-            let (function, cuts) = (&*member.function, &member.cuts);
-            function_panel(function, cuts, &name, &report.alphas, range.clone())
-        }));
     }
-    let title = format!("{} posteriors", report.family);
-    if report.groups.len() <= SIDE_BY_SIDE && count > 1 {
-        return Ok(Figure::grid(report.groups.len(), panels).title(title));
-    }
-    Ok(arrange(panels, title))
+    panel.dots(points, color);
+    panel
+        .line(bars, Stroke::solid(color).width(6.0))
+        .labeled(describe(answer));
 }
 
 /// A row of a forest plot.
@@ -212,6 +159,7 @@ fn forest(
     alphas: &[f64],
     axis: &str,
     title: String,
+    data: String,
 ) -> anyhow::Result<Figure> {
     if branches.len() > MAX_ROWS {
         return Err(UserError::new(format!(
@@ -268,7 +216,7 @@ fn forest(
     let modes = modes.filter(|(mode, _)| mode.is_finite()).collect();
     panel.dots(modes, palette::VERMILION).labeled("mode");
     let rows = u32::try_from(branches.len()).unwrap_or(u32::MAX);
-    let figure = Figure::single(panel).title(title);
+    let figure = Figure::single(panel).title(title).captions([data]);
     Ok(figure.panel_size(720, 150 + 22 * rows.max(6)))
 }
 
@@ -289,7 +237,8 @@ pub fn posterior_forest(report: &Report) -> anyhow::Result<Figure> {
         })
         .collect();
     let title = format!("{} posterior", summary.family);
-    forest(&branches, &summary.alphas, "parameter", title)
+    let data = report.origin.clone();
+    forest(&branches, &summary.alphas, "parameter", title, data)
 }
 
 /// All coefficients below each other.
@@ -306,7 +255,13 @@ pub fn regression_forest(report: &regression::Report) -> anyhow::Result<Figure> 
         })
         .collect();
     let title = format!("{} posterior", report.family());
-    forest(&branches, report.alphas(), "coefficient", title)
+    forest(
+        &branches,
+        report.alphas(),
+        "coefficient",
+        title,
+        report.origin(),
+    )
 }
 
 /// The parameter of all groups below each other.
@@ -324,58 +279,8 @@ pub fn groups_forest(report: &groups::Report) -> anyhow::Result<Figure> {
         })
         .collect();
     let title = format!("{} posteriors", report.family);
-    forest(&branches, &report.alphas, report.parameters[0], title)
-}
-
-/// One panel for each coefficient: the exact profile with its α-cuts, and the Laplace
-/// approximation.
-///
-/// # Errors
-/// Too many coefficients, or a profile that cannot be found.
-pub fn regression(report: &regression::Report) -> anyhow::Result<Figure> {
-    if report.valid {
-        let message = "--plot: draws plain profiles; leave --valid out, or use --forest";
-        return Err(UserError::new(message).into());
-    }
-    check_count(report.len(), "coefficients")?;
-    let panels = report.drawn(INVISIBLE)?.iter().map(profile_panel).collect();
-    Ok(arrange(panels, format!("{} posterior", report.family())))
-}
-
-fn profile_panel(drawn: &Drawn<'_>) -> Panel {
-    let points = drawn.curve.points();
-    let (first, last) = (points[0].value, points[points.len() - 1].value);
-    let air = 0.04 * (last - first);
-    let range = first - air..last + air;
-    let mut panel = Panel::new("", range.clone(), 0.0..TOP).labels(drawn.name, "possibility");
-    let step = (range.end - range.start) / f64::from(POINTS);
-    let mut places: Vec<f64> = (0..=POINTS)
-        .map(|i| range.start + step * f64::from(i))
-        .chain(points.iter().map(|point| point.value))
-        .chain(
-            drawn
-                .cuts
-                .iter()
-                .flat_map(|(_, cut)| [cut.lower(), cut.upper()]),
-        )
-        .collect();
-    places.sort_by(f64::total_cmp);
-    let exact: Vec<(f64, f64)> = places
-        .iter()
-        .map(|&x| (x, drawn.curve.possibility(x)))
-        .collect();
-    shade_cuts(&mut panel, &exact, &drawn.cuts);
-    panel
-        .line(exact, Stroke::solid(palette::BLUE))
-        .labeled("exact");
-    let laplace = curve(drawn.laplace, &range, Some(drawn.mode));
-    panel
-        .line(laplace, Stroke::dashed(palette::ORANGE))
-        .labeled("Laplace (approximation)");
-    panel
-        .dots(vec![(drawn.mode, 1.0)], palette::VERMILION)
-        .labeled(mode_label(drawn.mode));
-    panel
+    let axis = report.parameters[0];
+    forest(&branches, &report.alphas, axis, title, report.origin())
 }
 
 /// Shades the area below the curve inside each cut, the smallest level first.

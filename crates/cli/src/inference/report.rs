@@ -6,8 +6,8 @@ use possibility::{Interval, Univariate};
 use serde_json::{Map, Value, json};
 
 use super::saved::Saved;
-use super::{Answer, Timings, parameter_name};
-use crate::text::{TextTable, interval, number, optional, reading_of, significant};
+use super::{Answer, Timings, curves, parameter_name};
+use crate::text::{TextTable, interval, number, optional, reading_of, significant, significant_on};
 
 /// What the coordinates of a vector are called.
 #[derive(Debug, Clone)]
@@ -138,19 +138,28 @@ impl Report {
             let function = &*summary.coordinates[0].function;
             table.row(["mode", &or_everything(function)]);
             table.row(["precision", &or_boundary(function)]);
-            table.row(["lambda", &significant(summary.mean_statistic[0])]);
+            let lambda = significant_on(summary.mean_statistic[0], self.mean_scale());
+            table.row(["lambda", &lambda]);
         }
         table.row(["nu", &significant(summary.weight)]);
         table.row(["log consistency", &significant(self.log_consistency)]);
         text.push_str(&table.render());
-        text.push('\n');
+        text.push_str(match &self.labels {
+            None => {
+                "(lambda: mean statistic of data and prior; nu: observations they are worth)\n\n"
+            }
+            Some(_) => "(nu: observations that data and prior are worth)\n\n",
+        });
         text.push_str(&match &self.labels {
             None => self.scalar_cuts(),
             Some(labels) => self.vector_cuts(labels),
         });
         if !self.answers.is_empty() {
             let mut table = TextTable::new(["event", "possibility", "necessity"]);
-            for Answer { event, credence } in &self.answers {
+            for Answer {
+                event, credence, ..
+            } in &self.answers
+            {
                 table.row([
                     event.clone(),
                     significant(credence.possibility),
@@ -164,6 +173,16 @@ impl Report {
         text.push_str(&reading_of(&summary.alphas, self.valid));
         text.push('\n');
         text
+    }
+
+    /// How far the mean parameter of a scalar family may lie from its mode.
+    fn mean_scale(&self) -> Option<f64> {
+        let precision = self.summary.coordinates[0].function.precision();
+        match self.summary.parameter {
+            Parameter::Mean => curves::scale(precision),
+            // the precisions of the two are nu times and nu over the variance of an observation
+            Parameter::Natural => precision.map(|natural| natural.sqrt() / self.summary.weight),
+        }
     }
 
     fn scalar_cuts(&self) -> String {
@@ -237,8 +256,9 @@ pub fn closed(cut: &Interval) -> String {
 }
 
 fn or_everything(function: &dyn Univariate) -> String {
-    let mode = function.mode();
-    mode.map_or_else(|| "everything".to_owned(), significant)
+    let scale = curves::scale(function.precision());
+    let mode = function.mode().map(|mode| significant_on(mode, scale));
+    mode.unwrap_or_else(|| "everything".to_owned())
 }
 
 fn or_boundary(function: &dyn Univariate) -> String {

@@ -9,14 +9,18 @@ use plotters::style::text_anchor::HPos;
 use super::Panel;
 use super::canvas::{Canvas, FONT_HEIGHT, Frame};
 use crate::files::write_atomically;
+use crate::text::printable;
 use crate::user_error::UserError;
 
 const HEADING: f64 = 18.0;
+const CAPTION: f64 = 13.0;
+const CAPTION_ROW: u32 = 18;
 
 /// A page of panels.
 #[derive(Debug, Clone)]
 pub struct Figure {
     title: Option<String>,
+    captions: Vec<String>,
     columns: usize,
     panel_size: (u32, u32),
     panels: Vec<Panel>,
@@ -32,6 +36,7 @@ impl Figure {
     pub fn grid(columns: usize, panels: Vec<Panel>) -> Self {
         Self {
             title: None,
+            captions: Vec::new(),
             columns: columns.clamp(1, panels.len().max(1)),
             panel_size: (480, 340),
             panels,
@@ -44,6 +49,14 @@ impl Figure {
         self
     }
 
+    /// Puts smaller lines below the heading.
+    pub fn captions(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        let lines = lines.into_iter();
+        self.captions
+            .extend(lines.map(|line| printable(&line).into_owned()));
+        self
+    }
+
     /// Sets the size of a panel, in points.
     pub fn panel_size(mut self, width: u32, height: u32) -> Self {
         self.panel_size = (width, height);
@@ -51,7 +64,8 @@ impl Figure {
     }
 
     fn heading_height(&self) -> u32 {
-        if self.title.is_some() { 44 } else { 0 }
+        let title = if self.title.is_some() { 44 } else { 0 };
+        title + CAPTION_ROW * self.captions.len() as u32
     }
 
     /// Width and height of the page, in points.
@@ -117,16 +131,23 @@ impl Figure {
         Ok(bytes)
     }
 
+    /// The figure in the format that the extension of the path names.
+    ///
+    /// # Errors
+    /// The extension is neither `svg` nor `png`, or the figure cannot be drawn.
+    pub fn bytes(&self, path: &Path) -> anyhow::Result<Vec<u8>> {
+        match Format::of(path)? {
+            Format::Svg => Ok(self.to_svg()?.into_bytes()),
+            Format::Png => self.to_png(),
+        }
+    }
+
     /// Writes the figure in the format that the extension of the path names.
     ///
     /// # Errors
-    /// The extension is neither `svg` nor `png`, or the file cannot be written.
+    /// As [`Self::bytes`], or the file cannot be written.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
-        let bytes = match Format::of(path)? {
-            Format::Svg => self.to_svg()?.into_bytes(),
-            Format::Png => self.to_png()?,
-        };
-        write_atomically(path, &bytes)
+        write_atomically(path, &self.bytes(path)?)
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> anyhow::Result<()> {
@@ -141,6 +162,13 @@ impl Figure {
         if let Some(title) = &self.title {
             let center = f64::from(width) / 2.0;
             canvas.text(title, (center, 31.0), HEADING, HPos::Center, false)?;
+        }
+        let mut bottom = f64::from(self.heading_height()) - 4.0;
+        for line in self.captions.iter().rev() {
+            let line = canvas.fitted(line, CAPTION, f64::from(width) - 20.0)?;
+            let at = (f64::from(width) / 2.0, bottom);
+            canvas.text(&line, at, CAPTION, HPos::Center, false)?;
+            bottom -= f64::from(CAPTION_ROW);
         }
         let (panel_width, panel_height) = self.panel_size;
         for (i, panel) in self.panels.iter().enumerate() {

@@ -102,7 +102,7 @@ fn mistakes_about_valid_possibilities_are_named() {
     let place = Place::new()
         .with("d.csv", "x,y,w\n1,2,1\n2,4,1\n4,5,2\n")
         .with("one.csv", "x\n3\n");
-    let cases: [(&str, &[&str]); 11] = [
+    let cases: [(&str, &[&str]); 10] = [
         (
             "poisson d.csv --column x --valid --prior-mean 1 --prior-weight 1",
             &["--valid", "a prior"],
@@ -130,10 +130,6 @@ fn mistakes_about_valid_possibilities_are_named() {
         (
             "linear d.csv --target x --valid --intercept-precision 1",
             &["--valid", "a prior"],
-        ),
-        (
-            "linear d.csv --target x --covariates y --valid --plot p.svg",
-            &["--plot", "--forest"],
         ),
         ("logistic d.csv --target x --valid", &["--valid"]),
         ("categorical d.csv --column x --valid", &["--valid"]),

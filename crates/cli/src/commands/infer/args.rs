@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::csv::{Missing, Reading, Table, split_names};
 use crate::files::write_atomically;
+use crate::inference::curves::{self, Curves};
 use crate::inference::report::Report;
 use crate::inference::saved::Saved;
 use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
@@ -210,13 +211,17 @@ pub struct OutputArgs {
     /// file, .svg or .png
     #[arg(long, value_name = "FILE", value_parser = picture_path)]
     forest: Option<PathBuf>,
+    /// Write the possibility functions into this CSV file, with the columns name, parameter and
+    /// possibility
+    #[arg(long, value_name = "FILE", value_parser = csv_path)]
+    export: Option<PathBuf>,
     /// Print the seconds spent on reading and on fitting to standard error
     #[arg(long)]
     timings: bool,
 }
 
 impl OutputArgs {
-    /// Writes the pictures, then the report: whoever sees the report has the pictures.
+    /// Writes the files, then the report: whoever sees the report has the files.
     ///
     /// # Errors
     /// Something that cannot be drawn or written.
@@ -233,17 +238,22 @@ impl OutputArgs {
         report: &impl Presented,
         file: Option<(&Path, Vec<u8>)>,
     ) -> anyhow::Result<ExitCode> {
-        // both pictures are drawn before one is written
-        let plot = self.plot.as_ref().map(|path| Ok((path, report.plot()?)));
-        let forest = self
-            .forest
-            .as_ref()
-            .map(|path| Ok((path, report.forest()?)));
-        let pictures: anyhow::Result<Vec<_>> = plot.into_iter().chain(forest).collect();
-        for (path, figure) in pictures? {
-            figure.save(path)?;
+        // everything is made before anything is written
+        let curves = (self.plot.is_some() || self.export.is_some()).then(|| report.curves());
+        let curves = curves.transpose()?;
+        let mut files: Vec<(&Path, Vec<u8>)> = file.into_iter().collect();
+        if let Some(curves) = &curves {
+            if let Some(path) = &self.plot {
+                files.push((path, picture::curves(curves)?.bytes(path)?));
+            }
+            if let Some(path) = &self.export {
+                files.push((path, curves.csv()?));
+            }
         }
-        if let Some((path, bytes)) = file {
+        if let Some(path) = &self.forest {
+            files.push((path, report.forest()?.bytes(path)?));
+        }
+        for (path, bytes) in files {
             write_atomically(path, &bytes)?;
         }
         let mut output = if self.ask.json {
@@ -316,8 +326,8 @@ pub trait Presented {
     /// The possibility functions.
     ///
     /// # Errors
-    /// Too many of them, or one that cannot be drawn.
-    fn plot(&self) -> anyhow::Result<Figure>;
+    /// One that cannot be found.
+    fn curves(&self) -> anyhow::Result<Curves>;
     /// Modes and α-cuts below each other.
     ///
     /// # Errors
@@ -327,9 +337,9 @@ pub trait Presented {
     fn timings(&self) -> Timings;
 }
 
-/// The forms of a report are functions of the report and of [`picture`].
+/// The forms of a report are functions of the report, of [`curves`] and of [`picture`].
 macro_rules! presented {
-    ($report:ty, $plot:path, $forest:path) => {
+    ($report:ty, $curves:path, $forest:path) => {
         impl Presented for $report {
             fn json(&self) -> Value {
                 self.json()
@@ -337,8 +347,8 @@ macro_rules! presented {
             fn text(&self) -> String {
                 self.text()
             }
-            fn plot(&self) -> anyhow::Result<Figure> {
-                $plot(self)
+            fn curves(&self) -> anyhow::Result<Curves> {
+                $curves(self)
             }
             fn forest(&self) -> anyhow::Result<Figure> {
                 $forest(self)
@@ -349,13 +359,13 @@ macro_rules! presented {
         }
     };
 }
-presented!(Report, picture::posterior, picture::posterior_forest);
+presented!(Report, curves::posterior, picture::posterior_forest);
 presented!(
     regression::Report,
-    picture::regression,
+    curves::of_regression,
     picture::regression_forest
 );
-presented!(groups::Report, picture::groups, picture::groups_forest);
+presented!(groups::Report, curves::of_groups, picture::groups_forest);
 
 /// A regression: its data and its prior.
 #[derive(Debug, Args)]
@@ -496,6 +506,14 @@ fn picture_path(text: &str) -> Result<PathBuf, String> {
         return Err("a picture must end in .svg or .png".to_owned());
     }
     in_a_folder(path)
+}
+
+fn csv_path(text: &str) -> Result<PathBuf, String> {
+    let path = output_path(text)?;
+    match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("csv") => Ok(path),
+        _ => Err("a table must end in .csv".to_owned()),
+    }
 }
 
 fn output_path(text: &str) -> Result<PathBuf, String> {

@@ -75,7 +75,8 @@ matrix is that of the free coordinates, all classes but the last.")]
     /// Counts 0, 1, 2, ... The mean parameter is the rate
     #[command(after_long_help = "\
 Examples:
-  maxitive infer poisson calls.csv --column calls --event 'rate <= 3' --plot rate.svg
+  maxitive infer poisson calls.csv --column calls --event 'rate <= 3' --plot rate.svg \\
+      --export rate.csv
   maxitive infer poisson calls.csv --column calls --by day --event 'rate[mon] > 2*rate[sun]'")]
     Poisson(ScalarArgs),
     /// Waiting times. The mean parameter is the mean

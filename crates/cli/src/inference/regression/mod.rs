@@ -15,10 +15,10 @@ use serde_json::{Map, Value, json};
 
 use self::columns::Columns;
 use super::report::{closed, counted, cut_names};
-use super::{Answer, Questions, Timings, cuts_json, option_error, parse_events, timed};
+use super::{Answer, Questions, Timings, curves, cuts_json, option_error, parse_events, timed};
 use crate::csv::Table;
 use crate::event::Variables;
-use crate::text::{TextTable, number, optional, reading_of, significant};
+use crate::text::{TextTable, number, optional, reading_of, significant, significant_on};
 use crate::user_error::UserError;
 
 /// What is fitted.
@@ -88,10 +88,15 @@ struct Contrast {
     gap: Option<f64>,
 }
 
-/// An unknown variance: its cuts and events.
-struct Variance {
-    cuts: Vec<Interval>,
+/// An unknown variance: its profile, cuts and events.
+pub struct Variance {
+    /// The plain profile.
+    pub function: Box<dyn Univariate>,
+    /// The cuts.
+    pub cuts: Vec<Interval>,
     answers: Vec<Answer>,
+    /// What makes the possibilities valid, where they are.
+    pub pivot: Option<Pivot>,
 }
 
 /// Everything about the posterior of a regression.
@@ -101,16 +106,18 @@ pub struct Report {
     target: String,
     /// Whether a column says how often each row counts.
     is_weighted: bool,
-    /// Whether the possibilities are valid ones.
-    pub valid: bool,
+    /// What makes the possibilities of coefficients valid, where they are.
+    pivot: Option<Pivot>,
     /// Rows left out, where that is allowed.
     dropped: Option<usize>,
     alphas: Vec<f64>,
+    /// Whether events were asked for; else they are the signs of the coefficients.
+    has_events: bool,
     coefficients: Vec<Coefficient>,
     /// Events about several coefficients.
     contrasts: Vec<Contrast>,
     /// An unknown variance.
-    variance: Option<Variance>,
+    pub variance: Option<Variance>,
     /// Level down to which the Gaussian bounds hold, where there are any.
     bounds_above: Option<f64>,
     fitted: Fitted,
@@ -124,6 +131,8 @@ struct Asked {
     text: String,
     form: Vec<f64>,
     set: RealSet,
+    /// The coefficient it is about, or behind them the variance; `None` for several.
+    place: Option<usize>,
 }
 
 /// Reads the columns, fits, and reports.
@@ -156,13 +165,9 @@ pub fn report(
     let bounds = fitted.bounds(alphas).map_err(fail)?;
     let bounds_above = bounds.as_ref().map(|bounds| bounds.alpha);
     let pivots = questions.valid.then(|| model.pivots(&fitted)).transpose()?;
+    let pivot = pivots.map(|pivots| pivots.0);
     let (coefficients, contrasts) = fitted
-        .answer(
-            alphas,
-            &asked,
-            bounds.as_ref(),
-            pivots.map(|pivots| pivots.0),
-        )
+        .answer(alphas, &asked, bounds.as_ref(), pivot)
         .map_err(fail)?;
     let variance_pivot = pivots.and_then(|pivots| pivots.1);
     let variance = fitted.variance(alphas, &asked.variance, variance_pivot);
@@ -176,7 +181,8 @@ pub fn report(
         coefficients,
         contrasts,
         variance: variance.map_err(fail)?,
-        valid: questions.valid,
+        pivot,
+        has_events: !questions.events.is_empty(),
         bounds_above,
         fitted,
         timings: Timings { reading, fitting },
@@ -342,6 +348,7 @@ impl Questioned {
                     text: text.clone(),
                     form: Vec::new(),
                     set: atom.set.clone(),
+                    place: Some(any),
                 }),
                 [index] => questioned.push(*index, &text, &atom.set),
                 several if several.iter().any(|&index| index >= any) => {
@@ -358,6 +365,7 @@ impl Questioned {
                         text: text.clone(),
                         form,
                         set: atom.set.clone(),
+                        place: None,
                     });
                 }
             }
@@ -374,6 +382,7 @@ impl Questioned {
             text: text.to_owned(),
             form,
             set: set.clone(),
+            place: Some(index),
         });
     }
 
@@ -391,10 +400,17 @@ impl Questioned {
     }
 }
 
-/// The levels at which the plain profile is cut for these levels.
+/// The level at which the plain profile is cut for this level.
+///
+/// # Errors
+/// A level outside `(0, 1]`.
+pub fn plain_level(alpha: f64, pivot: Option<Pivot>) -> possibility::Result<f64> {
+    pivot.map_or(Ok(alpha), |pivot| pivot.plain_level(alpha))
+}
+
 fn plain_levels(alphas: &[f64], pivot: Option<Pivot>) -> possibility::Result<Vec<f64>> {
-    let level = |&alpha: &f64| pivot.map_or(Ok(alpha), |pivot| pivot.plain_level(alpha));
-    alphas.iter().map(level).collect()
+    let levels = alphas.iter().map(|&alpha| plain_level(alpha, pivot));
+    levels.collect()
 }
 
 /// Events beside their credences.
@@ -406,6 +422,7 @@ fn answers<'a>(
     let answer = |(asked, credence): (&Asked, Credence)| Answer {
         event: asked.text.clone(),
         credence,
+        place: asked.place.map(|index| (index, asked.set.clone())),
     };
     pairs.map(answer).collect()
 }
@@ -457,6 +474,8 @@ impl Fitted {
                 .map(|&alpha| variance.cut(alpha))
                 .collect::<Result<_, _>>()?,
             answers: answers(asked, credences),
+            function: Box::new(variance),
+            pivot,
         }))
     }
 
@@ -551,18 +570,20 @@ impl Fitted {
     }
 }
 
-/// A coefficient as the picture needs it.
-pub struct Drawn<'a> {
-    /// Its name.
+/// The exact profile of a coefficient.
+pub struct Profile<'a> {
+    /// Name of the coefficient.
     pub name: &'a str,
-    /// The exact profile.
+    /// The plain profile.
     pub curve: ProfileCurve,
+    /// What makes it valid, where it is.
+    pub pivot: Option<Pivot>,
     /// The Laplace approximation.
     pub laplace: &'a Marginal,
     /// The mode.
     pub mode: f64,
     /// The α-cuts.
-    pub cuts: Vec<(f64, Interval)>,
+    pub cuts: &'a [Interval],
 }
 
 impl Report {
@@ -571,9 +592,9 @@ impl Report {
         self.family
     }
 
-    /// Number of coefficients.
-    pub fn len(&self) -> usize {
-        self.coefficients.len()
+    /// File and target.
+    pub fn origin(&self) -> String {
+        format!("{}, target \"{}\"", self.origin, self.target)
     }
 
     /// Levels of the α-cuts.
@@ -587,37 +608,34 @@ impl Report {
         coefficients.map(|one| (one.name.as_str(), one.exact.mode, &one.cuts[..]))
     }
 
-    /// The exact curves down to the possibility `smallest`, or to half the smallest level.
+    /// The answers to what was asked.
+    pub fn asked_answers(&self) -> impl Iterator<Item = &Answer> {
+        let single = self.coefficients.iter().flat_map(|one| &one.answers);
+        let single = single.filter(|_| self.has_events);
+        let several = self.contrasts.iter().map(|one| &one.answer);
+        let variance = self.variance.iter().flat_map(|one| &one.answers);
+        single.chain(several).chain(variance)
+    }
+
+    /// The exact profiles down to the possibility `smallest`.
     ///
     /// # Errors
     /// A profile that cannot be found.
-    pub fn drawn(&self, smallest: f64) -> possibility::Result<Vec<Drawn<'_>>> {
-        let forms: Vec<Vec<f64>> = (0..self.len())
-            .map(|index| unit(self.len(), index))
-            .collect();
-        let smallest = self
-            .alphas
-            .iter()
-            .map(|alpha| 0.5 * alpha)
-            .fold(smallest, f64::min);
+    pub fn profiles(&self, smallest: f64) -> possibility::Result<Vec<Profile<'_>>> {
+        let count = self.coefficients.len();
+        let forms: Vec<Vec<f64>> = (0..count).map(|index| unit(count, index)).collect();
+        let smallest = plain_level(smallest, self.pivot)?;
         let curves = self.fitted.profiles()?.curves(&forms, smallest)?;
-        let drawn = self
-            .coefficients
-            .iter()
-            .zip(curves)
-            .map(|(coefficient, curve)| Drawn {
-                name: &coefficient.name,
-                curve,
-                laplace: &coefficient.views[0].marginal,
-                mode: coefficient.exact.mode,
-                cuts: self
-                    .alphas
-                    .iter()
-                    .copied()
-                    .zip(coefficient.cuts.iter().copied())
-                    .collect(),
-            });
-        Ok(drawn.collect())
+        let pairs = self.coefficients.iter().zip(curves);
+        let profiles = pairs.map(|(coefficient, curve)| Profile {
+            name: &coefficient.name,
+            curve,
+            pivot: self.pivot,
+            laplace: &coefficient.views[0].marginal,
+            mode: coefficient.exact.mode,
+            cuts: &coefficient.cuts,
+        });
+        Ok(profiles.collect())
     }
 
     /// The largest gap of all answers; `None` if one is not certified.
@@ -667,7 +685,7 @@ impl Report {
             "certified_to": optional(self.gap()),
             "bounds_hold_above": optional(self.bounds_above),
         });
-        if self.valid {
+        if self.pivot.is_some() {
             report["valid"] = true.into();
         }
         if self.is_weighted {
@@ -683,7 +701,7 @@ impl Report {
         if !references.is_empty() {
             report["references"] = references.into();
         }
-        if let Some(Variance { cuts, answers }) = &self.variance {
+        if let Some(Variance { cuts, answers, .. }) = &self.variance {
             report["variance"] = json!({
                 "mode": number(posterior.dispersion()),
                 "alpha_cuts": cuts_json(&self.alphas, cuts),
@@ -727,7 +745,7 @@ impl Report {
         text.push_str(&self.gaussian_table());
         text.push_str(&self.event_table());
         text.push('\n');
-        text.push_str(&reading_of(&self.alphas, self.valid));
+        text.push_str(&reading_of(&self.alphas, self.pivot.is_some()));
         text.push('\n');
         text
     }
@@ -737,10 +755,9 @@ impl Report {
         header.extend(cut_names(&self.alphas));
         let mut table = TextTable::new(header);
         for coefficient in &self.coefficients {
-            let mut row = vec![
-                coefficient.name.clone(),
-                significant(coefficient.exact.mode),
-            ];
+            let scale = curves::scale(coefficient.views[0].marginal.precision());
+            let mode = significant_on(coefficient.exact.mode, scale);
+            let mut row = vec![coefficient.name.clone(), mode];
             row.extend(coefficient.cuts.iter().map(closed));
             table.row(row);
         }

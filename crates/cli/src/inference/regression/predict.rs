@@ -201,6 +201,7 @@ impl Predictions {
             let answers = answers.map(|(event, &credence)| Answer {
                 event: event.clone(),
                 credence,
+                place: None,
             });
             json!({
                 "mode": number(prediction.mode),
