@@ -8,7 +8,7 @@ use super::vector::LANES;
 use super::{conv, gather, outer, simple, winograd};
 use crate::backend::{BatchResult, Source};
 use crate::dropout::{DropoutMode, dropout_key, dropout_threshold};
-use crate::plan::{Convolution, Dense, Dropout, Op, Slot, Target};
+use crate::plan::{Convolution, Dense, Dropout, Frn, Op, Slot, Target};
 
 /// What a block needs to know.
 pub(super) struct Block<'a> {
@@ -35,7 +35,7 @@ impl Block<'_> {
         self.arena.wrapping_add(slot.offset * LANES)
     }
 
-    fn scratch(&self) -> *mut f32 {
+    pub fn scratch(&self) -> *mut f32 {
         self.arena.wrapping_add(self.program.arena * LANES)
     }
 
@@ -123,6 +123,51 @@ impl Block<'_> {
         result
     }
 
+    /// Runs a step of the backward pass without the gradients of its weights.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), but there need be no gradients.
+    pub unsafe fn pull_back(&self, step: &Step) {
+        // SAFETY: as there.
+        unsafe {
+            match step {
+                Step::Op(Op::ConvBackward { conv, dy, dx, .. }) => {
+                    self.conv_input(conv, self.at(*dy), *dx);
+                }
+                Step::Op(Op::LinearBackward { dense, dy, dx, .. }) => {
+                    self.linear_input(dense, self.at(*dy), *dx);
+                }
+                Step::Op(Op::FrnBackward { frn, x, dy, dx }) => {
+                    self.frn_backward(frn, [x, dy], *dx, None);
+                }
+                step => {
+                    self.run(std::slice::from_ref(step));
+                }
+            }
+        }
+    }
+
+    unsafe fn frn_backward(
+        &self,
+        frn: &Frn,
+        [x, dy]: [&Slot; 2],
+        dx: Option<Target>,
+        gradients: Option<[*mut f32; 3]>,
+    ) {
+        // SAFETY: see `run`.
+        unsafe {
+            simple::run_frn_backward(
+                self.isa,
+                frn.shape,
+                (self.at(*x), self.at(frn.scale), self.at(*dy)),
+                frn.parameters.map(|p| self.parameter(p)),
+                gradients,
+                dx.map(|d| self.at(d.slot)),
+                dx.is_some_and(|d| d.accumulate),
+            );
+        }
+    }
+
     unsafe fn op(&self, op: &Op) {
         let isa = self.isa;
         let at = |slot: &Slot| self.at(*slot);
@@ -149,15 +194,10 @@ impl Block<'_> {
                     let scale = self.at(frn.scale);
                     simple::run_frn(isa, frn.shape, fresh, at(x), parameters, at(y), scale, add);
                 }
-                Op::FrnBackward { frn, x, dy, dx } => simple::run_frn_backward(
-                    isa,
-                    frn.shape,
-                    (at(x), self.at(frn.scale), at(dy)),
-                    frn.parameters.map(|p| self.parameter(p)),
-                    frn.parameters.map(|p| self.gradient(p)),
-                    dx.map(|d| self.at(d.slot)),
-                    dx.is_some_and(|d| d.accumulate),
-                ),
+                Op::FrnBackward { frn, x, dy, dx } => {
+                    let gradients = frn.parameters.map(|p| self.gradient(p));
+                    self.frn_backward(frn, [x, dy], *dx, Some(gradients));
+                }
                 Op::Relu { len, x, y } => simple::run_relu(isa, *len, at(x), at(y)),
                 Op::ReluBackward { len, y, dy, dx } => {
                     simple::run_relu_backward(
@@ -229,12 +269,17 @@ impl Block<'_> {
             simple::run_scatter(isa, x, inputs, stride, self.scratch());
             let dw = self.gradient(dense.weight);
             taps::run_dense_gradient(isa, self.scratch(), stride, dy, dw, outputs, inputs);
-            let Some(dx) = dx else { return };
-            let t = Taps::dense(outputs, (LANES, 0), (1, inputs), (LANES, 0));
-            let start = Start::accumulate(dx.accumulate);
-            let (w, to) = (self.parameter(dense.weight), self.at(dx.slot));
-            taps::run_row(isa, &t, inputs, 1, dy, w, to, start, false);
+            self.linear_input(dense, dy, dx);
         }
+    }
+
+    unsafe fn linear_input(&self, dense: &Dense, dy: *const f32, dx: Option<Target>) {
+        let Some(dx) = dx else { return };
+        let t = Taps::dense(dense.outputs, (LANES, 0), (1, dense.inputs), (LANES, 0));
+        let start = Start::accumulate(dx.accumulate);
+        let (w, to) = (self.parameter(dense.weight), self.at(dx.slot));
+        // SAFETY: see `run`.
+        unsafe { taps::run_row(self.isa, &t, dense.inputs, 1, dy, w, to, start, false) }
     }
 
     unsafe fn dropout(&self, dropout: &Dropout, len: usize, x: *const f32, y: Target) {
@@ -314,21 +359,31 @@ impl Block<'_> {
         let db = conv.bias.map(|b| self.gradient(b));
         // SAFETY: see `run`.
         unsafe {
-            let Some(transformed) = self.program.winograd[conv.number] else {
+            if self.program.winograd[conv.number].is_none() {
                 conv::weight_gradient(isa, shape, (x, dy), dw, db, self.scratch());
-                if let Some(dx) = dx {
-                    let (values, to) = ((dy, self.parameter(conv.weight)), self.at(dx.slot));
-                    conv::input_gradient(isa, shape, values, to, dx.accumulate, self.scratch());
+            } else {
+                if let Some(db) = db {
+                    outer::run_plane_sums(isa, dy, shape.output.channels, shape.output.plane(), db);
                 }
+                let shapes = (shape.input, shape.output);
+                let before = (shape.padding.top, shape.padding.left);
+                winograd::weight_gradient(isa, shapes, before, (x, dy), dw, self.scratch());
+            }
+            self.conv_input(conv, dy, dx);
+        }
+    }
+
+    unsafe fn conv_input(&self, conv: &Convolution, dy: *const f32, dx: Option<Target>) {
+        let (isa, shape) = (self.isa, &conv.shape);
+        let Some(dx) = dx else { return };
+        let before = (shape.padding.top, shape.padding.left);
+        // SAFETY: see `run`.
+        unsafe {
+            let Some(transformed) = self.program.winograd[conv.number] else {
+                let (values, to) = ((dy, self.parameter(conv.weight)), self.at(dx.slot));
+                conv::input_gradient(isa, shape, values, to, dx.accumulate, self.scratch());
                 return;
             };
-            if let Some(db) = db {
-                outer::run_plane_sums(isa, dy, shape.output.channels, shape.output.plane(), db);
-            }
-            let shapes = (shape.input, shape.output);
-            let before = (shape.padding.top, shape.padding.left);
-            winograd::weight_gradient(isa, shapes, before, (x, dy), dw, self.scratch());
-            let Some(dx) = dx else { return };
             winograd::convolve(
                 isa,
                 (shape.output, shape.input),

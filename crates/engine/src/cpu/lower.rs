@@ -1,9 +1,9 @@
 //! How the CPU does what a plan says: Winograd's form of 3×3 convolutions, 2×2 max-pools inside the
 //! convolution before them, and places in the arena that do not meet in the cache.
 
-use super::conv;
 use super::vector::LANES;
 use super::winograd::{self, Tiling};
+use super::{conv, gram};
 use crate::network::Pool;
 use crate::plan::{Convolution, Op, Plan, Slot, Slots};
 
@@ -118,11 +118,60 @@ pub(super) struct Program {
     pub transformed: usize,
 }
 
+/// Gradients of values that are there several times, one copy after another.
+pub(super) struct Copies {
+    is_gradient: Vec<bool>,
+    /// Vectors of a copy.
+    length: usize,
+}
+
+impl Copies {
+    /// The slot of a copy; values are there once.
+    pub fn slot(&self, mut slot: Slot, copy: usize) -> Slot {
+        if self.is_gradient[slot.buffer] {
+            slot.offset += copy * self.length;
+        }
+        slot
+    }
+
+    /// Steps that work on a copy.
+    pub fn steps(&self, steps: &[Step], copy: usize) -> Vec<Step> {
+        let mut steps = steps.to_vec();
+        for slot in steps.iter_mut().flat_map(Slots::slots) {
+            *slot = self.slot(*slot, copy);
+        }
+        steps
+    }
+}
+
 impl Program {
     pub fn new(plan: Plan, choices: Choices) -> Self {
-        let training = plan.is_training();
         let mut plan = fuse_pooling(plan, choices.fuse_pooling);
         let arena = plan.place_buffers(STAGGER);
+        Self::placed(plan, arena, choices)
+    }
+
+    /// A program whose arena has room for several copies of the gradients of values.
+    pub fn with_copies(plan: Plan, choices: Choices, count: usize) -> (Self, Copies) {
+        let mut plan = fuse_pooling(plan, choices.fuse_pooling);
+        let (values, length, is_gradient) = plan.place_gradients_apart(STAGGER);
+        let mut program = Self::placed(plan, values + count * length, choices);
+        let steps = program.plan.ops.iter();
+        let padded = steps.filter_map(|step| match step {
+            Step::Op(Op::ConvBackward { conv, .. }) => Some(gram::padded(&conv.shape)),
+            _ => None,
+        });
+        program.scratch = padded.fold(program.scratch, usize::max);
+        let copies = Copies {
+            is_gradient,
+            length,
+        };
+        (program, copies)
+    }
+
+    /// A program whose buffers have their places.
+    fn placed(plan: Plan<Step>, arena: usize, choices: Choices) -> Self {
+        let training = plan.is_training();
         let mut winograd = Vec::new();
         let mut transformed = 0;
         for step in &plan.ops[..plan.forward] {

@@ -3,8 +3,8 @@
 //! Values are `[channels][height][width][16]`, sixteen images of the batch side by side. A block
 //! goes through the whole forward and backward pass before the next one begins, so that its values
 //! stay in the cache. [`lower`] settles how a plan is done, [`block`] does it for sixteen images,
-//! [`schedule`] shares the blocks between threads and sums their gradients in a fixed order. The
-//! other files are the kernels.
+//! [`schedule`] shares the blocks between threads and sums their gradients in a fixed order,
+//! [`gram`] goes back for several classes side by side. The other files are the kernels.
 //!
 //! `unsafe` is allowed here and nowhere else in the crate.
 #![allow(unsafe_code)]
@@ -14,6 +14,7 @@
 mod block;
 mod conv;
 mod gather;
+pub(crate) mod gram;
 mod lower;
 mod memory;
 mod outer;
@@ -27,7 +28,6 @@ mod winograd;
 pub(crate) use lower::Choices;
 pub use peak::peak_gflops;
 pub(crate) use schedule::Cpu;
-pub(crate) use simple::FRN_EPSILON;
 
 #[cfg(test)]
 mod tests;

@@ -35,30 +35,30 @@ const FEW_CLASSES: usize = 128;
 
 /// A machine that runs one plan.
 pub(crate) struct Cpu {
-    program: Program,
+    pub(super) program: Program,
     isa: Isa,
-    workers: Arc<Workers>,
+    pub(super) workers: Arc<Workers>,
     /// One per thread: the values of a block, then scratch memory.
-    arenas: Vec<Memory>,
+    pub(super) arenas: Vec<Memory>,
     /// Gradients of each group.
     gradients: Memory,
     groups: usize,
     /// Weights of the convolutions in Winograd's form: forward, then backward, for each set of
     /// weights.
-    transformed: Memory,
+    pub(super) transformed: Memory,
     results: Mutex<Vec<BatchResult>>,
 }
 
 /// A pointer that threads may share; whoever uses it says why that is sound.
 #[derive(Clone, Copy)]
-struct Shared<T>(*mut T);
+pub(super) struct Shared<T>(pub *mut T);
 // SAFETY: only a pointer; see its uses.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: only a pointer; see its uses.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    fn get(self) -> *mut T {
+    pub fn get(self) -> *mut T {
         self.0
     }
 }
@@ -72,16 +72,25 @@ impl Cpu {
     /// A machine with so many threads.
     pub fn new(job: &Job<'_>, threads: usize, isa: Isa, choices: Choices) -> Self {
         let plan = job.plan();
-        let training = plan.is_training();
-        let program = Program::new(plan, choices);
         let groups = job.batch().div_ceil(LANES).min(GROUPS);
+        let sums = if plan.is_training() { groups } else { 0 };
+        Self::with_program(Program::new(plan, choices), (groups, sums), threads, isa)
+    }
+
+    /// A machine for a program, with groups and gradients of so many of them.
+    pub(super) fn with_program(
+        program: Program,
+        (groups, sums): (usize, usize),
+        threads: usize,
+        isa: Isa,
+    ) -> Self {
         let workers = Arc::new(Workers::start(threads));
         let arenas = (0..workers.count())
             .map(|_| Memory::new((program.arena + program.scratch) * LANES))
             .collect();
         let stride = Self::stride(program.plan.parameters);
         Self {
-            gradients: Memory::new(if training { groups * stride } else { 0 }),
+            gradients: Memory::new(sums * stride),
             groups,
             transformed: Memory::new(program.transformed),
             results: Mutex::new(vec![BatchResult::default(); groups]),
@@ -98,7 +107,7 @@ impl Cpu {
     }
 
     /// Transforms the weights of Winograd convolutions, for each of the given samples.
-    fn transform_weights<'a>(
+    pub(super) fn transform_weights<'a>(
         &mut self,
         sets: usize,
         parameters: impl Fn(usize) -> &'a [f32] + Sync,

@@ -113,13 +113,23 @@ kernel!(
     )
 );
 
-/// Gradients of FRN+TLU. `dx` may be `dy`.
+/// What TLU passes on of a gradient: all above the threshold, half of it there, nothing below.
+#[inline(always)]
+pub(super) unsafe fn passed<V: Vector>(y: V, tau: V, gradient: V) -> V {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let here = y.where_equal(tau, gradient.mul(V::splat(0.5)), V::splat(0.0));
+        y.where_greater(tau, gradient, here)
+    }
+}
+
+/// Gradients of FRN+TLU, those of the parameters where they are wanted. `dx` may be `dy`.
 #[inline(always)]
 unsafe fn frn_backward<V: Vector>(
     shape: Shape,
     (x, scale, dy): (*const f32, *const f32, *const f32),
     parameters: [*const f32; 3],
-    gradients: [*mut f32; 3],
+    gradients: Option<[*mut f32; 3]>,
     dx: Option<*mut f32>,
     accumulate: bool,
 ) {
@@ -127,7 +137,6 @@ unsafe fn frn_backward<V: Vector>(
     // SAFETY: the caller promises whole values of this shape and parameters per channel.
     unsafe {
         let zero = V::splat(0.0);
-        let half = V::splat(0.5);
         for c in 0..shape.channels {
             let [gamma, beta, tau] = [
                 V::splat(*parameters[0].add(c)),
@@ -145,7 +154,7 @@ unsafe fn frn_backward<V: Vector>(
                 for p in 0..pixels {
                     let (v, g) = (V::load(x.add(p * LANES)), V::load(dy.add(p * LANES)));
                     let y = beta.fma(factor, v);
-                    let passed = y.where_greater(tau, g, y.where_equal(tau, g.mul(half), zero));
+                    let passed = passed(y, tau, g);
                     let sum = &mut sums[p % 2];
                     sum[0] = sum[0].fma(passed, v);
                     sum[1] = sum[1].add(passed);
@@ -164,7 +173,7 @@ unsafe fn frn_backward<V: Vector>(
                 for p in 0..pixels {
                     let (v, g) = (V::load(x.add(p * LANES)), V::load(dy.add(p * LANES)));
                     let y = beta.fma(factor, v);
-                    let passed = y.where_greater(tau, g, y.where_equal(tau, g.mul(half), zero));
+                    let passed = passed(y, tau, g);
                     let passed = if pixels == 1 {
                         passed.mul(alone)
                     } else {
@@ -177,6 +186,7 @@ unsafe fn frn_backward<V: Vector>(
                     d.store(dx.add(p * LANES));
                 }
             }
+            let Some(gradients) = gradients else { continue };
             *gradients[0].add(c) += dgamma;
             *gradients[1].add(c) += dbeta;
             *gradients[2].add(c) += dtau;
@@ -188,7 +198,7 @@ kernel!(
         shape: Shape,
         values: (*const f32, *const f32, *const f32),
         parameters: [*const f32; 3],
-        gradients: [*mut f32; 3],
+        gradients: Option<[*mut f32; 3]>,
         dx: Option<*mut f32>,
         accumulate: bool,
     )

@@ -156,8 +156,8 @@ impl<O> Plan<O> {
 }
 
 impl<O: Slots + Clone> Plan<O> {
-    /// Where every buffer begins in one arena, `gap` entries apart, and the length of the arena.
-    pub fn places(&self, gap: usize) -> (Vec<usize>, usize) {
+    /// First and last use of every buffer.
+    fn lives(&self) -> Vec<Option<(usize, usize)>> {
         // The input is written before the first operation; logits and features are read after the
         // forward pass.
         let mut lives = vec![None; self.buffers.len()];
@@ -178,13 +178,47 @@ impl<O: Slots + Clone> Plan<O> {
                 touch(*slot, time);
             }
         }
-        arena::place(&self.buffers, &lives, gap)
+        lives
+    }
+
+    /// Where every buffer begins in one arena, `gap` entries apart, and the length of the arena.
+    pub fn places(&self, gap: usize) -> (Vec<usize>, usize) {
+        arena::place(&self.buffers, &self.lives(), gap)
     }
 
     /// Gives every buffer its place, `gap` entries apart, and returns the length of the arena.
     /// Slots then count from its start.
     pub fn place_buffers(&mut self, gap: usize) -> usize {
         let (offsets, total) = self.places(gap);
+        self.resolve(&offsets);
+        total
+    }
+
+    /// Gives the buffers that only the backward pass uses places after all the others, and returns
+    /// the lengths of both parts and which buffers are in the second.
+    pub fn place_gradients_apart(&mut self, gap: usize) -> (usize, usize, Vec<bool>) {
+        let lives = self.lives();
+        let later = |life: &Option<(usize, usize)>| life.is_some_and(|(at, _)| at >= self.forward);
+        let is_gradient: Vec<bool> = lives.iter().map(later).collect();
+        let part = |wanted: bool| {
+            let pairs = lives.iter().zip(&is_gradient);
+            let lives: Vec<_> = pairs
+                .map(|(life, is)| life.filter(|_| *is == wanted))
+                .collect();
+            arena::place(&self.buffers, &lives, gap)
+        };
+        let ((mut offsets, values), (gradients, length)) = (part(false), part(true));
+        for ((to, from), is) in offsets.iter_mut().zip(gradients).zip(&is_gradient) {
+            if *is {
+                *to = values + from;
+            }
+        }
+        self.resolve(&offsets);
+        (values, length, is_gradient)
+    }
+
+    /// Slots count from the start of the arena from now on.
+    fn resolve(&mut self, offsets: &[usize]) {
         let resolve = |slot: &mut Slot| slot.offset += offsets[slot.buffer];
         for op in &mut self.ops {
             op.slots().into_iter().for_each(resolve);
@@ -192,6 +226,5 @@ impl<O: Slots + Clone> Plan<O> {
         [&mut self.input, &mut self.logits, &mut self.features.0]
             .into_iter()
             .for_each(resolve);
-        total
     }
 }

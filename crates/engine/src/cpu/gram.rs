@@ -1,0 +1,674 @@
+//! Per image the inner products of the logits' weight gradients: one forward pass, then every
+//! operation of the backward pass for one class after another.
+//!
+//! The gradients of values have an arena for each class, so that an operation with weights sees
+//! those of all classes at once. It gives what its weights add to the matrix, weight by weight, and
+//! no gradient of a weight is kept.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use machine::Isa;
+
+use super::block::Block;
+use super::lower::{Choices, Copies, Program, Step};
+use super::schedule::{Cpu, Shared};
+use super::simple::passed;
+use super::vector::{LANES, Vector, kernel};
+use crate::backend::Source;
+use crate::dropout::DropoutMode;
+use crate::network::{Conv, Network, Shape};
+use crate::plan::{Convolution, Dense, Frn, Op, Plan, Purpose, Slot};
+
+/// One number per image of a block.
+type Lanes = [f32; LANES];
+
+/// Classes whose gradients are summed in registers.
+const CLASSES: usize = 4;
+/// Pixels of the output that all weights meet before the next ones come.
+const PIXELS: usize = 64;
+
+/// What is asked for, and `1/Λ`, one for each weight or one for all.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub parameters: &'a [f32],
+    pub inverse: &'a [f32],
+    pub seed: u64,
+    pub images: &'a [f32],
+    /// Most probable classes of each image.
+    pub classes: usize,
+    pub last_layer: bool,
+}
+
+impl Request<'_> {
+    /// `1/Λ` of a parameter.
+    fn inverse(&self, position: usize) -> f32 {
+        self.inverse[if self.inverse.len() == 1 { 0 } else { position }]
+    }
+}
+
+/// Where the answers go: all logits, the classes in increasing order, and the matrices.
+pub(crate) struct Answers<'a> {
+    pub logits: &'a mut [f32],
+    pub classes: &'a mut [u32],
+    pub matrices: &'a mut [f64],
+}
+
+/// Pairs of classes, `(k, l)` with `l ≤ k`.
+fn pairs(classes: usize) -> usize {
+    classes * (classes + 1) / 2
+}
+
+/// Computes the matrices of all images.
+pub(crate) fn run(network: &Network, request: &Request<'_>, threads: usize, out: &mut Answers<'_>) {
+    let plan = Plan::new(network, Purpose::TRAINING);
+    let (program, copies) = Program::with_copies(plan, Choices::new(true), request.classes);
+    let isa = Isa::detect();
+    let mut cpu = Cpu::with_program(program, (0, 0), threads, isa);
+    cpu.transform_weights(1, |_| request.parameters);
+    let size = network.input_shape().len();
+    let (total, all, m) = (
+        request.images.len() / size,
+        network.classes(),
+        request.classes,
+    );
+    let plan = &cpu.program.plan;
+    let backward = &plan.ops[plan.forward..];
+    let steps: Vec<Vec<Step>> = (0..m).map(|k| copies.steps(backward, k)).collect();
+    let next = AtomicUsize::new(0);
+    let logits = Shared(out.logits.as_mut_ptr());
+    let classes = Shared(out.classes.as_mut_ptr());
+    let matrices = Shared(out.matrices.as_mut_ptr());
+    let (cpu, steps, copies) = (&cpu, &steps[..], &copies);
+    cpu.workers.run(&|thread| {
+        loop {
+            let first_image = LANES * next.fetch_add(1, Ordering::Relaxed);
+            if first_image >= total {
+                break;
+            }
+            let images = LANES.min(total - first_image);
+            // SAFETY: blocks have different rows of the answers, whose lengths belong to the
+            // images.
+            let out = unsafe {
+                Answers {
+                    logits: rows(logits, first_image * all, images * all),
+                    classes: rows(classes, first_image * m, images * m),
+                    matrices: rows(matrices, first_image * m * m, images * m * m),
+                }
+            };
+            let block = Block {
+                isa,
+                program: &cpu.program,
+                parameters: request.parameters.as_ptr(),
+                gradients: std::ptr::null_mut(),
+                arena: cpu.arenas[thread].as_ptr(),
+                transformed: cpu.transformed.as_ptr(),
+                mode: DropoutMode::Predict(request.seed),
+                first_image,
+                images,
+                labels: &[],
+                weight: 0.0,
+            };
+            let mut pass = Pass {
+                block,
+                request,
+                copies,
+                steps,
+                sums: vec![[0.0; LANES]; pairs(m)],
+                total: vec![[0.0; LANES]; pairs(m)],
+            };
+            pass.run(out);
+        }
+    });
+}
+
+/// Part of what all threads write to.
+///
+/// # Safety
+/// It is inside, and nobody else has it.
+unsafe fn rows<'a, T>(all: Shared<T>, from: usize, len: usize) -> &'a mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(all.get().add(from), len) }
+}
+
+/// Sixteen images on their way.
+struct Pass<'a> {
+    block: Block<'a>,
+    request: &'a Request<'a>,
+    copies: &'a Copies,
+    /// Loss and backward pass, for each class.
+    steps: &'a [Vec<Step>],
+    /// Inner products of some weights, a pair of classes after another.
+    sums: Vec<Lanes>,
+    /// Of all so far.
+    total: Vec<[f64; LANES]>,
+}
+
+impl Pass<'_> {
+    fn run(&mut self, out: Answers<'_>) {
+        let plan = &self.block.program.plan;
+        let m = self.request.classes;
+        // SAFETY: arena, parameters and transformed weights belong to the program, and the images
+        // are those of the block; a step with weights leaves their gradients alone.
+        unsafe {
+            self.block.load(Source::Floats(self.request.images));
+            self.block.run(&plan.ops[..plan.forward]);
+            self.choose(out.logits, out.classes);
+            for i in 1..self.steps[0].len() {
+                let weighted = self.share(i);
+                if weighted && self.request.last_layer {
+                    break;
+                }
+                for steps in self.steps {
+                    self.block.pull_back(&steps[i]);
+                }
+            }
+        }
+        for (lane, matrix) in out.matrices.chunks_exact_mut(m * m).enumerate() {
+            for k in 0..m {
+                for l in 0..=k {
+                    let value = self.total[pairs(k) + l][lane];
+                    (matrix[k * m + l], matrix[l * m + k]) = (value, value);
+                }
+            }
+        }
+    }
+
+    /// Writes logits and the most probable classes, and begins the backward pass of each class with
+    /// a 1 at its logit.
+    ///
+    /// # Safety
+    /// The forward pass is done.
+    unsafe fn choose(&self, logits: &mut [f32], classes: &mut [u32]) {
+        let Step::Op(Op::Loss {
+            logits: from,
+            gradient,
+        }) = self.steps[0][0]
+        else {
+            unreachable!("the backward pass begins with the loss");
+        };
+        let gradient = |k: usize| self.block.at(self.copies.slot(gradient, k));
+        let all = self.block.program.plan.classes;
+        let m = self.request.classes;
+        // SAFETY: both have one vector per class.
+        let values: &[Lanes] = unsafe { self.values(from, all) };
+        for k in 0..m {
+            // SAFETY: as above, and nobody reads it now.
+            unsafe { gradient(k).write_bytes(0, all * LANES) };
+        }
+        let images = logits
+            .chunks_exact_mut(all)
+            .zip(classes.chunks_exact_mut(m));
+        for (lane, (logits, classes)) in images.enumerate() {
+            let row = logits.iter_mut().zip(values);
+            row.for_each(|(to, value)| *to = value[lane]);
+            let mut order: Vec<u32> = (0..all as u32).collect();
+            order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
+            classes.copy_from_slice(&order[..m]);
+            classes.sort_unstable();
+            for (k, &class) in classes.iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { *gradient(k).add(class as usize * LANES + lane) = 1.0 };
+            }
+        }
+    }
+
+    /// # Safety
+    /// The slot has so many vectors.
+    unsafe fn values(&self, slot: Slot, len: usize) -> &[Lanes] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.block.at(slot).cast(), len) }
+    }
+
+    /// Adds what the weights of a step give; says whether it has any.
+    ///
+    /// # Safety
+    /// As for [`Block::run`].
+    unsafe fn share(&mut self, number: usize) -> bool {
+        let steps = self.steps;
+        let Step::Op(op) = &steps[0][number] else {
+            return false;
+        };
+        let (Op::ConvBackward { dy, .. }
+        | Op::LinearBackward { dy, .. }
+        | Op::FrnBackward { dy, .. }) = *op
+        else {
+            return false;
+        };
+        let copy = |k: usize| self.block.at(self.copies.slot(dy, k)).cast_const();
+        let delta: Vec<*const f32> = (0..self.request.classes).map(copy).collect();
+        // SAFETY: the slots hold what the operation says; its scratch memory is large enough.
+        unsafe {
+            match op {
+                Op::ConvBackward { conv, x, .. } => self.conv(conv, *x, &delta),
+                Op::LinearBackward { dense, x, .. } => self.linear(dense, *x, &delta),
+                Op::FrnBackward { frn, x, .. } => self.frn(frn, *x, &delta),
+                _ => unreachable!("the others have no weights"),
+            }
+        }
+        true
+    }
+
+    unsafe fn conv(&mut self, conv: &Convolution, x: Slot, delta: &[*const f32]) {
+        let shape = &conv.shape;
+        let weights = shape.input.channels * shape.kernel * shape.kernel;
+        let mut inverse = vec![0.0; weights];
+        let mut found = vec![[0.0; LANES]; weights * delta.len()];
+        // SAFETY: see `share`.
+        unsafe {
+            let input = Padded::new(shape, self.block.at(x), self.block.scratch());
+            for o in 0..shape.output.channels {
+                let first = conv.weight + o * weights;
+                let each = inverse.iter_mut().enumerate();
+                each.for_each(|(i, to)| *to = self.request.inverse(first + i));
+                let bias = conv.bias.map(|bias| self.request.inverse(bias + o));
+                let sums = self.sums.as_mut_ptr().cast();
+                let offset = o * shape.output.plane() * LANES;
+                run_channel(
+                    self.block.isa,
+                    shape,
+                    &input,
+                    (delta, offset),
+                    &inverse,
+                    bias,
+                    &mut found,
+                    sums,
+                );
+                self.gather();
+            }
+        }
+    }
+
+    unsafe fn linear(&mut self, dense: &Dense, x: Slot, delta: &[*const f32]) {
+        let x = self.block.at(x).cast_const();
+        let mut size = [0.0; LANES];
+        for o in 0..dense.outputs {
+            let bias = dense
+                .bias
+                .map_or(0.0, |bias| self.request.inverse(bias + o));
+            let inverse = match self.request.inverse {
+                one @ [_] => one,
+                all => &all[dense.weight + o * dense.inputs..][..dense.inputs],
+            };
+            // SAFETY: see `share`.
+            unsafe {
+                let size = size.as_mut_ptr();
+                if o == 0 || inverse.len() > 1 {
+                    run_size(self.block.isa, x, dense.inputs, inverse, size);
+                }
+                let sums = self.sums.as_mut_ptr().cast();
+                run_dense(self.block.isa, (delta, o * LANES), size, bias, sums);
+            }
+        }
+        self.gather();
+    }
+
+    unsafe fn frn(&mut self, frn: &Frn, x: Slot, delta: &[*const f32]) {
+        for c in 0..frn.shape.channels {
+            let inverse = frn.parameters.map(|at| self.request.inverse(at + c));
+            let parameters = frn.parameters.map(|at| self.request.parameters[at + c]);
+            let offset = c * frn.shape.plane() * LANES;
+            // SAFETY: see `share`.
+            unsafe {
+                let x = self.block.at(x).add(offset);
+                let scale = self.block.at(frn.scale).add(c * LANES);
+                let sums = self.sums.as_mut_ptr().cast();
+                let values = (x.cast_const(), scale.cast_const());
+                run_normalized(
+                    self.block.isa,
+                    frn.shape.plane(),
+                    values,
+                    (delta, offset),
+                    parameters,
+                    inverse,
+                    sums,
+                );
+            }
+        }
+        self.gather();
+    }
+
+    /// Moves the sums to the total, before they are many.
+    fn gather(&mut self) {
+        let both = self
+            .total
+            .iter_mut()
+            .flatten()
+            .zip(self.sums.iter_mut().flatten());
+        both.for_each(|(total, sum)| *total += f64::from(std::mem::take(sum)));
+    }
+}
+
+/// The input of a convolution with its zeros around.
+struct Padded {
+    start: *const f32,
+    /// Numbers from one row, and from one channel, to the next.
+    row: usize,
+    plane: usize,
+}
+
+/// Vectors of the padded input, none where there is nothing to add.
+pub(super) fn padded(conv: &Conv) -> usize {
+    let (height, width) = extent(conv);
+    match (height, width) == (conv.input.height, conv.input.width) && !has_padding(conv) {
+        true => 0,
+        false => conv.input.channels * height * width,
+    }
+}
+
+/// Rows and columns that the outputs see.
+fn extent(conv: &Conv) -> (usize, usize) {
+    let side = |outputs: usize| (outputs - 1) * conv.stride + conv.kernel;
+    (side(conv.output.height), side(conv.output.width))
+}
+
+fn has_padding(conv: &Conv) -> bool {
+    conv.padding.top > 0 || conv.padding.left > 0
+}
+
+impl Padded {
+    /// # Safety
+    /// `x` is a whole input, and the scratch memory has [`padded`] vectors.
+    unsafe fn new(conv: &Conv, x: *const f32, scratch: *mut f32) -> Self {
+        let Shape {
+            channels,
+            height,
+            width,
+        } = conv.input;
+        let (rows, columns) = extent(conv);
+        if padded(conv) == 0 {
+            return Self {
+                start: x,
+                row: width * LANES,
+                plane: height * width * LANES,
+            };
+        }
+        let (top, left) = (conv.padding.top, conv.padding.left);
+        let taken = width.min(columns.saturating_sub(left));
+        // SAFETY: rows and columns that are copied are inside both.
+        unsafe {
+            scratch.write_bytes(0, channels * rows * columns * LANES);
+            for c in 0..channels {
+                for y in 0..height.min(rows.saturating_sub(top)) {
+                    let from = x.add((c * height + y) * width * LANES);
+                    let to = scratch.add(((c * rows + y + top) * columns + left) * LANES);
+                    std::ptr::copy_nonoverlapping(from, to, taken * LANES);
+                }
+            }
+        }
+        Self {
+            start: scratch,
+            row: columns * LANES,
+            plane: rows * columns * LANES,
+        }
+    }
+}
+
+/// `G += s g gᵀ` for every image: `g` has a vector per class.
+#[inline(always)]
+unsafe fn add_square<V: Vector>(g: &[Lanes], scale: V, part: usize, sums: *mut f32) {
+    let at = part * V::WIDTH;
+    let mut to = sums.wrapping_add(at);
+    // SAFETY: the caller promises a vector for each pair.
+    unsafe {
+        for (k, gk) in g.iter().enumerate() {
+            let scaled = V::load(gk.as_ptr().add(at)).mul(scale);
+            for gl in &g[..=k] {
+                V::load(to)
+                    .fma(scaled, V::load(gl.as_ptr().add(at)))
+                    .store(to);
+                to = to.wrapping_add(LANES);
+            }
+        }
+    }
+}
+
+/// Most classes.
+const MOST: usize = crate::gram::GRAM_CLASSES;
+
+/// Adds what some rows of the output give to the gradients of `W` weights of one output channel,
+/// for `K` classes and a part of the images: `sums` holds those of a weight one after another,
+/// `stride` classes apart.
+#[inline(always)]
+unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
+    conv: &Conv,
+    (row, rows): (usize, &Range<usize>),
+    x: [*const f32; W],
+    delta: [*const f32; K],
+    (sums, stride): (*mut f32, usize),
+) {
+    let step = conv.stride * LANES;
+    // SAFETY: the caller promises whole planes.
+    unsafe {
+        let at = |w: usize, k: usize| sums.add((w * stride + k) * LANES);
+        let mut sums: [[V; K]; W] =
+            std::array::from_fn(|w| std::array::from_fn(|k| V::load(at(w, k))));
+        for y in rows.clone() {
+            let x = x.map(|x| x.add(y * conv.stride * row));
+            let delta = delta.map(|delta| delta.add(y * conv.output.width * LANES));
+            for p in 0..conv.output.width {
+                let x = x.map(|x| V::load(x.add(p * step)));
+                for (k, delta) in delta.iter().enumerate() {
+                    let delta = V::load(delta.add(p * LANES));
+                    for (sums, x) in sums.iter_mut().zip(x) {
+                        sums[k] = sums[k].fma(x, delta);
+                    }
+                }
+            }
+        }
+        for (w, sums) in sums.iter().enumerate() {
+            for (k, sum) in sums.iter().enumerate() {
+                sum.store(at(w, k));
+            }
+        }
+    }
+}
+
+/// [`correlate`] for all classes, a few at a time.
+#[inline(always)]
+unsafe fn correlate_all<V: Vector, const W: usize>(
+    conv: &Conv,
+    place: (usize, &Range<usize>),
+    x: [*const f32; W],
+    delta: &[*const f32],
+    sums: *mut f32,
+) {
+    for (group, few) in delta.chunks(CLASSES).enumerate() {
+        let sums = (sums.wrapping_add(group * CLASSES * LANES), delta.len());
+        // SAFETY: passed on from the caller.
+        unsafe {
+            match *few {
+                [a] => correlate::<V, W, 1>(conv, place, x, [a], sums),
+                [a, b] => correlate::<V, W, 2>(conv, place, x, [a, b], sums),
+                [a, b, c] => correlate::<V, W, 3>(conv, place, x, [a, b, c], sums),
+                [a, b, c, d] => correlate::<V, W, 4>(conv, place, x, [a, b, c, d], sums),
+                _ => unreachable!("chunks have one to {CLASSES} classes"),
+            }
+        }
+    }
+}
+
+/// What the weights of one output channel add. The rows of the output are taken a few at a time,
+/// so that their gradients stay in the first cache while all weights meet them; `found` keeps the
+/// gradients of the weights meanwhile.
+#[inline(always)]
+unsafe fn channel<V: Vector>(
+    conv: &Conv,
+    input: &Padded,
+    (delta, offset): (&[*const f32], usize),
+    inverse: &[f32],
+    bias: Option<f32>,
+    found: &mut [Lanes],
+    sums: *mut f32,
+) {
+    let taps = conv.kernel * conv.kernel;
+    let (height, m) = (conv.output.height, delta.len());
+    let band = (PIXELS / conv.output.width).max(1);
+    let at = |weight: usize| {
+        let (c, tap) = (weight / taps, weight % taps);
+        let (y, x) = (tap / conv.kernel, tap % conv.kernel);
+        let corner = c * input.plane + y * input.row + x * LANES;
+        input.start.wrapping_add(corner)
+    };
+    let mut here = [std::ptr::null(); MOST];
+    let here = &mut here[..m];
+    // SAFETY: the caller promises whole values of this shape, and room for the gradients of all
+    // weights.
+    unsafe {
+        for part in 0..V::PARTS {
+            let shift = part * V::WIDTH;
+            for (here, delta) in here.iter_mut().zip(delta) {
+                *here = delta.add(offset + shift);
+            }
+            found.fill([0.0; LANES]);
+            for first in (0..height).step_by(band) {
+                let rows = first..height.min(first + band);
+                let last = rows.end == height;
+                let place = (input.row, &rows);
+                macro_rules! weights {
+                    ($weight:expr, $count:literal) => {{
+                        let g = &mut found[$weight * m..($weight + $count) * m];
+                        let x: [_; $count] =
+                            std::array::from_fn(|i| at($weight + i).wrapping_add(shift));
+                        let to = g.as_mut_ptr().cast::<f32>().add(shift);
+                        correlate_all::<V, $count>(conv, place, x, here, to);
+                        let g = g.chunks_exact(m).zip(&inverse[$weight..]);
+                        for (g, inverse) in g.filter(|_| last) {
+                            add_square::<V>(g, V::splat(*inverse), part, sums);
+                        }
+                        $weight += $count;
+                    }};
+                }
+                let mut weight = 0;
+                while V::MANY_REGISTERS && weight + 4 <= inverse.len() {
+                    weights!(weight, 4);
+                }
+                while weight + 3 <= inverse.len() {
+                    weights!(weight, 3);
+                }
+                while weight < inverse.len() {
+                    weights!(weight, 1);
+                }
+            }
+            let Some(bias) = bias else { continue };
+            let mut g = [[0.0; LANES]; MOST];
+            for (g, delta) in g.iter_mut().zip(&*here) {
+                let mut sum = V::splat(0.0);
+                for p in 0..conv.output.plane() {
+                    sum = sum.add(V::load(delta.add(p * LANES)));
+                }
+                sum.store(g.as_mut_ptr().add(shift));
+            }
+            add_square::<V>(&g[..m], V::splat(bias), part, sums);
+        }
+    }
+}
+kernel!(
+    run_channel = channel(
+        conv: &Conv,
+        input: &Padded,
+        delta: (&[*const f32], usize),
+        inverse: &[f32],
+        bias: Option<f32>,
+        found: &mut [Lanes],
+        sums: *mut f32,
+    )
+);
+
+/// `Σ x²/Λ` of a row of weights; `inverse` has an entry for each or one for all.
+#[inline(always)]
+unsafe fn size<V: Vector>(x: *const f32, inputs: usize, inverse: &[f32], out: *mut f32) {
+    // SAFETY: the caller promises so many inputs.
+    unsafe {
+        for part in 0..V::PARTS {
+            let mut sum = V::splat(0.0);
+            for i in 0..inputs {
+                let x = V::load(x.add(i * LANES + part * V::WIDTH));
+                let inverse = V::splat(inverse[if inverse.len() == 1 { 0 } else { i }]);
+                sum = sum.fma(x.mul(inverse), x);
+            }
+            sum.store(out.add(part * V::WIDTH));
+        }
+    }
+}
+kernel!(run_size = size(x: *const f32, inputs: usize, inverse: &[f32], out: *mut f32));
+
+/// What one output of a dense layer adds, whose weights have this `size`.
+#[inline(always)]
+unsafe fn dense<V: Vector>(
+    (delta, offset): (&[*const f32], usize),
+    size: *const f32,
+    bias: f32,
+    sums: *mut f32,
+) {
+    let mut g = [[0.0; LANES]; MOST];
+    // SAFETY: the caller promises a vector of every class at the offset.
+    unsafe {
+        for (g, delta) in g.iter_mut().zip(delta) {
+            *g = delta.add(offset).cast::<Lanes>().read();
+        }
+        for part in 0..V::PARTS {
+            let scale = V::load(size.add(part * V::WIDTH)).add(V::splat(bias));
+            add_square::<V>(&g[..delta.len()], scale, part, sums);
+        }
+    }
+}
+kernel!(
+    run_dense = dense(
+        delta: (&[*const f32], usize),
+        size: *const f32,
+        bias: f32,
+        sums: *mut f32,
+    )
+);
+
+/// What γ, β and τ of one channel add.
+#[inline(always)]
+unsafe fn normalized<V: Vector>(
+    pixels: usize,
+    (x, scale): (*const f32, *const f32),
+    (delta, offset): (&[*const f32], usize),
+    parameters: [f32; 3],
+    inverse: [f32; 3],
+    sums: *mut f32,
+) {
+    // SAFETY: the caller promises whole channels.
+    unsafe {
+        for part in 0..V::PARTS {
+            let at = part * V::WIDTH;
+            let s = V::load(scale.add(at));
+            let [gamma, beta, tau] = parameters.map(|p| V::splat(p));
+            let factor = s.mul(gamma);
+            let mut g = [[[0.0; LANES]; MOST]; 3];
+            for (k, delta) in delta.iter().enumerate() {
+                let delta = delta.add(offset + at);
+                let mut found = [V::splat(0.0); 3];
+                for p in 0..pixels {
+                    let v = V::load(x.add(p * LANES + at));
+                    let d = V::load(delta.add(p * LANES));
+                    let passed = passed(beta.fma(factor, v), tau, d);
+                    found[0] = found[0].fma(passed, v);
+                    found[1] = found[1].add(passed);
+                    found[2] = found[2].add(d.sub(passed));
+                }
+                found[0] = found[0].mul(s);
+                for (g, found) in g.iter_mut().zip(found) {
+                    found.store(g[k].as_mut_ptr().add(at));
+                }
+            }
+            for (g, inverse) in g.iter().zip(inverse) {
+                add_square::<V>(&g[..delta.len()], V::splat(inverse), part, sums);
+            }
+        }
+    }
+}
+kernel!(
+    run_normalized = normalized(
+        pixels: usize,
+        values: (*const f32, *const f32),
+        delta: (&[*const f32], usize),
+        parameters: [f32; 3],
+        inverse: [f32; 3],
+        sums: *mut f32,
+    )
+);
