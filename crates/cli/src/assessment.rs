@@ -536,6 +536,7 @@ impl Assessment {
             normalization: "the program that made the predictions".to_owned(),
             metrics: set.found.clone(),
             curves: set.curves.clone(),
+            bounds: None,
         });
         let evaluation = Evaluation {
             row: names.row.clone(),
@@ -547,6 +548,7 @@ impl Assessment {
             in_domain: part.found.clone(),
             reliability: part.reliability.clone(),
             by_class: part.by_class.clone(),
+            bounds: None,
             out_of_domain: sets.collect(),
             details: self.details(),
             predictions: None,

@@ -31,7 +31,7 @@ pub mod record;
 pub mod results;
 
 pub use error::{Error, Result};
-pub use metric::{Better, InDomain, Metric, OutOfDomain};
+pub use metric::{Better, InDomain, Metric, OutOfDomain, Scores};
 pub use metrics::{
     BootstrapConfig, CalibrationConfig, Outcomes, Ranking, RiskCoverage, SUM_TOLERANCE, Scheme,
     Score, by_class, detection_curves, in_domain, maximum_probability, negative_entropy,

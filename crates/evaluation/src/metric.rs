@@ -207,6 +207,52 @@ metrics! {
     );
 }
 
+metrics! {
+    /// What tells right answers from wrong ones, and in-domain images from others, where the
+    /// weights may move; one thing per score, as its area under the ROC curve. The higher a score,
+    /// the surer.
+    Scores:
+    /// The largest class probability.
+    max_probability(
+        "Max. prob.", Higher, "the largest probability, the paper's score",
+        "The largest probability at the weights themselves: the paper's score."
+    );
+    /// `log Σ exp z` of the logits.
+    energy(
+        "Energy", Higher, "log-sum-exp of the logits",
+        "Log-sum-exp of the logits: the log of what the softmax divides by."
+    );
+    /// The largest logit.
+    max_logit(
+        "Max. logit", Higher, "the largest logit",
+        "The largest logit."
+    );
+    /// The largest entry of `softmax(z_k / √(1 + π C_kk / 8))`.
+    probit(
+        "Probit", Higher, "the largest probability, averaged over normal weights",
+        "The largest probability if the weights are random with the same covariance, averaged by the \
+         probit approximation: the probabilistic rival."
+    );
+    /// `1 - max_{k≠ŷ} Π_k`.
+    necessity(
+        "Necessity", Higher, "1 - possibility of another answer",
+        "How far from possible it is that the weights give another answer. Its order does not depend on \
+         the scale of their precisions."
+    );
+    /// `P̲(ŷ) = 1 - P̄(not ŷ)`.
+    lower(
+        "Lower prob.", Higher, "lower probability of the answer",
+        "Lower probability of the answer: one minus the most that all other classes together get, \
+         weighed by the possibility of the weights that give it."
+    );
+    /// `P̲(ŷ) - P̄(ŷ)`.
+    width(
+        "-Width", Higher, "upper - lower probability of the answer, negated",
+        "Upper less lower probability of the answer, negated: how much of the doubt comes from the \
+         weights rather than from the image."
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::results::{ByClass, Classification, Detection, DetectionCurves, Reliability};
+use crate::results::{Bounds, ByClass, Classification, Detection, DetectionCurves, Reliability};
 
 /// Name and version of the schema, the first field of every record.
 pub const SCHEMA: &str = "maxitive-run/2";
@@ -173,7 +173,7 @@ pub struct Evaluation {
     /// Row of the table this belongs to: `uCBOpt`, `IVON@mean`, `Laplace`. Runs of other seeds have
     /// the same row.
     pub row: String,
-    /// Predictive method: `point`, `ivon`, `mc-dropout`, `swag` or `laplace`.
+    /// Predictive method: `point`, `ivon`, `mc-dropout`, `swag`, `laplace` or `possibilistic`.
     pub predictive: String,
     /// Weight samples or stochastic passes averaged; 1 for a single pass.
     pub samples: usize,
@@ -191,6 +191,10 @@ pub struct Evaluation {
     /// On the test set, class by class; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_class: Option<ByClass>,
+    /// What the weights still allow to be said of the test set: right against wrong answers; absent
+    /// for methods without bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
     /// On other datasets.
     pub out_of_domain: Vec<OutOfDomainEvaluation>,
     /// Further facts of the method: `prior_precision` of Laplace, `rank` of SWAG.
@@ -212,6 +216,10 @@ pub struct OutOfDomainEvaluation {
     pub metrics: Detection,
     /// Curves for drawing.
     pub curves: DetectionCurves,
+    /// What the weights still allow to be said: test images against these; absent for methods
+    /// without bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
 }
 
 /// Whose constants normalize out-of-domain images.
@@ -443,8 +451,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::metric::{InDomain, OutOfDomain};
-    use crate::results::{Mistake, ReliabilityBin, ScoreHistogram};
+    use crate::metric::{InDomain, OutOfDomain, Scores};
+    use crate::results::{Mistake, ReliabilityBin, ScoreHistogram, Scored};
 
     fn number() -> impl Strategy<Value = f64> {
         prop_oneof![
@@ -477,11 +485,21 @@ mod tests {
     }
 
     prop_compose! {
+        fn bounds()(
+            values in prop::collection::vec(maybe(), Scores::METRICS.len()),
+            (in_samples, out_samples, vacuous) in any::<(usize, usize, usize)>(),
+        ) -> Bounds {
+            let auroc = Scores::from_fn(|place| values[place]);
+            Bounds { scored: Scored { auroc, in_samples, out_samples, vacuous } }
+        }
+    }
+
+    prop_compose! {
         fn out_of_domain()(
             values in prop::collection::vec(maybe(), OutOfDomain::METRICS.len()), score in word(), in_samples in any::<usize>(), out_samples in any::<usize>(),
             (roc, precision_recall_in, precision_recall_out) in (points(), points(), points()),
             (from, to) in (number(), number()), counts in prop::collection::vec(any::<usize>(), 0..4),
-            dataset in word(), normalization in word(),
+            dataset in word(), normalization in word(), bounds in prop::option::of(bounds()),
         ) -> OutOfDomainEvaluation {
             OutOfDomainEvaluation {
                 dataset,
@@ -498,6 +516,7 @@ mod tests {
                     precision_recall_out,
                     histogram: ScoreHistogram { from, to, in_counts: counts.clone(), out_counts: counts },
                 },
+                bounds,
             }
         }
     }
@@ -523,7 +542,7 @@ mod tests {
             bins in prop::collection::vec((any::<usize>(), any::<usize>(), maybe()), 0..4),
             out_of_domain in prop::collection::vec(out_of_domain(), 0..3),
             (key, value) in (word(), any::<u64>()), predictions in prop::option::of(word()),
-            by_class in prop::option::of(by_class()),
+            by_class in prop::option::of(by_class()), bounds in prop::option::of(bounds()),
         ) -> Evaluation {
             let bin = |(count, right, confidence)| ReliabilityBin { count, right, confidence };
             Evaluation {
@@ -536,6 +555,7 @@ mod tests {
                 in_domain,
                 reliability: Reliability { scheme, bins: bins.into_iter().map(bin).collect() },
                 by_class,
+                bounds,
                 out_of_domain,
                 details: [(key, json!(value))].into_iter().collect(),
                 predictions,

@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
-use crate::metric::{InDomain, Metric, OutOfDomain};
+use crate::metric::{InDomain, Metric, OutOfDomain, Scores};
 use crate::number::Number;
 
 /// Predictions against labels.
@@ -94,6 +94,28 @@ pub struct Detection {
     pub in_samples: usize,
     /// Out-of-domain images.
     pub out_samples: usize,
+}
+
+/// What the weights still allow to be said of the images of a set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// How well the scores tell the two sides apart.
+    pub scored: Scored,
+}
+
+/// Areas under the ROC curve of all [`Scores`]: right against wrong answers, or in-domain against
+/// other images.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// One per score; undefined if a side is empty.
+    pub auroc: Scores,
+    /// Images with a right answer, or in-domain ones.
+    pub in_samples: usize,
+    /// The others.
+    pub out_samples: usize,
+    /// Images among them whose bounds were not certified; they count as 0 and 1.
+    pub vacuous: usize,
 }
 
 /// Curves for drawing, thinned to a few hundred points; the numbers in [`Detection`] come from the
@@ -297,6 +319,32 @@ impl<'de> Deserialize<'de> for Detection {
             score: fields.take("score")?,
             in_samples: fields.take("in_samples")?,
             out_samples: fields.take("out_samples")?,
+        };
+        fields.finish()?;
+        Ok(read)
+    }
+}
+
+impl Serialize for Scored {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        write_values(&mut map, Scores::METRICS, &self.auroc.each())?;
+        map.serialize_entry("in_samples", &self.in_samples)?;
+        map.serialize_entry("out_samples", &self.out_samples)?;
+        map.serialize_entry("vacuous", &self.vacuous)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Scored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Fields::read(deserializer, &[])?;
+        let values = fields.take_values(Scores::METRICS)?;
+        let read = Self {
+            auroc: Scores::from_fn(|place| values[place]),
+            in_samples: fields.take("in_samples")?,
+            out_samples: fields.take("out_samples")?,
+            vacuous: fields.take("vacuous")?,
         };
         fields.finish()?;
         Ok(read)

@@ -137,7 +137,7 @@ pub struct Snapshot {
     pub progress: Progress,
     /// The weights now, with the state of the rule.
     pub now: Trained,
-    /// The weights of lowest validation loss; with the state of the rule where predictions take it.
+    /// The weights of lowest validation loss; with the state of the rule where a row takes it.
     pub best: Option<Arc<Trained>>,
 }
 
@@ -333,7 +333,7 @@ impl Snapshot {
 }
 
 /// The weights whose tensors begin with `prefix`, and what belongs to them; `None` if they are not
-/// there.
+/// there. With `with_state`, the state of the rule has to be there, too.
 fn read_trained(
     file: &SafeTensors<'_>,
     prefix: &str,
@@ -362,9 +362,13 @@ fn read_trained(
             "tensor \"{prefix}parameters\" has {found} entries, expected {count}"
         ));
     }
-    if with_state {
+    let state = match with_state {
+        true => Some(needed("optimizer")?),
+        false => part("optimizer", Dtype::U8)?,
+    };
+    if let Some(bytes) = state {
         let rule = expected.rule;
-        let state = rule.state_from_bytes(count, &needed("optimizer")?);
+        let state = rule.state_from_bytes(count, &bytes);
         let state = state.map_err(|error| error.to_string())?;
         trained.optimizer = Some((*rule, state));
     }

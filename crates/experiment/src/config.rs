@@ -693,6 +693,13 @@ impl RunConfig {
         serde_json::to_string(&shared).unwrap_or_default()
     }
 
+    /// Whether the state of the rule is kept with the best weights: where it is part of what was
+    /// learned, or a row takes it.
+    pub(crate) fn keeps_state(&self) -> bool {
+        let mut rows = self.rows.iter();
+        self.optimizer.rule.predicts_with_state() || rows.any(|row| row.method.takes_state(self))
+    }
+
     /// The whole config as TOML, every value spelled out.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a checked config has only tables, numbers and words")
@@ -1019,7 +1026,7 @@ mod tests {
             ),
             (
                 &["rows.1.predictive=laplase"],
-                "unknown variant `laplase`, expected one of `point`, `ivon`, `mc-dropout`, `swag`, `laplace`\nin `rows`",
+                "unknown variant `laplase`, expected one of `point`, `ivon`, `mc-dropout`, `swag`, `laplace`, `possibilistic`\nin `rows`",
             ),
             (
                 &["schedule={shape='constant', warmup=3}"],

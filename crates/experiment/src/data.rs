@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use datasets::{ImageSet, Library, Normalization, Part, SplitOrder};
-use engine::Network;
+use engine::{Input, Network};
 
 use crate::config::{DataConfig, OodNormalization, RunConfig, SplitKind};
 use crate::error::{Error, Result};
+use crate::predictive::{Labeled, Material};
 use crate::remarks;
 
 /// The network of a run and its datasets, those included that only the evaluation needs.
@@ -120,6 +121,29 @@ impl RunData {
     pub(crate) fn labels(&self, indices: &[u32]) -> Vec<u32> {
         let labels = self.set.labels();
         indices.iter().map(|&i| labels[i as usize]).collect()
+    }
+
+    /// The labels of the images to train and to validate on, for [`RunData::material`].
+    pub(crate) fn fit_labels(&self) -> [Vec<u32>; 2] {
+        [&self.train, &self.validation].map(|indices| self.labels(indices))
+    }
+
+    /// What methods are fitted to, as it is, without augmentation.
+    pub(crate) fn material<'a>(&'a self, labels: &'a [Vec<u32>; 2]) -> Material<'a> {
+        let [training, validation] = [(&self.train, &labels[0]), (&self.validation, &labels[1])]
+            .map(|(indices, labels)| {
+                let images = Input::Bytes {
+                    images: self.set.images(),
+                    normalization: &self.normalization,
+                    indices,
+                };
+                Labeled { images, labels }
+            });
+        Material {
+            training,
+            validation,
+            rule: None,
+        }
     }
 
     /// The constants for a set to be told apart.

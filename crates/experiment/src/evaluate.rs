@@ -17,13 +17,14 @@ use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use evaluation::results::ByClass;
 use random::Seeds;
 
+use crate::bounds;
 use crate::checkpoint::Progress;
 use crate::config::RunConfig;
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::Event;
-use crate::predictive::{Fitted, Labeled, Method, Predictive, Trained};
+use crate::predictive::{Allowed, Fitted, Material, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
 const PREDICTIONS: &str = "predictions";
@@ -51,6 +52,12 @@ struct Candidate<'a> {
     has_pictures: bool,
     /// Seconds that the fit took.
     seconds: f64,
+}
+
+/// What was found on the test images.
+struct Inside {
+    scores: Vec<f64>,
+    allowed: Option<Allowed>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -83,14 +90,14 @@ impl<'a> Evaluator<'a> {
         self.keep_labels(self.data.test.labels())?;
         let mut evaluations = Vec::new();
         // of the test images, to be told from those of the other sets
-        let mut scores_inside = Vec::new();
+        let mut all_inside = Vec::new();
         for candidate in &candidates {
             if should_stop(candidate) {
                 return Ok(None);
             }
-            let (evaluation, scores) = self.in_domain(candidate, &mut predictive, images)?;
+            let (evaluation, inside) = self.in_domain(candidate, &mut predictive, images)?;
             evaluations.push(evaluation);
-            scores_inside.push(scores);
+            all_inside.push(inside);
         }
         let names = self
             .data
@@ -105,14 +112,15 @@ impl<'a> Evaluator<'a> {
                 normalization: &self.data.ood_normalization(config, name, set),
                 indices: &all,
             };
-            let rows = candidates.iter().zip(&mut evaluations).zip(&scores_inside);
+            let rows = candidates.iter().zip(&mut evaluations).zip(&all_inside);
             for ((candidate, evaluation), inside) in rows {
                 if should_stop(candidate) {
                     return Ok(None);
                 }
                 let start = Instant::now();
                 let probabilities = self.predict(candidate, &mut predictive, images)?;
-                let found = self.out_of_domain(name, inside, &probabilities)?;
+                let allowed = self.allowed(candidate, &predictive, images)?;
+                let found = self.out_of_domain(name, inside, (&probabilities, allowed))?;
                 evaluation.seconds += start.elapsed().as_secs_f64();
                 self.keep(candidate, file, &probabilities)?;
                 evaluation.out_of_domain.push(found);
@@ -150,13 +158,24 @@ impl<'a> Evaluator<'a> {
         Ok(predictive.predict(&*candidate.fitted, seed, images)?)
     }
 
-    /// The evaluation on the test set, and the scores there.
+    /// What the weights still allow to be said, for methods that bound it.
+    fn allowed(
+        &self,
+        candidate: &Candidate<'_>,
+        predictive: &Predictive,
+        images: Input<'_>,
+    ) -> Result<Option<Allowed>> {
+        let seed = Seeds::new(self.config.seed).stream("predict");
+        Ok(predictive.allowed(&*candidate.fitted, seed, images)?)
+    }
+
+    /// The evaluation on the test set, and what was found there.
     fn in_domain(
         &self,
         candidate: &Candidate<'_>,
         predictive: &mut Predictive,
         images: Input<'_>,
-    ) -> Result<(Evaluation, Vec<f64>)> {
+    ) -> Result<(Evaluation, Inside)> {
         let test = &self.data.test;
         let calibration = CalibrationConfig {
             bins: self.config.evaluation.bins,
@@ -172,6 +191,10 @@ impl<'a> Evaluator<'a> {
             .score
             .of(&probabilities, test.classes())?;
         let by_class = self.by_class(candidate, &probabilities)?;
+        let allowed = self.allowed(candidate, predictive, images)?;
+        let bounds = allowed
+            .as_ref()
+            .map(|allowed| bounds::right_wrong(allowed, test.labels()));
         let seconds = candidate.seconds + start.elapsed().as_secs_f64();
         let evaluation = Evaluation {
             row: candidate.row.into(),
@@ -183,11 +206,12 @@ impl<'a> Evaluator<'a> {
             in_domain,
             reliability,
             by_class: Some(by_class),
+            bounds: bounds.transpose()?,
             out_of_domain: Vec::new(),
             details: candidate.fitted.details(),
             predictions: self.keep(candidate, "test", &probabilities)?,
         };
-        Ok((evaluation, scores))
+        Ok((evaluation, Inside { scores, allowed }))
     }
 
     /// The test set class by class; the mistakes of the checkpoint that comes first are shown.
@@ -209,8 +233,8 @@ impl<'a> Evaluator<'a> {
     fn out_of_domain(
         &self,
         name: &str,
-        inside: &[f64],
-        probabilities: &[f32],
+        inside: &Inside,
+        (probabilities, allowed): (&[f32], Option<Allowed>),
     ) -> Result<OutOfDomainEvaluation> {
         let (score, classes) = (self.config.evaluation.score, self.data.network.classes());
         let scores = score.of(probabilities, classes)?;
@@ -219,8 +243,14 @@ impl<'a> Evaluator<'a> {
         Ok(OutOfDomainEvaluation {
             dataset: name.to_owned(),
             normalization: self.config.data.ood_normalization.name().into(),
-            metrics: evaluation::out_of_domain(score.name(), inside, &scores)?,
-            curves: evaluation::detection_curves(inside, &scores, range)?,
+            metrics: evaluation::out_of_domain(score.name(), &inside.scores, &scores)?,
+            curves: evaluation::detection_curves(&inside.scores, &scores, range)?,
+            bounds: inside
+                .allowed
+                .as_ref()
+                .zip(allowed.as_ref())
+                .map(|(inside, outside)| bounds::out_of_domain(inside, outside))
+                .transpose()?,
         })
     }
 
@@ -235,14 +265,11 @@ impl<'a> Evaluator<'a> {
             .zip(progress.best)
             .map(|(trained, (epoch, _))| (Checkpoint::Best, "best", epoch, trained));
         let last = (Checkpoint::Final, "final", progress.epoch - 1, last);
-        // as they are, without augmentation
-        let training = Labeled {
-            images: Input::Bytes {
-                images: self.data.set.images(),
-                normalization: &self.data.normalization,
-                indices: &self.data.train,
-            },
-            labels: &self.data.labels(&self.data.train),
+        let labels = self.data.fit_labels();
+        let images = self.data.train.len();
+        let material = Material {
+            rule: Some((self.config.optimizer.build(images, 0)?, images)),
+            ..self.data.material(&labels)
         };
         let mut candidates = Vec::new();
         let rows = &self.config.rows;
@@ -254,7 +281,7 @@ impl<'a> Evaluator<'a> {
                     continue;
                 }
                 let start = Instant::now();
-                let fitted = predictive.fit(&row.method, trained, training)?;
+                let fitted = predictive.fit(&row.method, trained, material)?;
                 candidates.push(Candidate {
                     row: &row.row,
                     method: row.method,

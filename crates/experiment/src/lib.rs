@@ -15,6 +15,7 @@
 //! [`Stop`] is raised.
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod checkpoint;
 pub mod config;
 mod data;

@@ -2,13 +2,16 @@
 //!
 //! Beside the weights a run leaves `model.json` (shape of the images, names of the classes,
 //! constants of the normalization), and where the method needs it the state of the rule
-//! (`best.state.safetensors` for `ivon`, with `last` instead of `best` for the weights after the
-//! last step) and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`).
-//! `laplace` is fitted anew to the training images, which have to be there.
+//! (`last.state.safetensors` for rules that have the precisions of the weights there, and
+//! `best.state.safetensors` at the best weights for `ivon` and for runs with a row that takes it)
+//! and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`). `laplace`, and
+//! `possibilistic` if it chooses its factor, are fitted anew to images of the training set, which
+//! has to be there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cbopt::Rule;
 use datasets::{Images, Library, Normalization};
 use engine::{Device, Input, Network, PredictorConfig, Shape};
 use evaluation::record::Checkpoint;
@@ -19,7 +22,7 @@ use crate::config::{RowConfig, RunConfig};
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::predictive::{Labeled, Method, Predictive, Swag, Trained};
+use crate::predictive::{Labeled, Material, Method, Predictive, Swag, Trained};
 use crate::run::{CONFIG, Run};
 use crate::weights;
 
@@ -102,7 +105,7 @@ impl ModelFile {
 /// Writes what predictions need beside the weights; `which` is `best` or `last`.
 pub(crate) fn write_posterior(directory: &Path, which: &str, trained: &Trained) -> Result<()> {
     if let Some((rule, state)) = &trained.optimizer
-        && rule.predicts_with_state()
+        && rule.precision_needs_state()
     {
         files::write_atomically(&state_path(directory, which), &state.to_bytes())?;
     }
@@ -225,8 +228,8 @@ impl Model {
     /// get the probabilities that its record speaks of.
     ///
     /// # Errors
-    /// Images of another shape, weights or states that are missing or damaged, or for `laplace`
-    /// training images that cannot be had.
+    /// Images of another shape, weights or states that are missing or damaged, or for methods that
+    /// are fitted to the training set images that cannot be had.
     pub fn predict(
         &self,
         row: &RowConfig,
@@ -240,23 +243,19 @@ impl Model {
             ..PredictorConfig::default()
         };
         let mut predictive = Predictive::new(&self.network, config)?;
-        let data = match row.method {
-            Method::Laplace(_) => Some(RunData::load(&self.config, library)?),
-            _ => None,
+        let data = match row.method.takes_images() {
+            true => Some(RunData::load(&self.config, library)?),
+            false => None,
         };
-        let labels = data.as_ref().map(|data| data.labels(&data.train));
-        let training = Labeled {
-            images: match &data {
-                Some(data) => Input::Bytes {
-                    images: data.set.images(),
-                    normalization: &data.normalization,
-                    indices: &data.train,
-                },
-                None => Input::Floats(&[]),
-            },
-            labels: labels.as_deref().unwrap_or(&[]),
+        let labels = data.as_ref().map(RunData::fit_labels);
+        let material = Material {
+            rule: Some((self.rule()?, self.file.training_images)),
+            ..match (&data, &labels) {
+                (Some(data), Some(labels)) => data.material(labels),
+                _ => Labeled::NONE.into(),
+            }
         };
-        let fitted = predictive.fit(&row.method, &trained, training)?;
+        let fitted = predictive.fit(&row.method, &trained, material)?;
         let all: Vec<u32> = (0..images.len() as u32).collect();
         let input = Input::Bytes {
             images,
@@ -290,27 +289,32 @@ impl Model {
         let which = word(checkpoint);
         let mut trained = Trained::new(self.weights(checkpoint)?);
         let parameters = trained.parameters.len();
-        match row.method {
-            Method::Ivon(_) => {
-                let seed = Seeds::new(self.config.seed).stream("ivon");
-                let rule = self
-                    .config
-                    .optimizer
-                    .build(self.file.training_images, seed)?;
-                let path = state_path(&self.directory, which);
-                let state = rule
-                    .state_from_bytes(parameters, &files::read(&path)?)
-                    .map_err(|error| Error::malformed(&path, error.to_string()))?;
-                trained.optimizer = Some((rule, state));
+        if row.method.takes_state(&self.config) {
+            let rule = self.rule()?;
+            let path = state_path(&self.directory, which);
+            if checkpoint == Checkpoint::Best && !path.exists() {
+                let problem = "is not there: none of the run's rows took the state of its rule; \
+                               take the last weights (--checkpoint final)";
+                return Err(Error::malformed(&path, problem));
             }
-            Method::Swag(_) => {
-                let path = swag_path(&self.directory);
-                let swag = Swag::from_bytes(parameters, &files::read(&path)?)
-                    .map_err(|error| Error::malformed(&path, error.to_string()))?;
-                trained.swag = Some(Arc::new(swag));
-            }
-            _ => {}
+            let state = rule
+                .state_from_bytes(parameters, &files::read(&path)?)
+                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+            trained.optimizer = Some((rule, state));
+        }
+        if let Method::Swag(_) = row.method {
+            let path = swag_path(&self.directory);
+            let swag = Swag::from_bytes(parameters, &files::read(&path)?)
+                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+            trained.swag = Some(Arc::new(swag));
         }
         Ok(trained)
+    }
+
+    /// The rule that trained the weights.
+    fn rule(&self) -> Result<Rule> {
+        let seed = Seeds::new(self.config.seed).stream("ivon");
+        let images = self.file.training_images;
+        self.config.optimizer.build(images, seed)
     }
 }

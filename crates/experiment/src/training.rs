@@ -456,7 +456,7 @@ impl<'a> Member<'a> {
                 let state = || (*rule, trainer.state(run).clone());
                 self.best = Some(Arc::new(Trained {
                     parameters: mean.unwrap_or_else(|| trainer.parameters(run).to_vec()),
-                    optimizer: rule.predicts_with_state().then(state),
+                    optimizer: self.config.keeps_state().then(state),
                     swag: self.swag.clone(),
                 }));
             }

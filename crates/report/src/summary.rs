@@ -10,7 +10,7 @@ use evaluation::record::{
     Checkpoint, Evaluation, OodNormalization, OutOfDomainEvaluation, RunRecord,
 };
 use evaluation::results::Classification;
-use evaluation::{InDomain, Metric, OutOfDomain, Score};
+use evaluation::{InDomain, Metric, OutOfDomain, Score, Scores};
 
 use crate::names;
 use crate::paper::{self, Published};
@@ -310,6 +310,26 @@ impl<'a> Group<'a> {
                 let comparable = set.is_as_in_the_paper();
                 comparable.then(|| format!("{}/{}", set.dataset, metric.id))
             },
+        )
+    }
+
+    /// The table of the scores at a checkpoint, as areas under the ROC curve: right against wrong
+    /// answers, or test images against those of a set. Cost: linear in the evaluations.
+    pub fn scores(&self, checkpoint: Checkpoint, set: Option<&OutOfDomainSet<'_>>) -> Table<'a> {
+        self.table(
+            checkpoint,
+            Scores::METRICS,
+            |evaluation| {
+                let bounds = match set {
+                    None => evaluation.bounds.as_ref()?,
+                    Some(set) => {
+                        let mut sets = evaluation.out_of_domain.iter();
+                        sets.find(|out| set.is_set_of(out))?.bounds.as_ref()?
+                    }
+                };
+                Some(bounds.scored.auroc.each().map(defined))
+            },
+            |_| None,
         )
     }
 

@@ -16,13 +16,20 @@ struct Placed<'g, 'a> {
     group: &'g Group<'a>,
     checkpoint: Checkpoint,
     set: Option<&'g OutOfDomainSet<'a>>,
+    /// Its columns are scores, not metrics of one score.
+    of_scores: bool,
     table: Table<'a>,
 }
 
 impl Placed<'_, '_> {
     fn title(&self) -> String {
         let what = self.set.map_or("Test set", |set| &set.label);
-        format!("{what}, {}", checkpoint_name(self.checkpoint))
+        let scores = match (self.of_scores, self.set) {
+            (false, _) => "",
+            (true, None) => ": AUROC of right against wrong answers, by score",
+            (true, Some(_)) => ": AUROC by score",
+        };
+        format!("{what}, {}{scores}", checkpoint_name(self.checkpoint))
     }
 }
 
@@ -31,19 +38,21 @@ fn placed<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<Placed<'g, 'a>> {
     let mut all = Vec::new();
     for group in groups {
         for &checkpoint in &group.checkpoints {
-            all.push(Placed {
-                group,
-                checkpoint,
-                set: None,
-                table: group.in_domain(checkpoint),
-            });
-            for set in &group.sets {
-                all.push(Placed {
-                    group,
-                    checkpoint,
-                    set: Some(set),
-                    table: group.out_of_domain(checkpoint, set),
-                });
+            for of_scores in [false, true] {
+                for set in std::iter::once(None).chain(group.sets.iter().map(Some)) {
+                    let table = match (of_scores, set) {
+                        (true, set) => group.scores(checkpoint, set),
+                        (false, None) => group.in_domain(checkpoint),
+                        (false, Some(set)) => group.out_of_domain(checkpoint, set),
+                    };
+                    all.push(Placed {
+                        group,
+                        checkpoint,
+                        set,
+                        of_scores,
+                        table,
+                    });
+                }
             }
         }
     }
@@ -83,8 +92,16 @@ pub fn csv(records: &[RunRecord]) -> String {
                     row.name.to_owned(),
                     placed.set.map_or("", |set| set.dataset).to_owned(),
                     placed.set.map_or("", |set| set.normalization).to_owned(),
-                    placed.set.map_or("", |set| set.score).to_owned(),
-                    metric.id.to_owned(),
+                    match placed.of_scores {
+                        true => metric.id,
+                        false => placed.set.map_or("", |set| set.score),
+                    }
+                    .to_owned(),
+                    match placed.of_scores {
+                        true => "auroc",
+                        false => metric.id,
+                    }
+                    .to_owned(),
                     cell.values.len().to_string(),
                     cell.mean.to_string(),
                     cell.deviation.map(|d| d.to_string()).unwrap_or_default(),

@@ -4,7 +4,9 @@
 
 mod synthetic;
 
+use evaluation::Scores;
 use evaluation::record::{Checkpoint, RunRecord};
+use evaluation::results::{Bounds, Scored};
 use report::{Options, csv, html, latex, markdown, text};
 
 /// Two seeds of two rows at the last epoch, with numbers that floating point holds exactly.
@@ -146,6 +148,65 @@ IVON      0.750      0.500             0.125         0.250
     assert_eq!(text(&records(), false), expected);
     let bold = text(&records(), true);
     assert!(bold.contains("\u{1b}[1m0.062 ± 0.000\u{1b}[0m") && !bold.contains('*'));
+}
+
+/// Two rows, one of which bounds its predictions, told from one other set.
+fn bounded() -> Vec<RunRecord> {
+    let mut records = records();
+    records.retain(|record| record.seed == 0);
+    for record in &mut records {
+        let evaluation = &mut record.evaluations[0];
+        if evaluation.row != "IVON" {
+            continue;
+        }
+        let scored = |first: f64| Scored {
+            auroc: Scores::from_fn(|place| (place != 2).then_some(first - place as f64 / 16.0)),
+            in_samples: 30,
+            out_samples: 10,
+            vacuous: 1,
+        };
+        evaluation.bounds = Some(Bounds {
+            scored: scored(0.9375),
+        });
+        evaluation.out_of_domain[0].bounds = Some(Bounds {
+            scored: scored(0.875),
+        });
+    }
+    records
+}
+
+#[test]
+fn scores_are_columns_of_tables_of_their_own() {
+    let lines = csv(&bounded());
+    let scores: Vec<&str> = lines
+        .lines()
+        .filter(|line| line.contains(",IVON,") && line.contains(",auroc,"))
+        .collect();
+    assert_eq!(scores.len(), 1 + 6 + 6, "{scores:?}");
+    let head = "fmnist,fashion-mnist,lenet,final,IVON";
+    assert!(scores.contains(&&*format!("{head},,,energy,auroc,1,0.875,,false,,,,,")));
+    assert!(scores.contains(&&*format!(
+        "{head},kmnist,own,lower,auroc,1,0.5625,,false,,,,,"
+    )));
+    assert!(!lines.contains("max_logit"), "undefined");
+    let text = markdown(&bounded());
+    let title = "### Test set, final epoch: AUROC of right against wrong answers, by score";
+    let (_, table) = text.split_once(title).unwrap();
+    let want =
+        "| Method | Max. prob. ↑ | Energy ↑ | Probit ↑ | Necessity ↑ | Lower prob. ↑ | -Width ↑ |";
+    assert!(table.contains(want), "{table}");
+    assert!(table.contains("| IVON | 0.938 | 0.875 | 0.750 | 0.688 | 0.625 | 0.562 |"));
+    let page = html(&bounded(), &Options::default());
+    for part in [
+        "What is possible",
+        "Right against wrong answers",
+        "40 test images; 1 bounds were not certified",
+        "30 test against 10 other images; 1 bounds",
+        "data-metric=\"necessity\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!html(&records(), &Options::default()).contains("What is possible"));
 }
 
 #[test]

@@ -63,6 +63,12 @@ pub enum Error {
     /// The engine refused the network, the weights or the images.
     #[error(transparent)]
     Engine(#[from] engine::Error),
+    /// Logits and their covariance are not those of a normal possibility function.
+    #[error(transparent)]
+    Possibility(#[from] possibility::Error),
+    /// Scores that cannot be compared.
+    #[error(transparent)]
+    Evaluation(#[from] evaluation::Error),
     /// The update rule refused its state.
     #[error(transparent)]
     Rule(#[from] cbopt::Error),

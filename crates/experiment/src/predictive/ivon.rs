@@ -11,7 +11,7 @@ use engine::{Input, Network};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
-use super::{Approach, Fitted, Labeled, PREDICTION_STEP, Predictive, Trained, default_samples};
+use super::{Approach, Fitted, Material, PREDICTION_STEP, Predictive, Trained, default_samples};
 use crate::config::RunConfig;
 
 /// The method `ivon`.
@@ -43,11 +43,15 @@ impl Approach for IvonSamples {
             .then_some("a run without the section [swag]")
     }
 
+    fn takes_state(&self, _: &RunConfig) -> bool {
+        true
+    }
+
     fn fit<'a>(
         &self,
         _: &mut Predictive,
         trained: &'a Trained,
-        _: Labeled<'_>,
+        _: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         let Some((rule, state)) = &trained.optimizer else {
             return Err(Error::Missing {

@@ -34,7 +34,9 @@ use serde_json::{Map, Value, json};
 use images::{check, check_labels, check_length};
 
 use super::error::{Error, Result, check_finite};
-use super::{Approach, Fitted, IMAGES, Labeled, Predictive, Trained, stays_random};
+use super::{
+    Approach, Fitted, IMAGES, Labeled, Material, Predictive, Trained, count, stays_random,
+};
 use crate::config::RunConfig;
 
 /// Images that are worked on together.
@@ -71,14 +73,18 @@ impl Approach for LaplaceMethod {
         stays_random(network).then_some("a network without dropout")
     }
 
+    fn takes_images(&self) -> bool {
+        true
+    }
+
     fn fit<'a>(
         &self,
         predictive: &mut Predictive,
         trained: &'a Trained,
-        training: Labeled<'_>,
+        material: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         let parameters = &trained.parameters;
-        let laplace = predictive.fit_laplace(&self.config(), parameters, training)?;
+        let laplace = predictive.fit_laplace(&self.config(), parameters, material.training)?;
         Ok(laplace.at(parameters))
     }
 }
@@ -105,14 +111,6 @@ impl Predictive {
             fit.add(&features, labels)?;
         }
         fit.finish(config)
-    }
-}
-
-/// How many images there are, of `size` numbers each.
-fn count(images: Input<'_>, size: usize) -> usize {
-    match images {
-        Input::Floats(images) => images.len() / size,
-        Input::Bytes { indices, .. } => indices.len(),
     }
 }
 

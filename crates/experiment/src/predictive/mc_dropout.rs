@@ -5,7 +5,7 @@ use engine::{Input, Network};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
-use super::{Approach, Fitted, Labeled, Predictive, Trained, default_samples, stays_random};
+use super::{Approach, Fitted, Material, Predictive, Trained, default_samples, stays_random};
 use crate::config::RunConfig;
 
 /// The method `mc-dropout`.
@@ -34,7 +34,7 @@ impl Approach for McDropout {
         &self,
         predictive: &mut Predictive,
         trained: &'a Trained,
-        _: Labeled<'_>,
+        _: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         if !predictive.stays_random {
             let name = predictive.network.name();

@@ -7,6 +7,7 @@
 //! | `mc-dropout` | mean over dropout masks | passes | a network with dropout that stays on |
 //! | `swag` | mean over samples of the weights ([`swag`]) | samples | a [`Swag`] with snapshots |
 //! | `laplace` | softmax of logits that are tempered by their variance ([`laplace`]) | 1 | a [`Laplace`] fitted at these weights |
+//! | `possibilistic` | as `point`, and bounds of what the weights allow ([`possibilistic`]) | 1, and one backward per class | the rule, its state where its precisions are there |
 //!
 //! Which rule trained the weights does not matter unless the table says so: CBOpt with Monte Carlo
 //! dropout is a CBOpt rule on a network with dropout and `mc-dropout`. In a network with dropout
@@ -26,8 +27,10 @@ mod ivon;
 pub mod laplace;
 mod mc_dropout;
 mod point;
+pub mod possibilistic;
 pub mod swag;
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use cbopt::{Executor, Rule, State};
@@ -43,6 +46,7 @@ pub use ivon::IvonSamples;
 pub use laplace::{Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer};
 pub use mc_dropout::McDropout;
 pub use point::Point;
+pub use possibilistic::{Allowed, AllowedImage, Criterion, Factor, Possibilistic};
 pub use swag::{Swag, SwagForm, SwagSamples};
 
 /// Step of the noise of predictions; training counts its steps from 1.
@@ -73,6 +77,8 @@ pub enum Method {
     Swag(SwagSamples),
     /// The last layer's Laplace approximation, in closed form.
     Laplace(LaplaceMethod),
+    /// Bounds of what the weights still allow to be said, in closed form.
+    Possibilistic(Possibilistic),
 }
 
 impl Method {
@@ -83,6 +89,7 @@ impl Method {
             Self::McDropout(method) => method,
             Self::Swag(method) => method,
             Self::Laplace(method) => method,
+            Self::Possibilistic(method) => method,
         }
     }
 
@@ -108,6 +115,16 @@ impl Method {
     pub(crate) fn needs(&self, run: &RunConfig, network: &Network) -> Option<&'static str> {
         self.approach().needs(run, network)
     }
+
+    /// Whether it is fitted to images of the training set.
+    pub(crate) fn takes_images(&self) -> bool {
+        self.approach().takes_images()
+    }
+
+    /// Whether it takes the state of the run's rule.
+    pub(crate) fn takes_state(&self, run: &RunConfig) -> bool {
+        self.approach().takes_state(run)
+    }
 }
 
 /// What every method answers, each in its own file.
@@ -130,12 +147,22 @@ trait Approach {
     /// What the method needs that a run with this network does not have.
     fn needs(&self, run: &RunConfig, network: &Network) -> Option<&'static str>;
 
+    /// Whether it is fitted to images of the training set.
+    fn takes_images(&self) -> bool {
+        false
+    }
+
+    /// Whether it takes the state of the run's rule.
+    fn takes_state(&self, _: &RunConfig) -> bool {
+        false
+    }
+
     /// All that predictions at these weights take.
     fn fit<'a>(
         &self,
         predictive: &mut Predictive,
         trained: &'a Trained,
-        training: Labeled<'_>,
+        material: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>>;
 }
 
@@ -152,19 +179,57 @@ pub trait Fitted {
         images: Input<'_>,
     ) -> Result<Vec<f32>>;
 
+    /// What the weights still allow to be said of the images; `None` for methods without bounds.
+    ///
+    /// # Errors
+    /// As [`Predictive::predict`].
+    fn allowed(&self, _: &Predictive, _seed: u64, _: Input<'_>) -> Result<Option<Allowed>> {
+        Ok(None)
+    }
+
     /// What the record says of the fit.
     fn details(&self) -> Map<String, Value> {
         Map::new()
     }
 }
 
-/// Training images and their labels, for methods that are fitted to them.
+/// What methods are fitted to; each takes what it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Material<'a> {
+    /// What was trained on.
+    pub training: Labeled<'a>,
+    /// What was validated on.
+    pub validation: Labeled<'a>,
+    /// The rule that trained, and the number of images.
+    pub rule: Option<(Rule, usize)>,
+}
+
+impl<'a> From<Labeled<'a>> for Material<'a> {
+    /// Training images alone.
+    fn from(training: Labeled<'a>) -> Self {
+        Self {
+            training,
+            validation: Labeled::NONE,
+            rule: None,
+        }
+    }
+}
+
+/// Images and their labels, for methods that are fitted to them.
 #[derive(Debug, Clone, Copy)]
 pub struct Labeled<'a> {
     /// The images.
     pub images: Input<'a>,
     /// Their classes.
     pub labels: &'a [u32],
+}
+
+impl Labeled<'_> {
+    /// No images.
+    pub const NONE: Self = Labeled {
+        images: Input::Floats(&[]),
+        labels: &[],
+    };
 }
 
 /// What a training left: the weights, and what belongs to them.
@@ -178,7 +243,7 @@ pub struct Trained {
     /// The weights, flat.
     pub parameters: Vec<f32>,
     /// The rule that trained them and its state at these weights; kept where training goes on from
-    /// here or the method `ivon` may be asked for.
+    /// here or a row takes it.
     pub optimizer: Option<(Rule, State)>,
     /// SWAG's moments, where they are collected; shared, for they are large.
     pub swag: Option<Arc<Swag>>,
@@ -198,16 +263,15 @@ impl Trained {
 /// Predictions of one network by any method.
 ///
 /// ```
-/// use engine::{Device, Input, PredictorConfig, zoo};
+/// use engine::{Device, PredictorConfig, zoo};
 /// use experiment::predictive::{Labeled, McDropout, Method, Predictive, Trained};
 /// let net = zoo::lenet_dropout(10, 0.05)?;
 /// let trained = Trained::new(net.initial_parameters(1));
 /// let device = Device::cpu().threads(1);
 /// let mut predictive = Predictive::new(&net, PredictorConfig { device, ..Default::default() })?;
 /// let method = Method::McDropout(McDropout { samples: 8 });
-/// // only `laplace` is fitted to images
-/// let nothing = Labeled { images: Input::Floats(&[]), labels: &[] };
-/// let fitted = predictive.fit(&method, &trained, nothing)?;
+/// // only `laplace` is fitted to training images
+/// let fitted = predictive.fit(&method, &trained, Labeled::NONE)?;
 /// let p = predictive.predict(&*fitted, 7, &vec![0.5; 2 * 784])?;
 /// assert_eq!(p.len(), 2 * 10);
 /// assert!((p[..10].iter().sum::<f32>() - 1.0).abs() < 1e-5);
@@ -219,6 +283,7 @@ pub struct Predictive {
     engine: Predictor,
     executor: Executor,
     stays_random: bool,
+    threads: NonZero<usize>,
 }
 
 impl Predictive {
@@ -232,26 +297,39 @@ impl Predictive {
             network: network.clone(),
             executor: Executor::single(),
             stays_random: stays_random(network),
+            threads: NonZero::new(config.device.thread_count()).unwrap_or(NonZero::<usize>::MIN),
         })
     }
 
-    /// The method with all it needs to predict at these weights. `training` gives the training
-    /// images, in chunks of any size, to methods that are fitted to them; the others leave it
-    /// alone.
+    /// The method with all it needs to predict at these weights; of the material it takes what it
+    /// needs.
     ///
     /// # Errors
     /// [`Error::Input`] for a method outside its ranges, [`Error::Missing`] or
     /// [`Error::Unsuited`] if network or weights lack what it needs,
     /// [`Error::Input`], [`Error::NotFinite`] or [`Error::Engine`] for what does not fit the
     /// network.
-    pub fn fit<'a>(
+    pub fn fit<'a, 'm>(
         &mut self,
         method: &Method,
         trained: &'a Trained,
-        training: Labeled<'_>,
+        material: impl Into<Material<'m>>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         method.check()?;
-        method.approach().fit(self, trained, training)
+        method.approach().fit(self, trained, material.into())
+    }
+
+    /// What the weights still allow to be said of the images; `None` for methods without bounds.
+    ///
+    /// # Errors
+    /// As [`Predictive::predict`], or a bound whose numbers are beyond all range.
+    pub fn allowed<'a>(
+        &self,
+        fitted: &dyn Fitted,
+        seed: u64,
+        images: impl Into<Input<'a>>,
+    ) -> Result<Option<Allowed>> {
+        fitted.allowed(self, seed, images.into())
     }
 
     /// Class probabilities `[n, classes]`.
@@ -298,6 +376,34 @@ impl Predictive {
         }
         let count = samples as f64;
         Ok(sum.into_iter().map(|s| (s / count) as f32).collect())
+    }
+}
+
+/// How many images there are, of `size` numbers each.
+fn count(images: Input<'_>, size: usize) -> usize {
+    match images {
+        Input::Floats(images) => images.len() / size,
+        Input::Bytes { indices, .. } => indices.len(),
+    }
+}
+
+/// The images at these places, as numbers.
+fn take(images: Input<'_>, size: usize, places: &[usize]) -> Vec<f32> {
+    match images {
+        Input::Floats(values) => {
+            let chosen = places
+                .iter()
+                .flat_map(|&at| &values[at * size..(at + 1) * size]);
+            chosen.copied().collect()
+        }
+        Input::Bytes {
+            images,
+            normalization,
+            indices,
+        } => {
+            let chosen: Vec<u32> = places.iter().map(|&at| indices[at]).collect();
+            images.normalized_at(&chosen, normalization)
+        }
     }
 }
 

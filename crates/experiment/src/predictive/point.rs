@@ -5,7 +5,7 @@ use engine::{Input, Network};
 use serde::{Deserialize, Serialize};
 
 use super::error::Result;
-use super::{Approach, Fitted, Labeled, Predictive, Trained};
+use super::{Approach, Fitted, Material, Predictive, Trained};
 use crate::config::RunConfig;
 
 /// The method `point`.
@@ -26,13 +26,14 @@ impl Approach for Point {
         &self,
         _: &mut Predictive,
         trained: &'a Trained,
-        _: Labeled<'_>,
+        _: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         Ok(Box::new(AtWeights(&trained.parameters)))
     }
 }
 
-struct AtWeights<'a>(&'a [f32]);
+/// Predictions at these weights.
+pub(super) struct AtWeights<'a>(pub(super) &'a [f32]);
 
 impl Fitted for AtWeights<'_> {
     fn predict(

@@ -30,7 +30,7 @@ use serde_json::{Map, Value, json};
 use images::{check, check_length};
 
 use super::error::{Error, Result, check_finite};
-use super::{Approach, Fitted, Labeled, PREDICTION_STEP, Predictive, Trained, default_samples};
+use super::{Approach, Fitted, Material, PREDICTION_STEP, Predictive, Trained, default_samples};
 use crate::config::RunConfig;
 
 /// Rank of the paper.
@@ -85,7 +85,7 @@ impl Approach for SwagSamples {
         &self,
         predictive: &mut Predictive,
         trained: &'a Trained,
-        _: Labeled<'_>,
+        _: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         let swag = trained.swag.as_deref().ok_or(Error::Missing {
             method: self.id(),

@@ -9,8 +9,9 @@ use cbopt::noise::NoiseKey;
 use cbopt::{Executor, IvonConfig, Rule, SgdConfig, State};
 use engine::{Device, Input, Member, Network, PredictorConfig, TrainerConfig, zoo};
 use experiment::predictive::{
-    IvonSamples, Labeled, Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer, McDropout,
-    Method, Point, Predictive, Swag, SwagForm, SwagSamples, Trained,
+    Allowed, Criterion, Factor, IvonSamples, Labeled, Laplace, LaplaceConfig, LaplaceFit,
+    LaplaceMethod, LastLayer, Material, McDropout, Method, Point, Possibilistic, Predictive, Swag,
+    SwagForm, SwagSamples, Trained,
 };
 use golden::{Value, cases, matrix, number, numbers, size};
 
@@ -657,11 +658,7 @@ fn what_a_method_lacks_is_said() {
         refused(net, three, &with_swag(run, &other)),
         "SWAG collector has 7 entries, expected 44426"
     );
-    let nothing = Labeled {
-        images: Input::Floats(&[]),
-        labels: &[],
-    };
-    let nothing = predictive(net).fit(&BY_LAPLACE, &plain, nothing);
+    let nothing = predictive(net).fit(&BY_LAPLACE, &plain, Labeled::NONE);
     assert_eq!(
         nothing.err().unwrap().to_string(),
         "predictive method 'laplace' needs the features of at least one training image"
@@ -683,4 +680,171 @@ fn what_a_method_lacks_is_said() {
         refused(net, POINT, &short),
         "parameters has 44425 entries, expected 44426"
     );
+}
+
+/// The rule of a run, and its images to validate on.
+fn material(run: &Run) -> Material<'_> {
+    Material {
+        validation: training(run),
+        rule: Some((run.rule, run.labels.len())),
+        ..training(run).into()
+    }
+}
+
+fn allowed(run: &Run, method: Possibilistic, threads_used: usize) -> (Allowed, f64) {
+    let mut predictive = Predictive::new(&run.network, threads(threads_used)).unwrap();
+    let (method, trained) = (Method::Possibilistic(method), with_rule(run));
+    let fitted = predictive.fit(&method, &trained, material(run)).unwrap();
+    let p = predictive.predict(&*fitted, 4, &run.images).unwrap();
+    assert_eq!(p, point(&run.network, &run.parameters, &run.images));
+    let factor = fitted.details()["factor"].as_f64().unwrap();
+    let found = predictive.allowed(&*fitted, 4, &run.images[..8 * PIXELS]);
+    (found.unwrap().unwrap(), factor)
+}
+
+/// The same bounds with the factor put elsewhere: into the covariance, not into the precisions.
+#[test]
+fn bounds_are_those_of_the_logits_with_the_rules_precisions() {
+    for (run, factor) in [(sgd(), 300.0), (ivon(), 3.0)] {
+        let method = Possibilistic {
+            factor: Factor::Given(factor),
+            ..Default::default()
+        };
+        let (found, _) = allowed(run, method, 1);
+        assert_eq!(found.places, [0, 1, 2, 3, 4, 5, 6, 7]);
+        let each = match run.rule.precision(64, Some(&run.state)).unwrap() {
+            cbopt::Precision::Common(value) => vec![value as f32; run.parameters.len()],
+            cbopt::Precision::Each(values) => values,
+        };
+        let grams = engine::gram_matrices(
+            &run.network,
+            &run.parameters,
+            engine::Precisions::Each(&each),
+            4,
+            &run.images[..8 * PIXELS],
+            &engine::GramConfig::default(),
+        )
+        .unwrap();
+        for (number, image) in found.images.iter().enumerate() {
+            let z = &grams.logits[number * 10..(number + 1) * 10];
+            let z: Vec<f64> = z.iter().map(|&z| z.into()).collect();
+            let c = &grams.matrices[number * 100..(number + 1) * 100];
+            let c: Vec<f64> = c.iter().map(|c| c / factor).collect();
+            let want = possibility::prediction::Logits::new(&z, &c).unwrap();
+            let want = want.predict().unwrap();
+            let answer = want.answer;
+            assert_eq!(image.answer, answer);
+            // products of f32 in another order
+            for (got, want) in [
+                (image.lower, want.lower[answer]),
+                (image.upper, want.upper[answer]),
+                (image.scores.necessity, -want.log_rival()),
+                (image.scores.width, -want.width()),
+                (image.probability, want.probabilities[answer]),
+            ] {
+                let error = (got - want).abs() / (1.0 + want.abs());
+                assert!(error < 1e-4, "{}: {got} {want}", run.network.name());
+            }
+            assert!(image.lower <= image.probability && image.probability <= image.upper);
+            assert!(image.lower < image.upper && !image.is_vacuous);
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_bound_and_fewer_images_are_spread() {
+    let method = Possibilistic {
+        factor: Factor::Given(100.0),
+        images: Some(3),
+        last_layer: true,
+        ..Default::default()
+    };
+    let (one, _) = allowed(sgd(), method, 1);
+    assert_eq!(
+        (one.places.as_slice(), one.images.len()),
+        (&[0, 2, 5][..], 3)
+    );
+    assert_eq!(allowed(sgd(), method, 2).0, one);
+    let whole = Possibilistic {
+        last_layer: false,
+        ..method
+    };
+    // more weights may move
+    let (whole, _) = allowed(sgd(), whole, 2);
+    for (all, last) in whole.images.iter().zip(&one.images) {
+        assert!(all.scores.necessity < last.scores.necessity);
+        assert!(all.lower <= last.lower && last.upper <= all.upper);
+    }
+}
+
+#[test]
+fn a_factor_is_chosen_on_validation_images() {
+    for criterion in [Criterion::Nll, Criterion::RightWrong] {
+        let method = Possibilistic {
+            factor: Factor::Chosen(criterion),
+            classes: 3,
+            ..Default::default()
+        };
+        let (_, factor) = allowed(sgd(), method, 2);
+        let exponent = 2.0 * factor.log10();
+        assert!((exponent - exponent.round()).abs() < 1e-9, "{factor}");
+        assert!((-8.0..=12.0).contains(&exponent), "{factor}");
+    }
+}
+
+#[test]
+fn what_bounds_lack_is_named() {
+    let run = ivon();
+    let method = Method::Possibilistic(Possibilistic::default());
+    let refused = |method: Method, trained: &Trained, material: Material<'_>| {
+        let mut predictive = predictive(&run.network);
+        let fitted = predictive.fit(&method, trained, material);
+        fitted.err().unwrap().to_string()
+    };
+    assert_eq!(
+        refused(method, &with_rule(run), training(run).into()),
+        "predictive method 'possibilistic' needs the rule that trained the weights"
+    );
+    assert_eq!(
+        refused(method, &plain(run), material(run)),
+        "the state of the rule at these weights is not given"
+    );
+    let chosen = Method::Possibilistic(Possibilistic {
+        factor: Factor::Chosen(Criterion::Nll),
+        ..Default::default()
+    });
+    let unvalidated = Material {
+        validation: Labeled::NONE,
+        ..material(run)
+    };
+    assert_eq!(
+        refused(chosen, &with_rule(run), unvalidated),
+        "predictive method 'possibilistic' needs validation images to choose the factor"
+    );
+    for (bad, want) in [
+        (
+            Possibilistic {
+                factor: Factor::Given(0.0),
+                ..Default::default()
+            },
+            "factor 0 is not in (0, inf)",
+        ),
+        (
+            Possibilistic {
+                classes: 17,
+                ..Default::default()
+            },
+            "classes 17 is not in 2..=16",
+        ),
+        (
+            Possibilistic {
+                images: Some(0),
+                ..Default::default()
+            },
+            "images 0 is not in 1..",
+        ),
+    ] {
+        let bad = Method::Possibilistic(bad);
+        assert_eq!(refused(bad, &with_rule(run), material(run)), want);
+    }
 }

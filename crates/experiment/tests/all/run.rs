@@ -11,6 +11,7 @@ use datasets::formats::npy::{self, Array, Values};
 use datasets::{Library, Origin, Root};
 use engine::{Device, Network, NetworkBuilder, Shape};
 use evaluation::record::{Checkpoint, Evaluation, RunRecord};
+use experiment::config::RowConfig;
 use experiment::predictive::Method::{Ivon, McDropout, Swag};
 use experiment::run::{BEST, CHECKPOINT, LAST, RECORD, RunOptions};
 use experiment::sweep::SweepOptions;
@@ -179,6 +180,109 @@ fn every_method_runs_and_says_what_it_did() {
             let weights = experiment::weights::read(&run.directory().join(file), &network).unwrap();
             assert!(weights.iter().all(|w| w.is_finite()), "{method} {file}");
         }
+    }
+}
+
+/// Every rule has precisions at its best and at its last weights, and tells bounds there.
+#[test]
+fn every_rule_bounds_its_predictions() {
+    let lab = Lab::new();
+    for method in METHODS {
+        let mut config = small(method, &[]);
+        config.rows = vec![
+            row(r#"row = "point"; predictive = "point""#),
+            row(r#"row = "given"; predictive = "possibilistic"; factor = 50; images = 20"#),
+            row(r#"row = "chosen"; predictive = "possibilistic"; factor = "right-wrong""#),
+        ];
+        let run = Run::create(&lab.directory(method), config).unwrap();
+        let record = lab.finish(&run);
+        assert_eq!(run.record().unwrap().unwrap(), record);
+        for found in record.evaluations.chunks(3) {
+            let [point, given, chosen] = found else {
+                panic!("three rows at each checkpoint")
+            };
+            assert_eq!(
+                (&point.bounds, &point.out_of_domain[0].bounds),
+                (&None, &None)
+            );
+            assert_eq!(point.in_domain, given.in_domain, "{method}");
+            for (evaluation, images) in [(given, 20), (chosen, 60)] {
+                let scored = &evaluation.bounds.as_ref().unwrap().scored;
+                assert_eq!(scored.in_samples + scored.out_samples, images, "{method}");
+                assert_eq!(scored.vacuous, 0, "{method}");
+                let out = &evaluation.out_of_domain[0].bounds.as_ref().unwrap().scored;
+                let others = images.min(50);
+                assert_eq!((out.in_samples, out.out_samples), (images, others));
+                assert!(out.auroc.each().iter().all(|auroc| auroc.is_some()));
+            }
+            // the same score on the same images; in f32 two of them may be equal
+            let scored = &chosen.bounds.as_ref().unwrap().scored;
+            let pairs = (scored.in_samples * scored.out_samples) as f64;
+            let auroc = scored
+                .auroc
+                .max_probability
+                .zip(chosen.in_domain.values.auroc);
+            assert!(
+                auroc.is_none_or(|(a, b)| (a - b).abs() <= 2.0 / pairs),
+                "{method}"
+            );
+            assert_eq!(given.details["factor"], 50.0);
+            assert_eq!(chosen.details["criterion"], "right-wrong");
+            assert_eq!(chosen.details["validation_images"], 20);
+        }
+        // the state is there for those who come later
+        let state = run.directory().join("best.state.safetensors");
+        let kept = !["sgd", "mc-dropout", "swag", "ucbopt"].contains(&method);
+        assert_eq!(state.exists(), kept, "{method}");
+    }
+}
+
+/// A row of a config, its keys separated by semicolons.
+fn row(text: &str) -> RowConfig {
+    toml::from_str(&text.replace("; ", "\n")).unwrap()
+}
+
+#[test]
+fn bounds_that_a_run_cannot_have_are_refused_before_it_begins() {
+    let refused = |settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        let name = "fashion-mnist-lenet/sgd";
+        preset::run(name, &settings).unwrap_err().to_string()
+    };
+    let rows = r#"rows=[{row="a",predictive="possibilistic",factor="nll"}]"#;
+    for (settings, part) in [
+        (
+            [
+                r#"rows=[{row="a",predictive="possibilistic",factor="best"}]"#,
+                "seed=1",
+            ],
+            "expected a number above 0, \"nll\" or \"right-wrong\"",
+        ),
+        (
+            [
+                r#"rows=[{row="a",predictive="possibilistic",factor=-1}]"#,
+                "seed=1",
+            ],
+            "rows.0.factor: -1 is not in (0, inf)",
+        ),
+        (
+            [
+                r#"rows=[{row="a",predictive="possibilistic",samples=3}]"#,
+                "seed=1",
+            ],
+            "unknown field `samples`",
+        ),
+        (
+            [rows, "data.validation_share=0"],
+            "\"possibilistic\" needs validation images to choose the factor",
+        ),
+        (
+            [rows, "optimizer.weight_decay=0"],
+            "\"possibilistic\" needs optimizer.weight_decay above 0",
+        ),
+    ] {
+        let error = refused(&settings);
+        assert!(error.contains(part), "{error}");
     }
 }
 

@@ -5,6 +5,7 @@
 //! Whatever comes out of a record is escaped, and the JSON cannot end its script element. A content
 //! security policy forbids the page to load anything.
 
+mod bounds;
 mod calibration;
 mod classes;
 mod cost;

@@ -27,6 +27,7 @@ impl View<'_, '_> {
             let place = Place {
                 checkpoint,
                 set: None,
+                of_scores: false,
                 hidden: i > 0,
             };
             self.table(page, &table, &place);
@@ -44,6 +45,7 @@ impl View<'_, '_> {
                 let place = Place {
                     checkpoint,
                     set: Some((j, set)),
+                    of_scores: false,
                     hidden: i > 0 || j > 0,
                 };
                 self.table(page, &table, &place);
@@ -76,7 +78,7 @@ impl View<'_, '_> {
         );
     }
 
-    fn table(&self, page: &mut String, table: &Table<'_>, place: &Place<'_, '_>) {
+    pub(super) fn table(&self, page: &mut String, table: &Table<'_>, place: &Place<'_, '_>) {
         let set = place
             .set
             .map_or(String::new(), |(j, _)| format!(" data-set=\"{j}\""));
@@ -86,7 +88,10 @@ impl View<'_, '_> {
             "<div class=\"results-table\" data-checkpoint=\"{}\"{set}{hidden}>",
             checkpoint_id(place.checkpoint)
         );
-        let what = place.set.map_or("Test set", |(_, set)| &set.label);
+        let what = match (place.set, place.of_scores) {
+            (None, true) => "Right against wrong answers",
+            (set, _) => set.map_or("Test set", |(_, set)| &set.label),
+        };
         let label = if self.is_trained() {
             format!("{what}, {}", checkpoint_name(place.checkpoint))
         } else {
@@ -150,6 +155,9 @@ impl View<'_, '_> {
 
     /// What the caption of a table adds: images, score, normalization.
     fn setting(&self, place: &Place<'_, '_>, table: &Table<'_>) -> String {
+        if place.of_scores {
+            return self.scored(place, table);
+        }
         let Some((_, set)) = place.set else {
             return String::new();
         };
@@ -324,10 +332,12 @@ fn is_far(cell: &Cell) -> bool {
 }
 
 /// Where a results table belongs.
-struct Place<'p, 'a> {
-    checkpoint: Checkpoint,
-    set: Option<(usize, &'p OutOfDomainSet<'a>)>,
-    hidden: bool,
+pub(super) struct Place<'p, 'a> {
+    pub(super) checkpoint: Checkpoint,
+    pub(super) set: Option<(usize, &'p OutOfDomainSet<'a>)>,
+    /// Its columns are scores, not metrics of one score.
+    pub(super) of_scores: bool,
+    pub(super) hidden: bool,
 }
 
 /// Footnotes of a table: the same text has the same letter.
@@ -373,7 +383,7 @@ fn definitions(page: &mut String, metrics: &[Metric]) {
     definitions_of(page, &[("Test set", metrics)]);
 }
 
-fn definitions_of(page: &mut String, parts: &[(&str, &[Metric])]) {
+pub(super) fn definitions_of(page: &mut String, parts: &[(&str, &[Metric])]) {
     page.push_str("<details class=\"definitions\"><summary>What the columns mean</summary>\n");
     for (title, metrics) in parts {
         let _ = writeln!(page, "<h4>{title}</h4>\n<dl>");

@@ -18,6 +18,7 @@ pub(super) enum Section {
     Classes,
     Calibration,
     Detection,
+    Bounds,
     Training,
     Cost,
     Settings,
@@ -25,13 +26,14 @@ pub(super) enum Section {
 
 impl Section {
     /// In the order of the page.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Short,
         Self::Glance,
         Self::Results,
         Self::Classes,
         Self::Calibration,
         Self::Detection,
+        Self::Bounds,
         Self::Training,
         Self::Cost,
         Self::Settings,
@@ -46,6 +48,7 @@ impl Section {
             Self::Classes => "classes",
             Self::Calibration => "calibration",
             Self::Detection => "detection",
+            Self::Bounds => "bounds",
             Self::Training => "training",
             Self::Cost => "cost",
             Self::Settings => "settings",
@@ -60,6 +63,7 @@ impl Section {
             Self::Classes => "Classes",
             Self::Calibration => "Calibration",
             Self::Detection => "Out-of-domain",
+            Self::Bounds => "What is possible",
             Self::Training => "Training",
             Self::Cost => "Time and memory",
             Self::Settings => "Settings",
@@ -160,6 +164,7 @@ impl<'g, 'a> View<'g, 'a> {
                         || !curves.precision_recall_out.is_empty()
                         || !curves.histogram.in_counts.is_empty()
                 }),
+            Section::Bounds => self.evaluations().any(|e| e.bounds.is_some()),
             Section::Training => runs.iter().any(|run| !run.curves.is_empty()),
             Section::Cost => runs
                 .iter()
@@ -198,6 +203,7 @@ impl<'g, 'a> View<'g, 'a> {
                 Section::Classes => self.classes(page),
                 Section::Calibration => self.calibration(page),
                 Section::Detection => self.detection(page, switches),
+                Section::Bounds => self.bounds(page, switches),
                 Section::Training => self.training(page),
                 Section::Cost => self.cost(page),
                 Section::Settings => self.settings(page),

@@ -292,6 +292,7 @@ fn evaluation(
         },
         reliability,
         by_class: Some(by_class(accuracy, checkpoint)),
+        bounds: None,
         out_of_domain,
         details: serde_json::Map::new(),
         predictions: None,
@@ -446,6 +447,7 @@ pub fn out_of_domain(
                 out_counts: spread(16.0 * (1.0 - auroc), out_samples),
             },
         },
+        bounds: None,
     }
 }
 
@@ -509,6 +511,7 @@ pub fn minimal() -> RunRecord {
                 bins: Vec::new(),
             },
             by_class: None,
+            bounds: None,
             out_of_domain: Vec::new(),
             details: serde_json::Map::new(),
             predictions: None,
