@@ -452,7 +452,7 @@ mod tests {
 
     use super::*;
     use crate::metric::{InDomain, OutOfDomain, Scores};
-    use crate::results::{Mistake, ReliabilityBin, ScoreHistogram, Scored};
+    use crate::results::{ClassSets, Mistake, ReliabilityBin, ScoreHistogram, Scored, SetLevel};
 
     fn number() -> impl Strategy<Value = f64> {
         prop_oneof![
@@ -488,9 +488,13 @@ mod tests {
         fn bounds()(
             values in prop::collection::vec(maybe(), Scores::METRICS.len()),
             (in_samples, out_samples, vacuous) in any::<(usize, usize, usize)>(),
+            contour in word(), alpha in number(), (covered, classes) in any::<(usize, usize)>(),
         ) -> Bounds {
             let auroc = Scores::from_fn(|place| values[place]);
-            Bounds { scored: Scored { auroc, in_samples, out_samples, vacuous } }
+            let level = SetLevel { alpha, covered, classes, by_class: vec![(covered, classes, 1)] };
+            let sets = ClassSets { contour, calibration: classes, images: covered, levels: vec![level] };
+            let sets = if covered % 2 == 0 { vec![sets] } else { Vec::new() };
+            Bounds { scored: Scored { auroc, in_samples, out_samples, vacuous }, sets }
         }
     }
 

@@ -102,6 +102,39 @@ pub struct Detection {
 pub struct Bounds {
     /// How well the scores tell the two sides apart.
     pub scored: Scored,
+    /// Sets of classes with a guaranteed coverage, one family per contour; of the test set alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<ClassSets>,
+}
+
+/// Sets of classes from one contour by split conformal prediction: some of the test images
+/// calibrate them, the others measure them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassSets {
+    /// What ranks the classes of an image: `possibility`, `probability` or `aps`.
+    pub contour: String,
+    /// Images that calibrate: every second one with bounds, from the first.
+    pub calibration: usize,
+    /// The others, which measure.
+    pub images: usize,
+    /// One entry per level.
+    pub levels: Vec<SetLevel>,
+}
+
+/// The sets of one level, measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetLevel {
+    /// The sets are made to miss the label with at most this probability.
+    #[serde(with = "crate::number")]
+    pub alpha: f64,
+    /// Images whose set holds the label.
+    pub covered: usize,
+    /// Classes in all sets together.
+    pub classes: usize,
+    /// The same by the class of the images: images, covered, classes in their sets.
+    pub by_class: Vec<(usize, usize, usize)>,
 }
 
 /// Areas under the ROC curve of all [`Scores`]: right against wrong answers, or in-domain against

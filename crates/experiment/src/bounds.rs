@@ -1,10 +1,35 @@
-//! What a record says of the bounds of predictions.
+//! What a record says of the bounds of predictions: how well scores tell right from wrong answers
+//! and test images from others, and how large sets of classes are that hold the label with a
+//! guaranteed probability.
+//!
+//! The sets are those of [`possibility::prediction::Calibrated`]. Every second test image with
+//! bounds, from the first, calibrates them, and the others measure them: neither training nor the
+//! choice of the weights or of the factor has seen any of these. A class is ranked by
+//!
+//! - `possibility`: `log Π_k`, the possibility that it has the largest logit;
+//! - `probability`: `p_k`, the usual score `1 - p_y`;
+//! - `aps`: minus the probability of all classes that are at least as probable, without
+//!   randomization (adaptive prediction sets).
 
-use evaluation::results::{Bounds, Scored};
+use evaluation::results::{Bounds, ClassSets, Scored, SetLevel};
 use evaluation::{Ranking, Scores};
+use possibility::prediction::Calibrated;
 
 use crate::error::Result;
-use crate::predictive::{Allowed, AllowedImage};
+use crate::predictive::{self, Allowed, AllowedImage};
+
+/// Levels of the sets.
+const LEVELS: [f64; 5] = [0.01, 0.02, 0.05, 0.1, 0.2];
+
+/// What ranks the classes of an image: the higher, the sooner they are in a set.
+type Contour = fn(&AllowedImage) -> Vec<f64>;
+
+/// The contours, with their names.
+const CONTOURS: [(&str, Contour); 3] = [
+    ("possibility", |image| image.log_possibility.clone()),
+    ("probability", |image| image.probabilities.clone()),
+    ("aps", aps),
+];
 
 /// Right against wrong answers of test images, whose labels are all given.
 pub(crate) fn right_wrong(allowed: &Allowed, labels: &[u32]) -> Result<Bounds> {
@@ -12,7 +37,13 @@ pub(crate) fn right_wrong(allowed: &Allowed, labels: &[u32]) -> Result<Bounds> {
     let (right, wrong): (Vec<_>, Vec<_>) =
         images.partition(|(image, place)| image.answer == labels[**place] as usize);
     let [right, wrong] = [right, wrong].map(|side| side.into_iter().map(|(image, _)| image));
-    bounds(&right.collect::<Vec<_>>(), &wrong.collect::<Vec<_>>())
+    let labels: Vec<usize> = (allowed.places.iter())
+        .map(|&place| labels[place] as usize)
+        .collect();
+    Ok(Bounds {
+        sets: class_sets(&allowed.images, &labels)?,
+        ..bounds(&right.collect::<Vec<_>>(), &wrong.collect::<Vec<_>>())?
+    })
 }
 
 /// Test images against those of another set.
@@ -39,5 +70,171 @@ fn bounds(ins: &[&AllowedImage], outs: &[&AllowedImage]) -> Result<Bounds> {
             out_samples: outs.len(),
             vacuous: vacuous.count(),
         },
+        sets: Vec::new(),
     })
+}
+
+/// Minus the probability of all classes that are at least as probable.
+fn aps(image: &AllowedImage) -> Vec<f64> {
+    let p = &image.probabilities;
+    let above = |own: f64| -> f64 { p.iter().filter(|other| **other >= own).sum() };
+    p.iter().map(|&own| -above(own)).collect()
+}
+
+/// The sets of every contour and level; none where there are too few images to calibrate and
+/// measure.
+fn class_sets(images: &[AllowedImage], labels: &[usize]) -> Result<Vec<ClassSets>> {
+    if images.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let sets = CONTOURS.iter().map(|(name, contour)| {
+        let contours: Vec<Vec<f64>> = images.iter().map(contour).collect();
+        measure(name, &contours, labels)
+    });
+    let sets: possibility::Result<_> = sets.collect();
+    Ok(sets.map_err(predictive::Error::from)?)
+}
+
+/// The sets of one contour.
+fn measure(name: &str, contours: &[Vec<f64>], labels: &[usize]) -> possibility::Result<ClassSets> {
+    let held_out = contours.iter().zip(labels).step_by(2);
+    let calibrated = Calibrated::new(held_out.map(|(contour, &label)| contour[label]).collect())?;
+    let measured: Vec<_> = contours.iter().zip(labels).skip(1).step_by(2).collect();
+    let mut levels = Vec::new();
+    for alpha in LEVELS {
+        let classes = contours.first().map_or(0, Vec::len);
+        let mut by_class = vec![(0, 0, 0); classes];
+        for (contour, label) in &measured {
+            let set = calibrated.set(contour, alpha)?;
+            let (images, covered, classes) = &mut by_class[**label];
+            *images += 1;
+            *covered += usize::from(set.contains(label));
+            *classes += set.len();
+        }
+        levels.push(SetLevel {
+            alpha,
+            covered: by_class.iter().map(|(_, covered, _)| covered).sum(),
+            classes: by_class.iter().map(|(_, _, classes)| classes).sum(),
+            by_class,
+        });
+    }
+    Ok(ClassSets {
+        contour: name.into(),
+        calibration: contours.len().div_ceil(2),
+        images: measured.len(),
+        levels,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use possibility::prediction::Logits;
+    use random::Seeds;
+
+    /// An image whose label is drawn from probabilities near, but not equal to, those it has.
+    fn drawn(seed: u64) -> (AllowedImage, usize) {
+        let uniform = |what: &str| {
+            let bits = random::mix(Seeds::new(seed).stream(what)) >> 11;
+            bits as f64 / (1u64 << 53) as f64
+        };
+        let z: Vec<f64> = (0..4).map(|k| 5.0 * uniform(&format!("z{k}"))).collect();
+        let c: Vec<f64> = (0..16)
+            .map(|at| {
+                if at % 5 == 0 {
+                    0.3 + uniform(&format!("c{at}"))
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        let logits = Logits::new(&z, &c).unwrap();
+        let truth: Vec<f64> = z.iter().map(|z| (0.6 * z).exp()).collect();
+        let mut left = uniform("label") * truth.iter().sum::<f64>();
+        let label = truth.iter().position(|p| {
+            left -= p;
+            left < 0.0
+        });
+        let image = AllowedImage {
+            answer: logits.answer(),
+            // the sets do not look at them
+            lower: 0.0,
+            upper: 1.0,
+            probabilities: logits.probabilities(),
+            log_possibility: (0..4).map(|k| logits.log_possibility(k).unwrap()).collect(),
+            scores: Scores::default(),
+            is_vacuous: false,
+        };
+        (image, label.unwrap_or(3))
+    }
+
+    /// Over 400 splits of 99 images that calibrate and 99 that measure, the mean coverage is at
+    /// least `1 - α`, and where no two contours are equal it is `⌈(1-α)·100⌉/100` to three
+    /// deviations of the mean.
+    #[test]
+    fn coverage_is_what_is_promised_at_every_level() {
+        const SPLITS: u64 = 400;
+        const IMAGES: usize = 198;
+        let images: Vec<(AllowedImage, usize)> = (0..20_000).map(drawn).collect();
+        let mut covered = [[0.0f64; LEVELS.len()]; 3];
+        let mut squares = [[0.0f64; LEVELS.len()]; 3];
+        for split in 0..SPLITS {
+            let chosen = (0..IMAGES as u64).map(|n| {
+                let at = random::mix(split << 20 | n) % images.len() as u64;
+                images[at as usize].clone()
+            });
+            let (images, labels): (Vec<AllowedImage>, Vec<usize>) = chosen.unzip();
+            for (c, sets) in class_sets(&images, &labels).unwrap().iter().enumerate() {
+                assert_eq!((sets.calibration, sets.images), (99, 99));
+                for (l, level) in sets.levels.iter().enumerate() {
+                    let share = level.covered as f64 / 99.0;
+                    covered[c][l] += share / SPLITS as f64;
+                    squares[c][l] += share * share / SPLITS as f64;
+                }
+            }
+        }
+        for (c, (name, _)) in CONTOURS.iter().enumerate() {
+            for (l, alpha) in LEVELS.iter().enumerate() {
+                let mean = covered[c][l];
+                let deviation = ((squares[c][l] - mean * mean) / SPLITS as f64).sqrt();
+                let promised = 1.0 - alpha;
+                assert!(mean >= promised - 3.0 * deviation, "{name} {alpha}: {mean}");
+                // the possibility of every right answer is 1: ties
+                if *name == "probability" {
+                    assert!(
+                        (mean - promised).abs() <= 3.0 * deviation,
+                        "{name} {alpha}: {mean}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sets_by_hand() {
+        // the label's contour on the images 0, 2, 4 is 0.9, 0.2, 0.6; on 1, 3 it is 0.3 and 0.1
+        let contours = [0.9, 0.3, 0.2, 0.1, 0.6].map(|own: f64| vec![own, 1.0 - own, 0.25]);
+        let found = measure("x", &contours, &[0, 0, 0, 0, 0]).unwrap();
+        assert_eq!((found.calibration, found.images), (3, 2));
+        // rank ⌊α·4⌋ is 0 at every level: all classes
+        for level in &found.levels {
+            assert_eq!((level.covered, level.classes), (2, 6));
+            assert_eq!(level.by_class, [(2, 2, 6), (0, 0, 0), (0, 0, 0)]);
+        }
+        // nine images calibrate with 0.1 to 0.9: at α = 0.2 the rank is 2 and the threshold 0.2
+        let contours: Vec<Vec<f64>> = (0..18)
+            .map(|n| vec![f64::from(n / 2 + 1) / 10.0, 0.15])
+            .collect();
+        let found = measure("x", &contours, &[0; 18]).unwrap();
+        let level = found.levels.last().unwrap();
+        assert_eq!((level.alpha, level.covered, level.classes), (0.2, 8, 8));
+        assert!(class_sets(&[], &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn adaptive_sets_add_up_the_more_probable_classes() {
+        let (mut image, _) = drawn(0);
+        image.probabilities = vec![0.25, 0.5, 0.125, 0.125];
+        assert_eq!(aps(&image), [-0.75, -0.5, -1.0, -1.0]);
+    }
 }

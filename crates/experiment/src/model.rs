@@ -4,9 +4,9 @@
 //! constants of the normalization), and where the method needs it the state of the rule
 //! (`last.state.safetensors` for rules that have the precisions of the weights there, and
 //! `best.state.safetensors` at the best weights for `ivon` and for runs with a row that takes it)
-//! and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`). `laplace`, and
-//! `possibilistic` if it chooses its factor, are fitted anew to images of the training set, which
-//! has to be there.
+//! and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`). `laplace`,
+//! and `possibilistic` if it chooses its factor, are fitted anew to images of the training set,
+//! which has to be there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::config::{RowConfig, RunConfig};
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::predictive::{Labeled, Material, Method, Predictive, Swag, Trained};
+use crate::predictive::{ClassBounds, Labeled, Material, Method, Predictive, Swag, Trained};
 use crate::run::{CONFIG, Run};
 use crate::weights;
 
@@ -222,7 +222,8 @@ impl Model {
         names.map_or_else(|| class.to_string(), |names| names[class].clone())
     }
 
-    /// Class probabilities `[n, classes]` of all `images`, by the method of a row of the config.
+    /// Class probabilities `[n, classes]` of all `images`, by the method of a row, and where it
+    /// bounds them what the weights still allow.
     ///
     /// The seed of samples and masks is that of the run's own evaluation, so that its test images
     /// get the probabilities that its record speaks of.
@@ -236,7 +237,7 @@ impl Model {
         checkpoint: Checkpoint,
         images: &Images,
         (device, library): (Device, &Library),
-    ) -> Result<Vec<f32>> {
+    ) -> Result<(Vec<f32>, Option<Vec<ClassBounds>>)> {
         let trained = self.trained(row, checkpoint)?;
         let config = PredictorConfig {
             device,
@@ -263,7 +264,25 @@ impl Model {
             indices: &all,
         };
         let seed = Seeds::new(self.config.seed).stream("predict");
-        Ok(predictive.predict(&*fitted, seed, input)?)
+        let probabilities = predictive.predict(&*fitted, seed, input)?;
+        Ok((probabilities, predictive.bounds(&*fitted, seed, input)?))
+    }
+
+    /// A row with a method and its defaults, whether or not the config has one.
+    ///
+    /// # Errors
+    /// There is no such method, or it needs what the run does not have.
+    pub fn row_by(&self, method: &str) -> Result<RowConfig> {
+        let found = serde_json::json!({ "row": method, "predictive": method });
+        let row: RowConfig = serde_json::from_value(found)
+            .map_err(|error| Error::setting("method", error.to_string()))?;
+        match row.method.needs(&self.config, &self.network) {
+            Some(needs) => Err(Error::setting(
+                "method",
+                format!("\"{method}\" needs {needs}"),
+            )),
+            None => Ok(row),
+        }
     }
 
     /// The row of this name; without one, the first.

@@ -56,7 +56,7 @@ const RUNS: [(&str, &str); 31] = configs!(
     "quickstart/swag",
 );
 
-const SWEEPS: [(&str, &str); 11] = sweeps!(
+const SWEEPS: [(&str, &str); 12] = sweeps!(
     "ablation-beta3-lower",
     "ablation-beta3-upper",
     "ablation-gamma-lower",
@@ -66,6 +66,7 @@ const SWEEPS: [(&str, &str); 11] = sweeps!(
     "cifar100",
     "fmnist",
     "mc-dropout",
+    "possibilistic",
     "quickstart",
     "runtime",
 );

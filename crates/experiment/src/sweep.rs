@@ -8,6 +8,10 @@
 //! [set]                                  # optional: settings for all runs
 //! train.epochs = 30
 //!
+//! [[rows]]                               # optional: a row that every run gives beside its own
+//! row = "{row}, bounds"                  # {row} is the name of the run's first one
+//! predictive = "possibilistic"
+//!
 //! [grid]                                 # all combinations
 //! seed = [0, 1, 2]
 //! optimizer.vartheta = [0.0, 8e-6]
@@ -52,6 +56,8 @@ struct SweepFile {
     row: Option<String>,
     #[serde(default)]
     set: toml::Table,
+    #[serde(default)]
+    rows: Vec<toml::Table>,
     #[serde(default)]
     grid: toml::Table,
 }
@@ -156,6 +162,7 @@ impl Sweep {
                     let row = fill(template, &table).map_err(problem)?;
                     set(&mut table, "rows.0.row", toml::Value::String(row)).map_err(problem)?;
                 }
+                add_rows(&mut table, &file.rows).map_err(problem)?;
                 let place = format!("{config_origin} (in {origin})");
                 runs.push(RunConfig::from_table(table, &place)?);
             }
@@ -446,6 +453,26 @@ fn name_by_values(table: &mut toml::Table, point: &Point<'_>, axes: &[(String, t
     }
 }
 
+/// Adds rows to those of a config; `{row}` in their names is the name of its first.
+fn add_rows(table: &mut toml::Table, more: &[toml::Table]) -> std::result::Result<(), String> {
+    if more.is_empty() {
+        return Ok(());
+    }
+    let Some(rows) = table.get_mut("rows").and_then(toml::Value::as_array_mut) else {
+        return Err("rows: a config without rows of its own gets no others".into());
+    };
+    let first = rows.first().and_then(|row| row.get("row"));
+    let first = first.map(show).unwrap_or_default();
+    for row in more {
+        let mut row = row.clone();
+        if let Some(toml::Value::String(name)) = row.get_mut("row") {
+            *name = name.replace("{row}", &first);
+        }
+        rows.push(row.into());
+    }
+    Ok(())
+}
+
 /// Refuses runs that give the same row of a table for the same seed: their values would be
 /// averaged.
 fn check_rows(runs: &[RunConfig]) -> std::result::Result<(), String> {
@@ -514,6 +541,27 @@ fn fill(template: &str, table: &toml::Table) -> std::result::Result<String, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_added_to_every_run() {
+        let rows = |name: &str| {
+            let sweep = preset::sweep(name, &[]).unwrap();
+            let rows = sweep.runs().iter().map(|run| {
+                let names = run.rows.iter().map(|row| row.row.clone());
+                names.collect::<Vec<_>>()
+            });
+            rows.collect::<Vec<_>>()
+        };
+        let (plain, more) = (rows("fmnist"), rows("possibilistic"));
+        assert_eq!(plain.len(), more.len());
+        for (plain, more) in plain.iter().zip(&more) {
+            let added = ["rule's own", "NLL", "right-wrong"];
+            let added = added.map(|which| format!("{}, bounds: {which}", plain[0]));
+            assert_eq!(*more, [plain.clone(), added.to_vec()].concat());
+        }
+        let mut table = toml::Table::new();
+        assert!(add_rows(&mut table, &[toml::Table::new()]).is_err());
+    }
 
     const CONFIG: &str = r#"
         name = "ucbopt"

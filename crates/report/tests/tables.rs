@@ -6,7 +6,7 @@ mod synthetic;
 
 use evaluation::Scores;
 use evaluation::record::{Checkpoint, RunRecord};
-use evaluation::results::{Bounds, Scored};
+use evaluation::results::{Bounds, ClassSets, Scored, SetLevel};
 use report::{Options, csv, html, latex, markdown, text};
 
 /// Two seeds of two rows at the last epoch, with numbers that floating point holds exactly.
@@ -165,11 +165,24 @@ fn bounded() -> Vec<RunRecord> {
             out_samples: 10,
             vacuous: 1,
         };
+        let level = SetLevel {
+            alpha: 0.125,
+            covered: 14,
+            classes: 24,
+            by_class: vec![(16, 14, 24), (0, 0, 0)],
+        };
         evaluation.bounds = Some(Bounds {
             scored: scored(0.9375),
+            sets: vec![ClassSets {
+                contour: "possibility".to_owned(),
+                calibration: 17,
+                images: 16,
+                levels: vec![level],
+            }],
         });
         evaluation.out_of_domain[0].bounds = Some(Bounds {
             scored: scored(0.875),
+            sets: Vec::new(),
         });
     }
     records
@@ -203,6 +216,8 @@ fn scores_are_columns_of_tables_of_their_own() {
         "40 test images; 1 bounds were not certified",
         "30 test against 10 other images; 1 bounds",
         "data-metric=\"necessity\"",
+        "17 of them, calibrates, and the other 16 measure",
+        "<td>0.875 <span class=\"deviation\">1.50</span></td>",
     ] {
         assert!(page.contains(part), "{part}");
     }

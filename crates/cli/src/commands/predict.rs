@@ -10,6 +10,7 @@ use datasets::formats::npy::{self, Array, Values};
 use datasets::formats::picture::{KINDS, Picture};
 use datasets::{Images, Shape};
 use evaluation::record::Checkpoint;
+use experiment::predictive::ClassBounds;
 use experiment::{Model, files};
 use serde_json::{Value, json};
 
@@ -23,7 +24,9 @@ use crate::user_error::UserError;
 /// them, or - for one picture from standard input. They get the size and the channels that the
 /// run's images have, if its data.resize asked for a size. A row tells the most probable class, its
 /// probability, the entropy of all probabilities in nats, and the score by which the run tells
-/// images of another kind: the lower, the stranger.
+/// images of another kind: the lower, the stranger. The method possibilistic adds what the weights
+/// still allow, for logits that are linear in them: the lower and the upper probability of the
+/// class, and its necessity, one minus the largest possibility of another answer.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -31,6 +34,7 @@ Examples:
   maxitive predict runs/mine a.png b.jpg -o answers.csv
   maxitive predict runs/mine new/ -o sheet.html
   maxitive predict runs/mine new/ --row 'SGD + Laplace' --checkpoint final --json
+  maxitive predict runs/mine new/ --method possibilistic
   curl -s https://example.org/a.png | maxitive predict runs/mine -")]
 pub struct PredictArgs {
     /// Folder of a finished run
@@ -45,6 +49,9 @@ pub struct PredictArgs {
     /// Row of the run's config whose method predicts; by default the first
     #[arg(long, value_name = "NAME")]
     row: Option<String>,
+    /// Method that predicts, with its defaults, instead of a row's: point, possibilistic, ..
+    #[arg(long, value_name = "METHOD", conflicts_with = "row")]
+    method: Option<String>,
     /// Weights of lowest validation loss, or those after the last step
     #[arg(long, value_enum, default_value_t = Which::Best)]
     checkpoint: Which,
@@ -84,6 +91,8 @@ struct Answer {
     entropy: f64,
     score: f64,
     probabilities: Vec<f32>,
+    /// What the weights still allow, for methods that bound it.
+    bounds: Option<ClassBounds>,
     /// The picture as an address, for a page.
     picture: Option<String>,
 }
@@ -107,17 +116,24 @@ const SHOWN: usize = 160;
 pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
     let format = args.out.as_deref().map(Format::of).transpose()?;
     let model = Model::open(&args.run).map_err(training::error)?;
-    let row = model.row(args.row.as_deref()).map_err(training::error)?;
+    let row = match &args.method {
+        Some(method) => model.row_by(method),
+        None => model.row(args.row.as_deref()).cloned(),
+    };
+    let row = &row.map_err(training::error)?;
     let with_pictures = matches!(format, Some(Format::Html));
     let pictures = read(&model, &args, with_pictures)?;
     let images = &pictures.images;
     let checkpoint = args.checkpoint.into();
     let library = args.compute.library();
     let device = args.compute.device();
-    let probabilities = model
+    let (probabilities, bounds) = model
         .predict(row, checkpoint, images, (device, &library))
         .map_err(training::error)?;
-    let answers = answers(&model, pictures, &probabilities)?;
+    let mut answers = answers(&model, pictures, &probabilities)?;
+    for (answer, bounds) in answers.iter_mut().zip(bounds.into_iter().flatten()) {
+        answer.bounds = Some(bounds);
+    }
     if let (Some(path), Some(format)) = (&args.out, format) {
         let bytes = format.bytes(&model, &row.row, &answers)?;
         files::write_atomically(path, &bytes).map_err(training::error)?;
@@ -233,6 +249,7 @@ fn answers(
             entropy: -entropy.map(|p| p * p.ln()).sum::<f64>(),
             score,
             probabilities: row.to_vec(),
+            bounds: None,
             picture: addresses.next(),
         }
     };
@@ -245,16 +262,42 @@ fn answers(
         .collect())
 }
 
+/// Heads of what is told of every picture.
+const HEADS: [&str; 5] = ["file", "class", "probability", "entropy", "score"];
+/// Heads of what a method that bounds its predictions tells besides.
+const BOUNDS: [&str; 4] = ["lower", "upper", "possibility", "necessity"];
+
+impl Answer {
+    /// The numbers under the heads, those of the bounds included.
+    fn numbers(&self) -> Vec<f64> {
+        let mut numbers = vec![self.probability, self.entropy, self.score];
+        if let Some(bounds) = &self.bounds {
+            let of = |all: &[Option<f64>], vacuous: f64| all[bounds.answer].unwrap_or(vacuous);
+            numbers.extend([
+                of(&bounds.lower, 0.0),
+                of(&bounds.upper, 1.0),
+                of(&bounds.possibility, 1.0),
+                bounds.necessity,
+            ]);
+        }
+        numbers
+    }
+}
+
+/// The heads of all that is told.
+fn heads(answers: &[Answer]) -> Vec<&'static str> {
+    let bounded = answers.iter().any(|answer| answer.bounds.is_some());
+    let more: &[&str] = if bounded { &BOUNDS } else { &[] };
+    HEADS.iter().chain(more).copied().collect()
+}
+
 fn table(answers: &[Answer]) -> String {
-    let mut table = TextTable::new(["file", "class", "probability", "entropy", "score"]);
+    let mut table = TextTable::new(heads(answers));
     for answer in answers {
-        let numbers = [answer.probability, answer.entropy, answer.score];
+        let numbers = answer.numbers();
         let words = [answer.file.clone(), answer.class.clone()];
-        table.row(
-            words
-                .into_iter()
-                .chain(numbers.map(|value| format!("{value:.4}"))),
-        );
+        let numbers = numbers.iter().map(|value| format!("{value:.4}"));
+        table.row(words.into_iter().chain(numbers));
     }
     table.render()
 }
@@ -263,14 +306,22 @@ fn json(model: &Model, row: &str, answers: &[Answer]) -> Value {
     let classes = (0..model.file().classes).map(|class| model.class_name(class));
     let pictures = answers.iter().map(|answer| {
         let all = answer.probabilities.iter().map(|&p| number(p.into()));
-        json!({
+        let mut told = json!({
             "file": answer.file,
             "class": answer.class,
             "probability": number(answer.probability),
             "entropy": number(answer.entropy),
             "score": number(answer.score),
             "probabilities": all.collect::<Vec<_>>(),
-        })
+        });
+        if let Some(bounds) = &answer.bounds {
+            told["upper"] = json!(bounds.upper);
+            told["lower"] = json!(bounds.lower);
+            told["possibility"] = json!(bounds.possibility);
+            told["necessity"] = json!(bounds.necessity);
+            told["certified"] = json!(!bounds.is_vacuous);
+        }
+        told
     });
     json!({
         "row": row,
@@ -295,10 +346,13 @@ fn sheet(model: &Model, row: &str, answers: &[Answer]) -> String {
             file: answer.file.clone(),
             picture: answer.picture.clone().unwrap_or_default(),
             classes: classes.collect(),
-            numbers: vec![
-                ("entropy".into(), answer.entropy),
-                (score.into(), answer.score),
-            ],
+            numbers: ["probability", "entropy", score]
+                .into_iter()
+                .chain(BOUNDS)
+                .zip(answer.numbers())
+                .skip(1)
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
         }
     };
     let entries: Vec<_> = answers.iter().map(entry).collect();
@@ -352,11 +406,11 @@ impl Format {
             }
             Self::Csv => {
                 let mut writer = csv::Writer::from_writer(Vec::new());
-                let head = ["file", "class", "probability", "entropy", "score"].map(String::from);
+                let head = heads(answers).into_iter().map(String::from);
                 let names = (0..classes).map(|class| format!("p({})", model.class_name(class)));
-                writer.write_record(head.into_iter().chain(names))?;
+                writer.write_record(head.chain(names))?;
                 for answer in answers {
-                    let numbers = [answer.probability, answer.entropy, answer.score];
+                    let numbers = answer.numbers();
                     let words = [answer.file.clone(), answer.class.clone()].into_iter();
                     let numbers = numbers.into_iter().map(|value| value.to_string());
                     let all = answer.probabilities.iter().map(f32::to_string);

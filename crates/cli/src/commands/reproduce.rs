@@ -31,6 +31,7 @@ Experiments:
   ablation-vartheta, ablation-gamma-upper, ablation-beta3-upper, ablation-gamma-lower, ablation-beta3-lower
                          the appendix's ablations, LeNet on Fashion-MNIST
   mc-dropout             CBOpt combined with Monte Carlo dropout
+  possibilistic          beyond the paper: what the weights still allow to be said, all rows of fmnist
   runtime                seconds per epoch and memory, one run at a time whatever --jobs says
 
 Examples:

@@ -446,6 +446,78 @@ fn samples_of_the_weights_predict_from_the_stored_state() {
     predicts_what_was_evaluated(&config, &[("ivon", "ivon"), ("AdamW", "adamw")]);
 }
 
+/// Whatever rows a run has, its pictures get bounds.
+#[test]
+fn pictures_get_bounds_without_a_row_for_them() {
+    let config = CONFIG.replace("epochs = 4", "epochs = 6");
+    let place = predicts_what_was_evaluated(&config, &[("AdamW", "adamw")]);
+    let bounded = |more: &[&str]| {
+        let mut arguments = vec!["predict", "run", "new", "--method", "possibilistic"];
+        arguments.extend(["--checkpoint", "final"].iter().chain(more));
+        let outcome = place.run(&arguments);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome.stdout
+    };
+    let table = bounded(&[]);
+    let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    let bounds = ["lower", "upper", "possibility", "necessity"];
+    assert_eq!(head[5..], bounds);
+    let found: Value = serde_json::from_str(&bounded(&["--json", "-o", "p.csv"])).unwrap();
+    let pictures = found["pictures"].as_array().unwrap();
+    assert_eq!(
+        (pictures.len(), &found["row"]),
+        (10, &"possibilistic".into())
+    );
+    for picture in pictures {
+        let number = |key: &str, class: usize| picture[key][class].as_f64().unwrap();
+        for class in 0..3 {
+            let p = number("probabilities", class);
+            let (lower, upper) = (number("lower", class), number("upper", class));
+            // the probabilities are those of f32
+            assert!(
+                lower <= p + 1e-6 && p <= upper + 1e-6,
+                "{lower} {p} {upper}"
+            );
+        }
+        let possible = (0..3).map(|class| number("possibility", class));
+        assert_eq!(possible.clone().fold(0.0, f64::max), 1.0);
+        let mut possible: Vec<f64> = possible.collect();
+        possible.sort_by(f64::total_cmp);
+        let necessity = picture["necessity"].as_f64().unwrap();
+        assert!((necessity - (1.0 - possible[1])).abs() < 1e-12);
+        assert_eq!(picture["certified"], true);
+    }
+    let csv = std::fs::read_to_string(place.path("p.csv")).unwrap();
+    assert!(csv.starts_with(
+        "file,class,probability,entropy,score,lower,upper,possibility,necessity,p(0),p(1),p(2)\n"
+    ));
+    bounded(&["-o", "sheet.html"]);
+    let sheet = std::fs::read_to_string(place.path("sheet.html")).unwrap();
+    assert!(sheet.contains("necessity 0."), "{sheet}");
+    for (arguments, expected) in [
+        (
+            &["--method", "guess"][..],
+            "method: unknown variant `guess`",
+        ),
+        (
+            &["--method", "possibilistic"],
+            "none of the run's rows took the state of its rule",
+        ),
+        (
+            &["--method", "ivon"],
+            "\"ivon\" needs optimizer.rule = \"ivon\"",
+        ),
+        (
+            &["--method", "point", "--row", "AdamW"],
+            "cannot be used with",
+        ),
+    ] {
+        let outcome = place.run(&[&["predict", "run", "new"], arguments].concat());
+        assert_eq!(outcome.code, Some(2), "{arguments:?}");
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    }
+}
+
 #[test]
 fn a_run_is_exported_with_all_that_a_stranger_needs() {
     let place = place([20, 20, 20], [4, 3, 3]);

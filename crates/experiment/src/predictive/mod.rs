@@ -46,7 +46,7 @@ pub use ivon::IvonSamples;
 pub use laplace::{Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer};
 pub use mc_dropout::McDropout;
 pub use point::Point;
-pub use possibilistic::{Allowed, AllowedImage, Criterion, Factor, Possibilistic};
+pub use possibilistic::{Allowed, AllowedImage, ClassBounds, Criterion, Factor, Possibilistic};
 pub use swag::{Swag, SwagForm, SwagSamples};
 
 /// Step of the noise of predictions; training counts its steps from 1.
@@ -184,6 +184,14 @@ pub trait Fitted {
     /// # Errors
     /// As [`Predictive::predict`].
     fn allowed(&self, _: &Predictive, _seed: u64, _: Input<'_>) -> Result<Option<Allowed>> {
+        Ok(None)
+    }
+
+    /// All bounds of all images; `None` for methods without bounds.
+    ///
+    /// # Errors
+    /// As [`Predictive::predict`].
+    fn bounds(&self, _: &Predictive, _seed: u64, _: Input<'_>) -> Result<Option<Vec<ClassBounds>>> {
         Ok(None)
     }
 
@@ -346,6 +354,19 @@ impl Predictive {
         images: impl Into<Input<'a>>,
     ) -> Result<Vec<f32>> {
         fitted.predict(self, seed, images.into())
+    }
+
+    /// All bounds of all images; `None` for methods without bounds.
+    ///
+    /// # Errors
+    /// As [`Predictive::allowed`].
+    pub fn bounds<'a>(
+        &self,
+        fitted: &dyn Fitted,
+        seed: u64,
+        images: impl Into<Input<'a>>,
+    ) -> Result<Option<Vec<ClassBounds>>> {
+        fitted.bounds(self, seed, images.into())
     }
 
     /// Mean over samples of the weights that `make(executor, number, weights)` writes.

@@ -170,8 +170,8 @@ pub struct Allowed {
 pub struct AllowedImage {
     /// The class with the largest logit; of equal ones the first.
     pub answer: usize,
-    /// Its probability at the weights.
-    pub probability: f64,
+    /// Probabilities of all classes at the weights.
+    pub probabilities: Vec<f64>,
     /// Its lower probability.
     pub lower: f64,
     /// Its upper probability.
@@ -182,6 +182,30 @@ pub struct AllowedImage {
     /// All scores. That of the necessity is `-log max_{k≠ŷ} Π_k`, which has the same order and no
     /// ties at 1.
     pub scores: Scores<f64>,
+    /// The bounds were not certified: they are 0 and 1.
+    pub is_vacuous: bool,
+}
+
+impl AllowedImage {
+    /// The probability of the answer at the weights.
+    pub fn probability(&self) -> f64 {
+        self.probabilities[self.answer]
+    }
+}
+
+/// All bounds of an image; entries for all classes, `None` for those that the bounds are not about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassBounds {
+    /// The class with the largest logit; of equal ones the first.
+    pub answer: usize,
+    /// Upper probabilities.
+    pub upper: Vec<Option<f64>>,
+    /// Lower probabilities.
+    pub lower: Vec<Option<f64>>,
+    /// Possibilities that a class has the largest logit.
+    pub possibility: Vec<Option<f64>>,
+    /// One minus the largest possibility of another answer.
+    pub necessity: f64,
     /// The bounds were not certified: they are 0 and 1.
     pub is_vacuous: bool,
 }
@@ -235,6 +259,19 @@ impl Fitted for Around<'_> {
         let images = side_by_side(&looks, predictive.threads, |look| look.allowed(1.0));
         let images = images.into_iter().collect::<Result<_>>()?;
         Ok(Some(Allowed { places, images }))
+    }
+
+    fn bounds(
+        &self,
+        predictive: &Predictive,
+        seed: u64,
+        images: Input<'_>,
+    ) -> Result<Option<Vec<ClassBounds>>> {
+        let total = count(images, predictive.network.input_shape().len());
+        let places: Vec<usize> = (0..total).collect();
+        let looks = self.look(predictive, seed, images, &places)?;
+        let found = side_by_side(&looks, predictive.threads, Look::bounds);
+        found.into_iter().collect::<Result<_>>().map(Some)
     }
 
     fn details(&self) -> Map<String, Value> {
@@ -420,6 +457,29 @@ impl Look {
         Ok(Logits::new(&logits, &covariance)?)
     }
 
+    /// All bounds of all classes.
+    fn bounds(&self) -> Result<ClassBounds> {
+        let logits = self.moving(1.0)?;
+        let found = certified(logits.predict())?;
+        let spread = |entries: Option<Vec<f64>>, vacuous: f64| {
+            let mut all = vec![None; self.logits.len()];
+            for (k, &class) in self.classes.iter().enumerate() {
+                let value = entries.as_ref().map_or(vacuous, |entries| entries[k]);
+                all[class as usize] = Some(value);
+            }
+            all
+        };
+        let found = found.as_ref();
+        Ok(ClassBounds {
+            answer: self.classes[logits.answer()] as usize,
+            upper: spread(found.map(|found| found.upper.clone()), 1.0),
+            lower: spread(found.map(|found| found.lower.clone()), 0.0),
+            possibility: spread(found.map(|found| found.possibility()), 1.0),
+            necessity: found.map_or(0.0, |found| found.necessity()),
+            is_vacuous: found.is_none(),
+        })
+    }
+
     /// All that is allowed to be said.
     fn allowed(&self, factor: f64) -> Result<AllowedImage> {
         let logits = self.moving(factor)?;
@@ -455,7 +515,11 @@ impl Look {
         let tempered: Vec<f64> = tempered.collect();
         Ok(AllowedImage {
             answer,
-            probability: 1.0 / sum,
+            probabilities: self
+                .logits
+                .iter()
+                .map(|z| (z - max_logit).exp() / sum)
+                .collect(),
             lower,
             upper,
             log_possibility,
@@ -474,7 +538,7 @@ impl Look {
 }
 
 /// What was found, or nothing where it could not be certified.
-fn certified(found: possibility::Result<f64>) -> Result<Option<f64>> {
+fn certified<T>(found: possibility::Result<T>) -> Result<Option<T>> {
     use possibility::Error::{NotCertified, NotConverged};
     match found {
         Ok(value) => Ok(Some(value)),
@@ -534,7 +598,7 @@ mod tests {
         assert_eq!(found.log_possibility[0], 0.0);
         assert!((found.scores.necessity - 0.5 / v).abs() < 1e-12);
         let p = 1.0 / (1.0 + (-1.0f64).exp());
-        assert!((found.probability - p).abs() < 1e-15);
+        assert!((found.probability() - p).abs() < 1e-15);
         assert!((found.scores.energy - (1.5f64.exp() + 0.5f64.exp()).ln()).abs() < 1e-12);
         assert_eq!(found.scores.max_logit, 1.5);
         // the difference d of the logits, on a grid
@@ -567,7 +631,7 @@ mod tests {
             found.scores.necessity,
             two().allowed(2.0).unwrap().scores.necessity
         );
-        assert!(found.probability < two().allowed(2.0).unwrap().probability);
+        assert!(found.probability() < two().allowed(2.0).unwrap().probability());
     }
 
     #[test]

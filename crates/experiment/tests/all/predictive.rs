@@ -740,12 +740,13 @@ fn bounds_are_those_of_the_logits_with_the_rules_precisions() {
                 (image.upper, want.upper[answer]),
                 (image.scores.necessity, -want.log_rival()),
                 (image.scores.width, -want.width()),
-                (image.probability, want.probabilities[answer]),
+                (image.probability(), want.probabilities[answer]),
             ] {
                 let error = (got - want).abs() / (1.0 + want.abs());
                 assert!(error < 1e-4, "{}: {got} {want}", run.network.name());
             }
-            assert!(image.lower <= image.probability && image.probability <= image.upper);
+            let p = image.probability();
+            assert!(image.lower <= p && p <= image.upper);
             assert!(image.lower < image.upper && !image.is_vacuous);
         }
     }
