@@ -169,9 +169,7 @@ impl Range {
         let mut total = 0.0f64;
         let mut errors = Self::point(0.0);
         for term in terms {
-            let next = total + term;
-            let back = next - total;
-            let error = (total - (next - back)) + (term - back);
+            let (next, error) = two_sum(total, term);
             if error != 0.0 {
                 errors = errors + Self::point(error);
             }
@@ -216,6 +214,142 @@ impl Range {
     /// Image under an increasing function made of several library functions.
     fn increasing(self, f: impl Fn(f64) -> f64) -> Self {
         Self::new(down_composite(f(self.lower)), up_composite(f(self.upper)))
+    }
+}
+
+/// `a + b` rounded, and the rounding error, exactly (Knuth).
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let back = sum - a;
+    (sum, (a - (sum - back)) + (b - back))
+}
+
+/// Below this a product may lose the end of its rounding error to underflow.
+const SMALLEST_EXACT_PRODUCT: f64 = 1e-280;
+
+/// How many `f64` an [`Exact`] keeps.
+const PARTS: usize = 8;
+
+/// A number as a sum of `f64` that do not overlap (Shewchuk's expansions) and what they leave over:
+/// sums and products of few `f64` lose nothing, so that it is known whether they are zero.
+///
+/// ```
+/// use possibility::arithmetic::Exact;
+/// let sum = Exact::from(0.1) + Exact::from(0.2) - Exact::from(0.1 + 0.2);
+/// assert_eq!(0.1 + 0.2 - (0.1 + 0.2), 0.0); // rounding hides it
+/// assert!(!sum.is_zero() && sum.enclose().upper < -2e-17);
+/// assert!((Exact::from(0.1).scale(3.0) - Exact::from(0.3)).enclose().lower > 2e-17);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exact {
+    /// From the smallest to the largest.
+    parts: [f64; PARTS],
+    rest: Range,
+}
+
+impl Exact {
+    /// Zero.
+    pub const ZERO: Self = Self {
+        parts: [0.0; PARTS],
+        rest: Range {
+            lower: 0.0,
+            upper: 0.0,
+        },
+    };
+
+    /// Whether the number is 0 for sure.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::ZERO
+    }
+
+    /// Encloses the number; a single `f64` where it is one.
+    pub fn enclose(&self) -> Range {
+        let sum = Range::sum(self.parts.into_iter().rev());
+        if self.rest == Self::ZERO.rest {
+            sum
+        } else {
+            sum + self.rest
+        }
+    }
+
+    /// The number times a plain one.
+    #[must_use]
+    pub fn scale(&self, factor: f64) -> Self {
+        let mut scaled = Self::ZERO;
+        if self.rest != scaled.rest {
+            scaled.leave(self.rest.scale(factor));
+        }
+        for part in self.parts.into_iter().filter(|part| *part != 0.0) {
+            let product = part * factor;
+            scaled.put(part.mul_add(factor, -product));
+            scaled.put(product);
+            if factor != 0.0 && product.abs() < SMALLEST_EXACT_PRODUCT {
+                scaled.leave(Range::around(0.0, f64::MIN_POSITIVE));
+            }
+        }
+        scaled
+    }
+
+    /// Adds a number to the parts.
+    fn put(&mut self, term: f64) {
+        let (mut parts, mut count, mut carry) = ([0.0; PARTS], 0, term);
+        for part in self.parts {
+            let (sum, error) = two_sum(carry, part);
+            if error != 0.0 {
+                parts[count] = error;
+                count += 1;
+            }
+            carry = sum;
+        }
+        if count == PARTS {
+            self.leave(Range::point(parts[0]));
+            parts.rotate_left(1);
+            count -= 1;
+        }
+        parts[count] = carry;
+        self.parts = parts;
+    }
+
+    fn leave(&mut self, more: Range) {
+        self.rest = self.rest + more;
+    }
+}
+
+impl From<f64> for Exact {
+    fn from(x: f64) -> Self {
+        let mut exact = Self::ZERO;
+        exact.parts[0] = x;
+        exact
+    }
+}
+
+impl Add for Exact {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        for part in other.parts.into_iter().filter(|part| *part != 0.0) {
+            self.put(part);
+        }
+        if other.rest != Self::ZERO.rest {
+            self.leave(other.rest);
+        }
+        self
+    }
+}
+
+impl Neg for Exact {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self {
+            parts: self.parts.map(|part| 0.0 - part),
+            rest: -self.rest,
+        }
+    }
+}
+
+impl Sub for Exact {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        self + -other
     }
 }
 
@@ -657,6 +791,40 @@ mod tests {
         let logs = (x.exp().shift(1.0)).ln() - x.scale(0.7).softplus();
         let fraction = x.sigmoid() / x.square().shift(2.0);
         wave + root * logs - fraction + x.scale(0.4).sigmoid_slope()
+    }
+
+    proptest! {
+        #[test]
+        fn exact_sums_cancel_in_any_order(
+            terms in prop::collection::vec((-1e3..1e3f64, -40..40i32), 1..6), factor in -9.0..9.0f64,
+        ) {
+            let terms: Vec<Exact> = terms
+                .into_iter()
+                .map(|(x, shift)| Exact::from(x * f64::powi(2.0, shift)).scale(factor))
+                .collect();
+            let forward = terms.iter().fold(Exact::ZERO, |sum, term| sum + *term);
+            let backward = terms.iter().rev().fold(Exact::ZERO, |sum, term| *term + sum);
+            prop_assert!((forward - backward).is_zero());
+            let tiny = f64::powi(2.0, -90);
+            let off = forward + Exact::from(tiny) - backward;
+            prop_assert_eq!(off.enclose(), Range::point(tiny));
+        }
+    }
+
+    #[test]
+    fn what_an_exact_number_cannot_keep_is_enclosed() {
+        // one part for each power: more than there is room for
+        let powers: Vec<f64> = (0..12).map(|k| f64::powi(2.0, -80 * k)).collect();
+        let sum = powers
+            .iter()
+            .fold(Exact::ZERO, |sum, p| sum + Exact::from(*p));
+        let left = powers.iter().fold(sum, |sum, p| sum - Exact::from(*p));
+        assert!(!left.is_zero() && left.enclose().contains(0.0));
+        assert!(left.enclose().width() < 1e-150);
+        let small = Exact::from(1e-200).scale(1e-200);
+        assert!(!small.is_zero() && small.enclose().contains(0.0));
+        assert!(!Exact::from(f64::MAX).scale(2.0).is_zero());
+        assert_eq!(Exact::from(f64::MAX).scale(2.0).enclose(), Range::ALL);
     }
 
     #[test]

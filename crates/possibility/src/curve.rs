@@ -9,7 +9,7 @@
 //! On an unbounded domain a curve must also say how it behaves far out ([`Tail`]), because no
 //! number of evaluations can tell.
 
-use crate::arithmetic::{Jet, Range, Scalar};
+use crate::arithmetic::{Exact, Jet, Range, Scalar};
 use crate::error::{Error, Result, check};
 use crate::set::Interval;
 
@@ -39,15 +39,16 @@ impl End {
 /// enclosed.
 ///
 /// The remainder should shrink to a point as the starting point moves out, or go to infinity with a
-/// slope of one sign.
+/// slope of one sign. The coefficients are kept without rounding, so that a sum of tails has a limit
+/// only where they cancel for sure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tail {
     /// Coefficient of `x²`.
-    pub quadratic: f64,
+    pub quadratic: Exact,
     /// Coefficient of `x`.
-    pub linear: f64,
+    pub linear: Exact,
     /// Constant term.
-    pub constant: f64,
+    pub constant: Exact,
     /// Encloses `r(x)` for every `x` beyond the starting point.
     pub remainder: Range,
     /// Encloses `r'(x)` for every `x` beyond the starting point.
@@ -56,12 +57,16 @@ pub struct Tail {
 
 impl Tail {
     /// A tail that is exactly a polynomial of degree two.
-    pub fn polynomial(quadratic: f64, linear: f64, constant: f64) -> Self {
+    pub fn polynomial(
+        quadratic: impl Into<Exact>,
+        linear: impl Into<Exact>,
+        constant: impl Into<Exact>,
+    ) -> Self {
         let zero = Range::point(0.0);
         Self {
-            quadratic,
-            linear,
-            constant,
+            quadratic: quadratic.into(),
+            linear: linear.into(),
+            constant: constant.into(),
             remainder: zero,
             remainder_slope: zero,
         }
@@ -69,23 +74,35 @@ impl Tail {
 
     /// Encloses the slope beyond `from`.
     pub fn slope(&self, end: End, from: f64) -> Range {
-        let q = 2.0 * self.quadratic;
         let reach = match end {
             End::Left => Range::new(f64::NEG_INFINITY, from),
             End::Right => Range::new(from, f64::INFINITY),
         };
-        let polynomial = if q == 0.0 {
+        let polynomial = if self.quadratic.is_zero() {
             Range::point(0.0)
         } else {
-            Range::point(q) * reach
+            self.quadratic.scale(2.0).enclose() * reach
         };
-        polynomial + Range::point(self.linear) + self.remainder_slope
+        polynomial + self.linear.enclose() + self.remainder_slope
     }
 
     /// Encloses the limit at infinity if the polynomial part is constant.
+    ///
+    /// ```
+    /// use possibility::curve::{Curve, End, LogSigmoid, Scaled, Sum};
+    /// let log_sigmoid = |factor| LogSigmoid::new(factor);
+    /// let sum = |last| -> possibility::Result<_> {
+    ///     let last = Scaled::negative(log_sigmoid(last)?);
+    ///     Sum::new(vec![Box::new(log_sigmoid(0.25)?), Box::new(log_sigmoid(0.5)?), Box::new(last)])
+    /// };
+    /// let tail = |last| sum(last).map(|curve| curve.tail(End::Left, -50.0).expect("known"));
+    /// assert!(tail(0.75)?.limit().is_some());
+    /// assert!(tail(0.75f64.next_up())?.limit().is_none());
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
     pub fn limit(&self) -> Option<Range> {
-        (self.quadratic == 0.0 && self.linear == 0.0)
-            .then(|| Range::point(self.constant) + self.remainder)
+        (self.quadratic.is_zero() && self.linear.is_zero())
+            .then(|| self.constant.enclose() + self.remainder)
     }
 
     fn combine(&self, other: &Self) -> Self {
@@ -100,9 +117,9 @@ impl Tail {
 
     fn scale(&self, factor: f64) -> Self {
         Self {
-            quadratic: factor * self.quadratic,
-            linear: factor * self.linear,
-            constant: factor * self.constant,
+            quadratic: self.quadratic.scale(factor),
+            linear: self.linear.scale(factor),
+            constant: self.constant.scale(factor),
             remainder: self.remainder.scale(factor),
             remainder_slope: self.remainder_slope.scale(factor),
         }
@@ -358,11 +375,11 @@ impl Formula for Parabola {
     }
 
     fn far_out(&self, _end: End, _from: f64) -> Option<Tail> {
-        let p = self.precision;
+        let linear = Exact::from(self.precision).scale(self.center);
         Some(Tail::polynomial(
-            -0.5 * p,
-            p * self.center,
-            -0.5 * p * self.center * self.center,
+            -0.5 * self.precision,
+            linear,
+            linear.scale(-0.5 * self.center),
         ))
     }
 }
@@ -439,11 +456,9 @@ impl Formula for LogSigmoid {
             Range::new(-slope, 0.0)
         };
         Some(Tail {
-            quadratic: 0.0,
-            linear,
-            constant: 0.0,
             remainder,
             remainder_slope,
+            ..Tail::polynomial(0.0, linear, 0.0)
         })
     }
 }
@@ -763,7 +778,7 @@ impl<C: Curve> Curve for Scaled<C> {
     }
     fn tail(&self, end: End, from: f64) -> Option<Tail> {
         let mut tail = self.curve.tail(end, from)?.scale(self.factor);
-        tail.constant += self.offset;
+        tail.constant = tail.constant + self.offset.into();
         Some(tail)
     }
     fn parabolas(&self) -> Vec<(f64, f64)> {
@@ -880,7 +895,9 @@ mod tests {
                 Box::new(Scaled::new(Parabola::new(center, precision).unwrap(), -0.5, 0.25).unwrap()),
             ]).unwrap();
             let tail = sum.tail(end, from).unwrap();
-            let rest = sum.value(x) - (tail.quadratic * x * x + tail.linear * x + tail.constant);
+            let [a, b, c] =
+                [tail.quadratic, tail.linear, tail.constant].map(|part| part.enclose().middle());
+            let rest = sum.value(x) - (a * x * x + b * x + c);
             let slack = 1e-12 * (1.0 + x * x * (1.0 + precision));
             prop_assert!(tail.remainder.lower - slack <= rest && rest <= tail.remainder.upper + slack);
             let slope = tail.slope(end, from);
@@ -933,6 +950,47 @@ mod tests {
                 .tail(End::Right, -1.0)
                 .is_none()
         );
+    }
+
+    #[test]
+    fn a_tail_claims_no_limit_that_rounding_made() {
+        // 0.1 + 0.2 is 0.30000000000000004 in f64, and less as a number
+        let sum = |factors: [f64; 3]| {
+            let parts = factors.map(|f| -> Box<dyn Curve> {
+                let curve = LogSigmoid::new(f.abs()).unwrap();
+                Box::new(Scaled::new(curve, f.signum(), 0.0).unwrap())
+            });
+            Sum::new(parts.into()).unwrap()
+        };
+        for factors in [
+            [0.1, 0.2, -0.30000000000000004],
+            [-0.30000000000000004, 0.1, 0.2],
+            [0.1, -0.30000000000000004, 0.2],
+        ] {
+            let tail = sum(factors).tail(End::Left, -1e4).unwrap();
+            assert!(tail.limit().is_none(), "{factors:?}");
+            // the slope is that of the sum of the three numbers, -2^-55
+            let slope = tail.linear.enclose();
+            assert_eq!(slope, Range::point(-f64::powi(2.0, -55)), "{factors:?}");
+        }
+        assert!(
+            sum([0.25, 0.5, -0.75])
+                .tail(End::Left, -1e4)
+                .unwrap()
+                .limit()
+                .is_some()
+        );
+        // nested, and with products of precision and center
+        let prior = Parabola::new(0.1, 3.0).unwrap();
+        let candidate = Parabola::new(0.30000000000000004, 1.0).unwrap();
+        let wide = Parabola::new(0.0, 2.0).unwrap();
+        let difference = Plus::new(
+            Plus::new(prior, Scaled::negative(candidate)).unwrap(),
+            Scaled::negative(wide),
+        )
+        .unwrap();
+        let tail = difference.tail(End::Right, 10.0).unwrap();
+        assert!(tail.quadratic.is_zero() && !tail.linear.is_zero() && tail.limit().is_none());
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! between them, so that the Laplace approximation is neither bound unless `f` is Gaussian. Near
 //! the mode `q` is enclosed by its Taylor series, where the quotient would cancel.
 
-use crate::arithmetic::{Jet, Range, Scalar};
+use crate::arithmetic::{Exact, Jet, Range, Scalar};
 use crate::curve::{Curve, End, Parabola, SERIES_ORDER, Tail};
 use crate::error::{Error, Result};
 use crate::function::{Measure, Mode};
@@ -225,19 +225,19 @@ impl<'a, C: Curve> Quotient<'a, C> {
 
     /// From the tail of the curve beyond `from`, for the given values of `1/d = 1/(x - m)`: a
     /// constant, and ranges of what is left of `q` and of its slope.
-    fn far(&self, end: End, from: f64, inverse: Range) -> Option<(f64, Range, Range)> {
+    fn far(&self, end: End, from: f64, inverse: Range) -> Option<(Exact, Range, Range)> {
         let tail = self.curve.tail(end, from)?;
         let m = Range::point(self.mode);
-        let (a, b) = (Range::point(tail.quadratic), Range::point(tail.linear));
+        let [a, b, c] = [tail.quadratic, tail.linear, tail.constant].map(|part| part.enclose());
         let [level, slope] = [self.series.coefficients[0], self.series.coefficients[1]];
         // u - u(m) - u'(m) d = a d² + first d + rest
         let first = (a * m).scale(2.0) + b - slope;
-        let rest = a * m.square() + b * m + Range::point(tail.constant) + tail.remainder - level;
+        let rest = a * m.square() + b * m + c + tail.remainder - level;
         let square = inverse.square();
         let remainder = -(first * inverse + rest * square).scale(2.0);
         let remainder_slope = first.scale(2.0) * square + (rest * (inverse * square)).scale(4.0)
             - (tail.remainder_slope * square).scale(2.0);
-        Some((-2.0 * tail.quadratic, remainder, remainder_slope))
+        Some((tail.quadratic.scale(-2.0), remainder, remainder_slope))
     }
 
     /// The same on a cell that lies on one side of the mode.
@@ -255,7 +255,7 @@ impl<'a, C: Curve> Quotient<'a, C> {
         let inverse = Range::point(1.0) / (cell - Range::point(self.mode));
         let (constant, value, slope) = self.far(end, from, inverse)?;
         Some(Jet {
-            coefficients: [value + Range::point(constant), slope, Range::ALL],
+            coefficients: [value + constant.enclose(), slope, Range::ALL],
         })
     }
 
@@ -315,11 +315,9 @@ impl<C: Curve> Curve for Quotient<'_, C> {
         };
         let (constant, remainder, remainder_slope) = self.far(end, from, inverse)?;
         Some(Tail {
-            quadratic: 0.0,
-            linear: 0.0,
-            constant,
             remainder,
             remainder_slope,
+            ..Tail::polynomial(0.0, 0.0, constant)
         })
     }
 }
