@@ -39,8 +39,8 @@ impl End {
 /// enclosed.
 ///
 /// The remainder should shrink to a point as the starting point moves out, or go to infinity with a
-/// slope of one sign. The coefficients are kept without rounding, so that a sum of tails has a limit
-/// only where they cancel for sure.
+/// slope of one sign. The coefficients are kept without rounding, so that a sum of tails has a
+/// limit only where they cancel for sure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tail {
     /// Coefficient of `x²`.

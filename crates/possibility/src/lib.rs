@@ -31,6 +31,8 @@
 //! | conjugate inference from data | [`family::conjugate`], [`summary`] |
 //! | exponential families of possibility functions | [`family::exponential`] |
 //! | posteriors from a loss and a prior, consistency bounds | [`posterior`], [`smooth`], [`bound`] |
+//! | the same in probability: evidence, ELBO, and what lies between | [`probability`] |
+//! | sets of possibility functions, and of distributions they allow | [`credal`] |
 //! | fitting a candidate by either bound | [`variational`] |
 //! | the tightest Gaussians around a posterior | [`tight`] |
 //! | how often an α-cut covers the truth | [`coverage`] |
@@ -46,6 +48,7 @@ pub mod bound;
 pub mod compare;
 pub mod count;
 pub mod coverage;
+pub mod credal;
 pub mod curve;
 pub mod error;
 pub mod event;
@@ -60,6 +63,7 @@ pub mod normal;
 mod numeric;
 pub mod posterior;
 pub mod prediction;
+pub mod probability;
 pub mod regression;
 pub mod search;
 pub mod set;

@@ -24,6 +24,16 @@ pub(crate) fn x_log_x(x: f64) -> f64 {
     if x == 0.0 { 0.0 } else { x * x.ln() }
 }
 
+/// `log Σ e^x`: `-∞` for no term or terms `-∞` alone, `+∞` if a term is.
+pub(crate) fn log_sum_exp(terms: impl IntoIterator<Item = f64>) -> f64 {
+    let terms: Vec<f64> = terms.into_iter().collect();
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if largest.is_infinite() {
+        return largest;
+    }
+    largest + terms.iter().map(|t| (t - largest).exp()).sum::<f64>().ln()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -105,6 +105,38 @@ impl FinitePosterior {
         0.0 - (self.log_likelihood[index] + self.log_prior[index])
     }
 
+    /// Whether the candidate is in `argmax lower CBO = {g : g ⪯ g*}`.
+    ///
+    /// The posterior is the greatest of them, the least of the minimizers of the upper bound, and
+    /// the only function that is both: `g* = max argmax lower CBO = min argmin upper CBO`. Paper:
+    /// Section 4.
+    ///
+    /// # Errors
+    /// The sizes differ.
+    ///
+    /// ```
+    /// use possibility::Finite;
+    /// use possibility::posterior::FinitePosterior;
+    /// let posterior = FinitePosterior::new(&[0.0, 1.0], &Finite::uninformative(2)?)?;
+    /// let narrow = Finite::from_values(&[1.0, 0.1])?;
+    /// assert!(posterior.maximizes_lower_cbo(&narrow)? && !posterior.minimizes_upper_cbo(&narrow)?);
+    /// let below = [narrow, posterior.function().clone()];
+    /// assert_eq!(Finite::greatest(&below)?, Some(posterior.function()));
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    pub fn maximizes_lower_cbo(&self, candidate: &Finite) -> Result<bool> {
+        candidate.precedes(&self.function)
+    }
+
+    /// Whether the candidate is in `argmin upper CBO = {g : g* ⪯ g}`; see
+    /// [`Self::maximizes_lower_cbo`].
+    ///
+    /// # Errors
+    /// The sizes differ.
+    pub fn minimizes_upper_cbo(&self, candidate: &Finite) -> Result<bool> {
+        self.function.precedes(candidate)
+    }
+
     /// `log Z_max - max(-ℓ) ≤ 0`, see [`LinePosterior::log_conflict`].
     pub fn log_conflict(&self) -> f64 {
         let best = self
@@ -416,6 +448,51 @@ mod tests {
         let includes = Finite::from_values(&[0.1, 1.0, 0.5]).unwrap();
         assert_eq!(posterior.lower_cbo(&includes).unwrap(), f64::NEG_INFINITY);
         assert_eq!(posterior.upper_cbo(&includes).unwrap(), 0.0);
+    }
+
+    /// Every possibility function on three elements with values in quarters, and the posterior.
+    #[test]
+    fn the_posterior_is_the_extreme_of_either_set_of_optimizers() {
+        let quarters = || (0..5).map(|k| f64::from(k) / 4.0);
+        let mut all: Vec<Finite> = quarters()
+            .flat_map(|a| quarters().flat_map(move |b| quarters().map(move |c| [a, b, c])))
+            .filter_map(|values| Finite::from_values(&values).ok())
+            .collect();
+        assert_eq!(all.len(), 125 - 64);
+        let prior = Finite::from_values(&[1.0, 0.5, 0.75]).unwrap();
+        for likelihood in [[1.0, 0.8, 0.4], [0.1, 0.7, 0.2], [0.1, 0.9, 0.9]] {
+            let loss = likelihood.map(|l: f64| -l.ln());
+            let posterior = FinitePosterior::new(&loss, &prior).unwrap();
+            let (star, log_z) = (posterior.function().clone(), posterior.log_consistency());
+            all.push(star.clone());
+            // by their definition: none of these candidates is within 1e-3 but the optimizers
+            let attained = |bound: f64| {
+                assert!((bound - log_z).abs() < 1e-12 || (bound - log_z).abs() > 1e-3);
+                (bound - log_z).abs() < 1e-12
+            };
+            let (lower, upper): (Vec<Finite>, Vec<Finite>) = (
+                all.iter()
+                    .filter(|g| attained(posterior.lower_cbo(g).unwrap()))
+                    .cloned()
+                    .collect(),
+                all.iter()
+                    .filter(|g| attained(posterior.upper_cbo(g).unwrap()))
+                    .cloned()
+                    .collect(),
+            );
+            for g in &all {
+                assert_eq!(lower.contains(g), posterior.maximizes_lower_cbo(g).unwrap());
+                assert_eq!(upper.contains(g), posterior.minimizes_upper_cbo(g).unwrap());
+            }
+            assert!(lower.len() > 2 && upper.len() > 2);
+            assert_eq!(Finite::greatest(&lower).unwrap(), Some(&star));
+            assert_eq!(Finite::least(&upper).unwrap(), Some(&star));
+            assert_eq!(Finite::pointwise_max(&lower).unwrap(), star);
+            assert_eq!(Finite::pointwise_min(&upper).unwrap(), star);
+            let both: Vec<&Finite> = lower.iter().filter(|g| upper.contains(g)).collect();
+            assert_eq!(both, [&star]);
+            all.pop();
+        }
     }
 
     fn weights(n: usize) -> impl Strategy<Value = Vec<f64>> {

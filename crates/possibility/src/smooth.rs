@@ -91,6 +91,16 @@ impl QuadraticLoss {
         check("offset", offset, "(-inf, inf)", f64::is_finite)?;
         Ok(Self { normal, offset })
     }
+
+    /// `exp(offset - ℓ̂)`.
+    pub fn normal(&self) -> &Normal {
+        &self.normal
+    }
+
+    /// The smallest value.
+    pub fn offset(&self) -> f64 {
+        self.offset
+    }
 }
 
 impl SmoothLoss for QuadraticLoss {

@@ -11,11 +11,16 @@
 //! | | precision `ℐ_f = -∇² log f` at the mode | [`Normal::precision`], [`Line::precision`], [`Univariate::precision`], [`Conjugate::precision`] |
 //! | | normal possibility function `N̄(μ, Σ)` | [`Normal`] |
 //! | | order `f ⪯ g`, greatest element **1** | [`Finite::precedes`], [`Normal::precedes`], [`Line::compare`]; [`Uninformative`] |
+//! | | `max 𝒢` and `min 𝒢` of a set of functions | [`Finite::greatest`], [`Finite::least`]; pointwise [`Finite::pointwise_max`], [`Finite::pointwise_min`], [`Envelope`] |
+//! | Section 3 | generalized posterior `q*`, evidence `Z_add` | [`FiniteEvidence`], [`NormalEvidence`] |
+//! | Theorem 1 | Donsker and Varadhan's formula, `q*` the only maximizer | [`EvidenceBound`], laws in the tests of [`probability`] |
+//! | | ELBO, `log Z = ELBO(q) + KL(q‖q*)` | [`EvidenceBound::elbo`], [`Distribution::kl_divergence`], [`NormalDistribution::kl_divergence`] |
 //! | Section 4 | posterior `g*`, consistency `Z_max` | [`FinitePosterior`], [`LinePosterior`], [`SmoothPosterior`] |
 //! | | consistency as a measure of conflict | [`FinitePosterior::log_conflict`], [`LinePosterior::log_conflict`] |
 //! | Theorem 2 | maxitive Donsker-Varadhan formula, optimizers | laws in the tests of [`posterior`] (argmax = functions below `g*`, argmin = functions above) |
 //! | | lower and upper CBO | [`ConsistencyBounds`] |
 //! | | decomposition `log Z = lower + D_max(g‖g*) = upper - D_max(g*‖g)` | laws in the tests of [`posterior`] and [`smooth`] |
+//! | | `g* = max argmax lower CBO = min argmin upper CBO`, the only function in both sets | [`FinitePosterior::maximizes_lower_cbo`], [`FinitePosterior::minimizes_upper_cbo`], by enumeration in the tests of [`posterior`] |
 //! | | max-relative entropy `D_max`, support conventions | [`Finite::max_relative_entropy`], [`Normal::max_relative_entropy`], [`Line::max_relative_entropy`] |
 //! | Section 5 | exponential family `(T, B, A)`, `A` as a supremum | [`ExponentialForm`], [`FiniteFamily`] |
 //! | Proposition 1 | posterior as `exp(-D_A(θ‖θ*))` and as a KL divergence | [`ConjugateFamily`], [`Conjugate`]; in one dimension [`ScalarFamily`], [`ScalarPosterior`] |
@@ -25,12 +30,19 @@
 //! | Proposition 3 | Danskin gradient, Newton-like update, `H_s` | [`Variational::gradient`], [`Variational::newton_step`], [`Variational::curvature_gap`] |
 //! | Remark 1 | mirror descent form | [`Variational::mirror_step`] |
 //! | Remark 2 | equality once converged | [`Variational::run`] |
+//! | Section 5, practical form | signed update with a diagonal curvature and fixed `ϑ`, `s = ±1` | [`Diagonal`] |
+//! | Algorithm 1 | uCBOpt | rule `ucbopt` of the crate `cbopt`, its gap in `cbo::fixed` |
+//! | Algorithm 2 | uCBOpt-adapt | rule `ucbopt-adapt`, `cbo::upper` |
+//! | Algorithm 3 | lCBOpt-adapt | rule `lcbopt-adapt`, `cbo::lower` |
 //! | Appendix C | necessity | [`Measure::necessity_of`] |
 //! | | independence, marginals, conditioning | [`Joint`], [`Normal::independent_product`], [`Normal::marginal`], [`Normal::conditional`] |
 //! | | uninformative and improper priors | [`LinePosterior::uninformative`], [`LinePosterior::from_regularizer`] |
+//! | | credal set `{P : P(A) ≤ sup_A f}`, and `f` as its envelope | [`CredalSet`] |
+//! | Appendix E.1 | either CBO as the limit of Rényi's and the `χⁿ` bounds | [`FiniteEvidence::renyi_bound`] |
 //! | Appendix E.2 | active region of `D_max` | [`Line::active_region`] |
 //! | Appendix E.3 | Bayesian logistic regression | [`LogSigmoid`], [`posterior`], `maxitive figures`; at scale [`regression`] |
-//! | Appendix F | Bernoulli, Poisson, normal, indicator examples | [`BernoulliStyle`], [`PoissonStyle`], [`NormalStyle`], [`PointMassStyle`] |
+//! | Appendix F | properties 1 to 3: `T`, `B` and `A` against those of distributions | [`exponential`], [`ExponentialForm::additive_log_partition`] |
+//! | Examples 1 to 4 | Bernoulli, Poisson, normal, indicator | [`BernoulliStyle`], [`PoissonStyle`], [`NormalStyle`], [`PointMassStyle`] |
 //!
 //! # Beyond the paper
 //!
@@ -77,16 +89,18 @@
 //! - Events and α-cuts need no Jacobian: they are the same in the natural and in the mean
 //!   parameter.
 //!
-//! The update rules that the paper derives from Proposition 3, uCBOpt, uCBOpt-adapt and
-//! lCBOpt-adapt, are in the crate `cbopt`.
+//! The update rules that the paper derives from Proposition 3 (Algorithms 1 to 3) are in the crate
+//! `cbopt`, which does not depend on this one.
 
 #[cfg(doc)]
 use crate::{
     Finite, Joint, Measure, Mode, Normal, Possibility, Uninformative, Univariate,
     bound::ConsistencyBounds,
     count::UnimodalCount,
+    credal::{CredalSet, Envelope},
     curve::LogSigmoid,
     family::conjugate::{Conjugate, ConjugateFamily, Dual, ScalarFamily, ScalarPosterior},
+    family::exponential,
     family::exponential::{
         BernoulliStyle, ExponentialForm, FiniteFamily, NormalStyle, PointMassStyle, PoissonStyle,
     },
@@ -94,8 +108,12 @@ use crate::{
     posterior,
     posterior::{FinitePosterior, LinePosterior},
     prediction::{Calibrated, Logits},
+    probability,
+    probability::{
+        Distribution, EvidenceBound, FiniteEvidence, NormalDistribution, NormalEvidence,
+    },
     regression, smooth,
     smooth::SmoothPosterior,
     tight::TightGaussians,
-    variational::{FamilyGenerator, NormalGenerator, Variational},
+    variational::{Diagonal, FamilyGenerator, NormalGenerator, Variational},
 };

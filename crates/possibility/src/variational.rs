@@ -617,6 +617,83 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     }
 }
 
+/// The signed update with a diagonal estimate `h` of the curvature and a fixed candidate curvature
+/// `ϑ`, for a Gaussian candidate `N̄(η, I/ϑ)` and a Gaussian prior of precision `δ`:
+///
+/// ```text
+/// η ← η - ρ s (ḡ + δη)/(h + δ - ϑ)
+/// ```
+///
+/// For the upper bound (`s = +1`) the candidate must be wider than the loss, `h + δ > ϑ`; for the
+/// lower one (`s = -1`) narrower, `h + δ < ϑ`. With averages of gradients for `ḡ` and of their
+/// squares for `h`, the case `s = +1` is the paper's Algorithm 1, which the crate `cbopt` has as
+/// the rule `ucbopt`. Paper: Section 5, "Practical diagonal approximation".
+///
+/// ```
+/// use possibility::variational::{Diagonal, Side};
+/// // a narrow candidate: the gap is 4 - (2 + 1)
+/// let lower = Diagonal::new(Side::Lower, 1.0, 4.0)?;
+/// assert_eq!(lower.step(&[0.5], &[0.5], &[2.0], 0.25)?, [0.25]);
+/// // under which the upper bound is infinite
+/// assert!(Diagonal::new(Side::Upper, 1.0, 4.0)?.step(&[0.5], &[0.5], &[2.0], 0.25).is_err());
+/// # Ok::<(), possibility::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Diagonal {
+    side: Side,
+    weight_decay: f64,
+    vartheta: f64,
+}
+
+impl Diagonal {
+    /// The update for a side, the prior precision `δ` and the candidate precision `ϑ`.
+    ///
+    /// # Errors
+    /// `δ` or `ϑ` is negative or not finite.
+    pub fn new(side: Side, weight_decay: f64, vartheta: f64) -> Result<Self> {
+        for (name, value) in [("weight_decay", weight_decay), ("vartheta", vartheta)] {
+            check(name, value, "[0, inf)", |v| v >= 0.0 && v.is_finite())?;
+        }
+        Ok(Self {
+            side,
+            weight_decay,
+            vartheta,
+        })
+    }
+
+    /// One step from `η` with the gradient `ḡ` and the curvature `h` of the loss without prior.
+    ///
+    /// # Errors
+    /// The lengths differ, a number is not finite, `ρ` is not in `(0, ∞)`, or
+    /// [`Error::CurvatureGap`] if `s(h + δ - ϑ)` is not positive somewhere.
+    pub fn step(
+        &self,
+        eta: &[f64],
+        gradient: &[f64],
+        curvature: &[f64],
+        rate: f64,
+    ) -> Result<Vec<f64>> {
+        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        for (name, values) in [("gradient", gradient), ("curvature", curvature)] {
+            check_size(name, values.len(), eta.len())?;
+            check_finite(name, values)?;
+        }
+        check_finite("eta", eta)?;
+        let gaps: Vec<f64> = curvature
+            .iter()
+            .map(|h| self.side.sign() * (h + self.weight_decay - self.vartheta))
+            .collect();
+        let smallest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+        if smallest <= 0.0 {
+            return Err(Error::CurvatureGap { smallest });
+        }
+        let slopes = eta.iter().zip(gradient).zip(gaps);
+        Ok(slopes
+            .map(|((e, g), gap)| e - rate * (g + self.weight_decay * e) / gap)
+            .collect())
+    }
+}
+
 /// The convex problem `min s(ℓ̂(θ) - D_A(θ‖η))`, strongly convex relative to `A` with the given
 /// modulus.
 struct Inner<'a, L, A> {
@@ -878,6 +955,33 @@ mod tests {
             for i in 0..3 {
                 let expected = eta[i] - rate * p[i] * (eta[i] - m[i]) / (p[i] - q[i]);
                 prop_assert!((next[i] - expected).abs() < 1e-11 * (1.0 + expected.abs()));
+            }
+        }
+
+        #[test]
+        fn the_signed_diagonal_update_is_the_newton_step(
+            m in prop::array::uniform3(-2.0..2.0f64), h in prop::array::uniform3(0.5..4.0f64),
+            eta in prop::array::uniform3(-2.0..2.0f64), decay in 0.0..0.4f64, rate in 0.05..1.0f64,
+        ) {
+            // ℓ(θ) = ½Σ h (θ - m)², regularized: curvature h + δ, and its own minimum
+            let total = h.map(|h| h + decay);
+            let center: [f64; 3] = std::array::from_fn(|i| h[i] * m[i] / total[i]);
+            let loss = QuadraticLoss::new(Normal::diagonal(center, &total).unwrap(), 0.0).unwrap();
+            let gradient: [f64; 3] = std::array::from_fn(|i| h[i] * (eta[i] - m[i]));
+            for (side, vartheta) in [(Side::Upper, 0.25), (Side::Lower, 5.0)] {
+                let candidate = NormalGenerator::isotropic(3, vartheta).unwrap();
+                let problem = Variational::new(loss.clone(), candidate, side).unwrap();
+                let expected = problem.newton_step(&eta, rate).unwrap();
+                let update = Diagonal::new(side, decay, vartheta).unwrap();
+                let found = update.step(&eta, &gradient, &h, rate).unwrap();
+                for (a, b) in found.iter().zip(&expected) {
+                    prop_assert!((a - b).abs() < 1e-11 * (1.0 + a.abs()), "{found:?} {expected:?}");
+                }
+                let wrong = if side == Side::Upper { Side::Lower } else { Side::Upper };
+                let refused = Diagonal::new(wrong, decay, vartheta).unwrap();
+                let refused = refused.step(&eta, &gradient, &h, rate);
+                let is_gap = matches!(refused, Err(Error::CurvatureGap { smallest }) if smallest < 0.0);
+                prop_assert!(is_gap);
             }
         }
 

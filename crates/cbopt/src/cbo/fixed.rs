@@ -4,7 +4,7 @@
 //! H_s = h + δ - ϑ
 //! ```
 //!
-//! Paper: Section "Experiments", algorithm uCBOpt (which asks ϑ > 0; ϑ = 0, the base of its
+//! Paper: Section "Experiments", Algorithm 1, uCBOpt (which asks ϑ > 0; ϑ = 0, the base of its
 //! ablation, is allowed too).
 
 use serde::{Deserialize, Serialize};

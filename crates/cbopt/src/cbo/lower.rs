@@ -7,7 +7,7 @@
 //!
 //! The envelope `c` is a running maximum of `h̃` that may decay by the factor β₃ per step. Since
 //! `c ≥ h̃`, the curvature gap `γ c - h̃ ≥ (γ-1) c` is positive. Paper: Appendix "Algorithms",
-//! lCBOpt-adapt.
+//! Algorithm 3, lCBOpt-adapt.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,9 +8,9 @@
 //!
 //! | rule | gap | file |
 //! |---|---|---|
-//! | `ucbopt` | `h + δ - ϑ` | [`fixed`] |
-//! | `ucbopt-adapt` | `h̃ - γ c`, `c` a running minimum of `h̃ = h + δ` | [`upper`] |
-//! | `lcbopt-adapt` | `γ c - h̃`, `c` a running maximum of `h̃` | [`lower`] |
+//! | `ucbopt` (Algorithm 1) | `h + δ - ϑ` | [`fixed`] |
+//! | `ucbopt-adapt` (Algorithm 2) | `h̃ - γ c`, `c` a running minimum of `h̃ = h + δ` | [`upper`] |
+//! | `lcbopt-adapt` (Algorithm 3) | `γ c - h̃`, `c` a running maximum of `h̃` | [`lower`] |
 //!
 //! `h` starts at h₀ and is not bias-corrected; δ θ uses θ before the step. Paper: Section
 //! "Experiments" and Appendix "Algorithms". State: momentum and curvature, 8 bytes per parameter,

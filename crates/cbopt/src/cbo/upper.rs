@@ -7,7 +7,7 @@
 //!
 //! The envelope `c` is a running minimum of `h̃` that may grow by the factor β₃ per step. Since
 //! `c ≤ h̃`, the curvature gap `h̃ - γ c ≥ (1-γ) c` is positive. Paper: Appendix "Algorithms",
-//! uCBOpt-adapt.
+//! Algorithm 2, uCBOpt-adapt.
 
 use serde::{Deserialize, Serialize};
 

@@ -13,8 +13,9 @@ use crate::plot::Figure;
 /// Draw the pictures of the theory.
 ///
 /// Writes `intuition.svg` and `intuition.png`, four panels on consistency bounds and how they
-/// enclose a posterior, and `families.svg` and `families.png`, the examples of possibilistic
-/// exponential families. Prints the names of the files.
+/// enclose a posterior, `families.svg` and `families.png`, the examples of possibilistic
+/// exponential families, and `twin.svg` and `twin.png`, evidence and consistency bounds side by
+/// side. Prints the names of the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,9 +31,10 @@ pub struct FiguresArgs {
 /// The folder or a picture cannot be written.
 pub fn execute(args: FiguresArgs) -> anyhow::Result<ExitCode> {
     // every picture is drawn before the first is written; a new picture is a new row
-    let pictures: [(&str, Figure); 2] = [
+    let pictures: [(&str, Figure); 3] = [
         ("intuition", figures::intuition::draw()?),
         ("families", figures::families::draw()?),
+        ("twin", figures::twin::draw()?),
     ];
     create_folder(&args.outdir)?;
     for (name, figure) in &pictures {

@@ -3,6 +3,7 @@
 mod contour;
 pub mod families;
 pub mod intuition;
+pub mod twin;
 
 pub use contour::Contour;
 

@@ -5,6 +5,7 @@
 use super::{ExponentialForm, check_alpha};
 use crate::error::{Error, Result, check, check_finite};
 use crate::function::{Measure, Mode, Possibility};
+use crate::numeric::softplus;
 use crate::set::RealSet;
 
 /// A possibility function on {0, 1}; `false` is the point 0 and `true` the point 1.
@@ -154,6 +155,11 @@ impl ExponentialForm for BernoulliStyle {
 
     fn log_partition(&self) -> f64 {
         self.natural[0].max(self.natural[1])
+    }
+
+    /// `log(e^λ₁ + e^λ₂)`.
+    fn additive_log_partition(&self) -> f64 {
+        self.natural[0] + softplus(self.natural[1] - self.natural[0])
     }
 }
 

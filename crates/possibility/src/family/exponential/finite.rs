@@ -4,6 +4,7 @@ use super::ExponentialForm;
 use crate::error::{Error, Result, check_finite, check_size};
 use crate::finite::{Finite, IndexSet};
 use crate::function::{Measure, Mode, Possibility};
+use crate::numeric::log_sum_exp;
 
 /// Statistics `T_i` and base measure `B_i` of the points `i = 0, …, n - 1`.
 ///
@@ -191,6 +192,11 @@ impl ExponentialForm for FiniteMember {
 
     fn log_partition(&self) -> f64 {
         self.log_partition
+    }
+
+    /// `log Σ_i exp(λᵀT_i - B_i)`.
+    fn additive_log_partition(&self) -> f64 {
+        self.log_partition + log_sum_exp(self.function.log_values().iter().copied())
     }
 }
 

@@ -114,6 +114,11 @@ impl ExponentialForm for NormalStyle {
     fn log_partition(&self) -> f64 {
         0.5 * self.mode * self.mode / self.variance
     }
+
+    /// `A(λ) + ½ log(2πσ²)`.
+    fn additive_log_partition(&self) -> f64 {
+        self.log_partition() + 0.5 * (std::f64::consts::TAU * self.variance).ln()
+    }
 }
 
 #[cfg(test)]

@@ -189,6 +189,22 @@ impl ExponentialForm for PointMassStyle {
         // `0.0 +`: no negative zero
         0.0 + self.natural[0].max(self.natural[1]).max(0.0)
     }
+
+    /// `log((e^λ₁ - 1)/λ₁)`, whatever `λ₂`: a point has no length.
+    fn additive_log_partition(&self) -> f64 {
+        // λ/2 + log(sinh x/x) with x = |λ|/2: neither cancels nor overflows
+        let half = 0.5 * self.natural[0];
+        let x = half.abs();
+        if x > 1.0 {
+            return half + x + (-(-2.0 * x).exp_m1() / (2.0 * x)).ln();
+        }
+        let (mut term, mut excess) = (1.0, 0.0);
+        for k in 1..12 {
+            term *= x * x / f64::from(2 * k * (2 * k + 1));
+            excess += term;
+        }
+        half + f64::ln_1p(excess)
+    }
 }
 
 #[cfg(test)]

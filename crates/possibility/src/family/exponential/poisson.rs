@@ -251,6 +251,11 @@ impl ExponentialForm for PoissonStyle {
             floor * self.rate.ln() - log_factorial(floor)
         }
     }
+
+    /// `e^λ`.
+    fn additive_log_partition(&self) -> f64 {
+        self.rate
+    }
 }
 
 /// An unevaluated sum of two `f64`, about 106 bits.
