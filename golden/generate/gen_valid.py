@@ -108,17 +108,18 @@ def coverage(family, n, theta):
     return {"family": family, "n": n, "truth": theta, "plain": shares[0], "valid": shares[1], "classical": shares[2]}
 
 
-def pivot_coverage(family, n):
+def pivot_coverage(family, n, shape=1):
     """The same where the relative likelihood has one law; the valid cut covers exactly."""
     ell = norm.ppf(0.975) ** 2 / 2
     if family == "normal":
         t = ((exp(2 * ell / n) - 1) * (n - 1)) ** 0.5
         plain = 1 - 2 * student_t.sf(float(t), n - 1)
     else:
-        cost = lambda u: u - n - n * log(u / n)
-        low = bisect(lambda u: cost(u) - ell, mpf("1e-9"), mpf(n))
-        high = bisect(lambda u: ell - cost(u), mpf(n), mpf(20 * n + 50))
-        plain = gamma_law.cdf(float(high), n) - gamma_law.cdf(float(low), n)
+        a = n * shape
+        cost = lambda u: u - a - a * log(u / a)
+        low = bisect(lambda u: cost(u) - ell, mpf("1e-9"), mpf(a))
+        high = bisect(lambda u: ell - cost(u), mpf(a), mpf(20 * a + 50))
+        plain = gamma_law.cdf(float(high), a) - gamma_law.cdf(float(low), a)
     return {"family": family, "n": n, "truth": None, "plain": plain, "valid": 0.95, "classical": 0.95}
 
 
@@ -145,9 +146,10 @@ def main():
     write_json(os.path.join(out, "valid", "valid.json"), head, cases)
     rows = [coverage(family, n, theta) for family, theta in [("bernoulli", "0.3"), ("poisson", "1.7")]
             for n in [5, 20, 100]]
-    rows += [pivot_coverage(family, n) for family in ["exponential", "normal"] for n in [5, 20, 100]]
+    rows += [pivot_coverage(family, n, shape) for family, shape in [("exponential", 1), ("gamma", 2), ("normal", 1)]
+             for n in [5, 20, 100]]
     head = {"about": "exact share of samples of n whose interval covers the truth: the plain cut of asymptotic coverage "
-                     "0.95, the valid 0.05-cut, and Clopper-Pearson, Garwood, equal-tailed gamma or t"}
+                     "0.95, the valid 0.05-cut, and Clopper-Pearson, Garwood, equal-tailed gamma (for gamma of shape 2) or t"}
     write_json(os.path.join(out, "valid", "coverage.json"), head, rows)
 
 
