@@ -190,14 +190,39 @@ impl Event {
     /// The event, or its opposite if `negated`, as a conjunction of atoms, if it is one; atoms on
     /// the same linear form are joined.
     pub fn as_conjunction(&self, negated: bool) -> Option<Vec<Atom>> {
-        let mut atoms: Vec<Atom> = Vec::new();
-        for atom in self.conjuncts(negated)? {
-            match atoms.iter_mut().find(|known| known.linear == atom.linear) {
-                Some(known) => known.set = known.set.intersection(&atom.set),
-                None => atoms.push(atom),
+        Some(join(&self.conjuncts(negated)?))
+    }
+
+    /// The event, or its opposite if `negated`, as a union of conjunctions; in each of them atoms
+    /// on the same linear form are joined. `None` if there are more than `most`.
+    pub fn disjuncts(&self, negated: bool, most: usize) -> Option<Vec<Vec<Atom>>> {
+        let (a, b, is_union) = match self {
+            Self::Atom(atom) => {
+                let set = match negated {
+                    true => atom.set.complement(),
+                    false => atom.set.clone(),
+                };
+                let linear = atom.linear.clone();
+                return Some(vec![vec![Atom { linear, set }]]);
             }
+            Self::Not(event) => return event.disjuncts(!negated, most),
+            Self::Or(a, b) => (a, b, !negated),
+            Self::And(a, b) => (a, b, negated),
+        };
+        let (mut left, right) = (a.disjuncts(negated, most)?, b.disjuncts(negated, most)?);
+        let count = match is_union {
+            true => left.len() + right.len(),
+            false => left.len() * right.len(),
+        };
+        if count > most {
+            return None;
         }
-        Some(atoms)
+        if is_union {
+            left.extend(right);
+            return Some(left);
+        }
+        let pairs = left.iter().flat_map(|a| right.iter().map(move |b| (a, b)));
+        Some(pairs.map(|(a, b)| join(a.iter().chain(b))).collect())
     }
 
     fn conjuncts(&self, negated: bool) -> Option<Vec<Atom>> {
@@ -223,6 +248,18 @@ impl Event {
             }
         }
     }
+}
+
+/// The atoms, with those on the same linear form as one.
+fn join<'a>(atoms: impl IntoIterator<Item = &'a Atom>) -> Vec<Atom> {
+    let mut joined: Vec<Atom> = Vec::new();
+    for atom in atoms {
+        match joined.iter_mut().find(|known| known.linear == atom.linear) {
+            Some(known) => known.set = known.set.intersection(&atom.set),
+            None => joined.push(atom.clone()),
+        }
+    }
+    joined
 }
 
 /// What is wrong, and at which byte.

@@ -28,6 +28,7 @@ use crate::error::{Error, Result, check};
 use crate::family::conjugate::{Parameter, ScalarFamily, ScalarPosterior};
 use crate::family::exponential::check_alpha;
 use crate::function::{Measure, Possibility};
+use crate::numeric::crossing;
 use crate::set::{Interval, RealSet};
 use crate::univariate::Univariate;
 
@@ -327,21 +328,6 @@ impl Measure<RealSet> for Contrast<'_> {
     }
 }
 
-/// Where a monotone function changes sign, to the last digit; an end if it does not.
-fn crossing(f: impl Fn(f64) -> f64, rises: bool, mut low: f64, mut high: f64) -> f64 {
-    loop {
-        let middle = 0.5 * (low + high);
-        if middle <= low || middle >= high {
-            return middle;
-        }
-        if (f(middle) > 0.0) == rises {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-}
-
 /// The real roots of `ax² + bx + c`, in increasing order; those that lie in the range of `f64`.
 fn quadratic_roots(a: f64, b: f64, c: f64) -> Vec<f64> {
     let discriminant = b * b - 4.0 * a * c;
@@ -359,7 +345,7 @@ fn quadratic_roots(a: f64, b: f64, c: f64) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::family::conjugate::{Bernoulli, Exponential, Gamma, NormalNoise, Poisson};
     use golden::number;
@@ -368,7 +354,8 @@ mod tests {
     /// The golden numbers are found with thirty digits (`golden/generate/gen_compare.py`).
     const TOLERANCE: f64 = 1e-9;
 
-    fn function(case: &golden::Value) -> Box<dyn Comparable> {
+    /// The function that a golden case describes.
+    pub(crate) fn function(case: &golden::Value) -> Box<dyn Comparable> {
         let [mode, weight] = ["mode", "weight"].map(|key| number(&case[key]));
         let extra = golden::optional(&case["extra"]).unwrap_or(f64::NAN);
         let parameter = match case["parameter"].as_str() {

@@ -45,6 +45,7 @@
 
 pub mod arithmetic;
 pub mod bound;
+pub mod combine;
 pub mod compare;
 pub mod count;
 pub mod coverage;

@@ -34,6 +34,21 @@ pub(crate) fn log_sum_exp(terms: impl IntoIterator<Item = f64>) -> f64 {
     largest + terms.iter().map(|t| (t - largest).exp()).sum::<f64>().ln()
 }
 
+/// Where a monotone function changes sign, to the last digit; an end if it does not.
+pub(crate) fn crossing(f: impl Fn(f64) -> f64, rises: bool, mut low: f64, mut high: f64) -> f64 {
+    loop {
+        let middle = 0.5 * (low + high);
+        if middle <= low || middle >= high {
+            return middle;
+        }
+        if (f(middle) > 0.0) == rises {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

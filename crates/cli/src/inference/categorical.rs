@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample};
+use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample, ShareForm};
+use possibility::{Credence, Measure};
 use serde_json::json;
 
 use super::levels::Levels;
@@ -13,7 +14,7 @@ use super::{
     parameter_name, parse_events, timed,
 };
 use crate::csv::{FieldError, Table};
-use crate::event::Variables;
+use crate::event::{Event, Variables};
 use crate::user_error::{UserError, list, unknown};
 
 /// How far the prior's class shares may miss 1: they are typed in decimal.
@@ -103,24 +104,40 @@ fn conclude(
     };
     let name = parameter_name(questions.parameter, "p");
     let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], shown))?;
-    let shown = shown.to_vec();
+    let parameter = questions.parameter;
     infer(
         prior,
         observations,
         questions,
         events,
-        |_, summary, event| {
-            let coordinates = event.coordinates();
-            let (Some(set), &[index]) = (event.as_set(), &coordinates[..]) else {
-                let named = coordinates.iter().map(|&i| shown[i].as_str());
-                return Err(Unmeasured::Event(format!(
-                    "an event of the categorical family is about one class, this one names {}",
-                    list(named)
-                )));
-            };
-            Ok(summary.coordinates[index].function.credence_of(&set)?)
+        |posterior, summary, event| {
+            if let Some((index, set)) = event.place() {
+                return Ok(summary.coordinates[index].function.credence_of(&set)?);
+            }
+            measure(posterior, parameter, event)
         },
     )
+}
+
+/// Possibility and necessity of an event about several classes.
+fn measure(
+    posterior: &Conjugate<Categorical>,
+    parameter: Parameter,
+    event: &Event,
+) -> Result<Credence, Unmeasured> {
+    let refuse = |rule: &str| Err(Unmeasured::Event(rule.to_owned()));
+    if parameter == Parameter::Natural {
+        return refuse("classes are compared by their probabilities; use --parameter mean");
+    }
+    let atoms = event.as_conjunction(false).unwrap_or_default();
+    let [atom] = &atoms[..] else {
+        return refuse("an event about several classes is about one linear form of them");
+    };
+    let mut factors = vec![0.0; posterior.family().classes()];
+    for &(index, factor) in &atom.linear {
+        factors[index] = factor;
+    }
+    Ok(ShareForm::new(posterior, &factors)?.credence_of(&atom.set)?)
 }
 
 fn build_prior(

@@ -4,6 +4,7 @@
 //! An event about two groups (`rate[a] > rate[b]`) is measured by [`Contrast`]; conditions on
 //! single groups may be joined by `and` alone or by `or` alone.
 
+use possibility::combine::{Combination, is_concave};
 use possibility::compare::{Comparable, Contrast, Student};
 use possibility::family::conjugate::{Conjugate, Parameter, Sample, ScalarFamily};
 use possibility::regression::{Design, Dispersion, PriorPrecision, RegressionConfig, Response};
@@ -374,18 +375,34 @@ impl Report {
                     )
                 }
                 several => {
-                    let names = several.iter().map(|(index, _)| index % self.groups.len());
-                    let names = names.map(|group| self.groups[group].name.as_str());
-                    return Err(format!(
-                        "a comparison is between two groups, this one names {}",
-                        list(names)
-                    ));
+                    let parts: Vec<_> = several
+                        .iter()
+                        .map(|&(index, factor)| (self.function(index), factor))
+                        .collect();
+                    if !parts.iter().all(|(function, _)| is_concave(*function)) {
+                        return Err(self.refuse_several(several));
+                    }
+                    let form = Combination::new(&parts).map_err(text)?;
+                    let holds = form.log_possibility_of(&atom.set).map_err(text)?;
+                    let fails = form.log_possibility_of_complement(&atom.set);
+                    (holds, fails.map_err(text)?)
                 }
             };
             inside += holds;
             outside = outside.max(fails);
         }
         Ok((inside, outside))
+    }
+
+    /// Why three groups or more cannot be compared.
+    fn refuse_several(&self, parts: &[(usize, f64)]) -> String {
+        let names = parts.iter().map(|(index, _)| index % self.groups.len());
+        let names = names.map(|group| self.groups[group].name.as_str());
+        format!(
+            "the possibility of this parameter is not log-concave, so that only two groups can be \
+             compared exactly; this event names {}",
+            list(names)
+        )
     }
 
     /// File and columns.

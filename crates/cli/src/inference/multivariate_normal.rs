@@ -1,8 +1,8 @@
 //! The multivariate normal family: several columns of numbers and a covariance in, a report out.
 //!
-//! Events are conditions on linear combinations of the coordinates, joined by `and` (or, read
-//! through the complement, by `or`): the image of the posterior under these combinations is normal,
-//! the event a box.
+//! Events are conditions on linear combinations of the coordinates, joined by `and` and `or`: a
+//! union of conjunctions. The image of the posterior under the combinations of a conjunction is
+//! normal, the conjunction a box; the possibility of a union is the largest of its parts.
 
 use std::path::Path;
 
@@ -227,60 +227,48 @@ fn conclude(
 
 /// Possibility and necessity of an event under a normal.
 fn measure(normal: &Normal, event: &Event) -> Result<Credence, String> {
-    let (inside, outside) = if let Some(atoms) = event.as_conjunction(false) {
-        log_suprema(normal, &atoms)?
-    } else if let Some(atoms) = event.as_conjunction(true) {
-        let (outside, inside) = log_suprema(normal, &atoms)?;
-        (inside, outside)
-    } else {
-        return Err(
-            "conditions on different combinations may be joined by \"and\" alone or by \"or\" alone"
-                .to_owned(),
-        );
+    let supremum = |negated: bool| {
+        let parts = event.disjuncts(negated, MAX_BOXES).ok_or_else(too_many)?;
+        let mut best = f64::NEG_INFINITY;
+        for atoms in &parts {
+            best = best.max(log_supremum(normal, atoms)?);
+        }
+        Ok::<_, String>(best)
     };
-    Ok(Credence::from_logs(inside, outside))
+    Ok(Credence::from_logs(supremum(false)?, supremum(true)?))
 }
 
-/// `log sup` over the points where every atom holds, and over those where one fails.
-fn log_suprema(normal: &Normal, atoms: &[Atom]) -> Result<(f64, f64), String> {
-    let text = |error: possibility::Error| error.to_string();
-    let image = |atoms: &[Atom]| -> possibility::Result<Normal> {
-        let mut matrix = Mat::zeros(atoms.len(), normal.dimension());
-        for (row, atom) in atoms.iter().enumerate() {
-            for &(column, coefficient) in &atom.linear {
-                matrix[(row, column)] = coefficient;
-            }
+fn too_many() -> String {
+    format!("the event has more than {MAX_BOXES} parts")
+}
+
+/// `log sup` over the points where every atom holds.
+fn log_supremum(normal: &Normal, atoms: &[Atom]) -> Result<f64, String> {
+    if atoms.iter().any(|atom| atom.set.is_empty()) {
+        return Ok(f64::NEG_INFINITY);
+    }
+    let mut matrix = Mat::zeros(atoms.len(), normal.dimension());
+    for (row, atom) in atoms.iter().enumerate() {
+        for &(column, coefficient) in &atom.linear {
+            matrix[(row, column)] = coefficient;
         }
-        normal.affine_image(matrix.as_ref(), &vec![0.0; atoms.len()])
-    };
-    // the opposite of a conjunction is the union of the opposites
-    let mut outside = f64::NEG_INFINITY;
-    for atom in atoms {
-        let single = image(std::slice::from_ref(atom)).map_err(text)?;
-        let log = single
-            .log_possibility_of_complement(&atom.set)
-            .map_err(text)?;
-        outside = outside.max(log);
     }
-    let sets: Vec<&RealSet> = atoms.iter().map(|atom| &atom.set).collect();
-    let boxes: usize = sets.iter().map(|set| set.parts().len()).product();
-    if boxes > MAX_BOXES {
-        return Err(format!(
-            "the event has {boxes} parts, at most {MAX_BOXES} are allowed"
-        ));
-    }
-    let joint = image(atoms).map_err(|_| {
+    let joint = normal.affine_image(matrix.as_ref(), &vec![0.0; atoms.len()]);
+    let joint = joint.map_err(|_| {
         "the linear combinations depend on each other; only independent ones may be joined"
             .to_owned()
     })?;
-    let mut inside = f64::NEG_INFINITY;
-    for sides in products(&sets) {
-        let log = joint
-            .log_possibility_of(&Region::Box(sides))
-            .map_err(text)?;
-        inside = inside.max(log);
+    let sets: Vec<&RealSet> = atoms.iter().map(|atom| &atom.set).collect();
+    let boxes: usize = sets.iter().map(|set| set.parts().len()).product();
+    if boxes > MAX_BOXES {
+        return Err(too_many());
     }
-    Ok((inside, outside))
+    let mut best = f64::NEG_INFINITY;
+    for sides in products(&sets) {
+        let log = joint.log_possibility_of(&Region::Box(sides));
+        best = best.max(log.map_err(|error| error.to_string())?);
+    }
+    Ok(best)
 }
 
 /// Every choice of one interval from each set.
@@ -332,6 +320,12 @@ mod tests {
             ("a < 0 or a > 3", half(1.0), 0.0),
             ("(a < 0 or a > 3) and b = -2", half(1.0), 0.0),
             ("a > 1 and a < 0", 0.0, 0.0),
+            // mixed: the nearer of two corners, and the nearest way out
+            ("a > 2 and (b > 0 or b < -6)", half(2.0), 0.0),
+            ("a > 2 and b > 0 or a + b > 4", half(2.0), 0.0),
+            ("a > 0 and (b < 0 or a + b < 4)", 1.0, 1.0 - half(1.0)),
+            ("(a > 2 or b > 0) and (a < 0 or b < -4)", half(2.0), 0.0),
+            ("not (a > 2 and (b > 0 or b < -6))", 1.0, 1.0 - half(2.0)),
         ];
         for (text, possibility, necessity) in cases {
             let Credence {
@@ -351,7 +345,8 @@ mod tests {
 
     #[test]
     fn events_beyond_the_rules_are_refused() {
-        assert!(ask("a > 0 and (b > 0 or a + b > 1)").is_err());
+        let many = ["(a < 0 or b < 0 or a > 9 or b > 9)"; 7].join(" and ");
+        assert!(ask(&many).unwrap_err().contains("more than 4096 parts"));
         assert!(
             ask("a > 0 and b > 0 and a + b > 1")
                 .unwrap_err()

@@ -240,10 +240,6 @@ fn mistakes_about_groups_are_named() {
             &["name the group", "rate[a]"],
         ),
         (
-            format!("{poisson} --event rate[a]+rate[b]>rate[c]"),
-            &["between two groups", "\"c\""],
-        ),
-        (
             format!("{poisson} --event p[a]>1"),
             &["unknown variable \"p\""],
         ),

@@ -10,6 +10,7 @@ mod digest;
 mod evaluate;
 mod infer;
 mod infer_data;
+mod infer_events;
 mod infer_export;
 mod infer_groups;
 mod infer_saved;

@@ -492,7 +492,7 @@ fn mistakes_in_events_show_the_place() {
     refuse(
         "x\na\nb\nc\n",
         &["categorical", "data.csv", "--event", "a > 0.1 and b > 0.1"],
-        &["about one class", "\"a\", \"b\""],
+        &["about several classes", "one linear form"],
     );
     refuse(
         "x\na\nb\n",

@@ -66,6 +66,7 @@ Examples:
     #[command(after_long_help = "\
 Examples:
   maxitive infer categorical balls.csv --column color --event 'p[red] > 0.3'
+  maxitive infer categorical balls.csv --column color --event 'red > green' --event 'red + green > 0.6'
   maxitive infer categorical balls.csv --column color --classes red,green,blue \\
       --prior-mean 0.4,0.3,0.3 --prior-weight 5
 
@@ -104,7 +105,7 @@ curve, and the variance a profile of its own. The prior's weight is then in unit
     #[command(after_long_help = "\
 Examples:
   maxitive infer multivariate-normal body.csv --columns height,weight --covariance cov.csv \\
-      --event 'height > 170 and weight < 80' --event '2*height - weight > 250'
+      --event 'height > 170 and (weight < 80 or weight > 90)' --event '2*height - weight > 250'
 
 The covariance file has a header with the column names and one row for each of them, in the same order; without
 a header its rows and columns are those of --columns.")]

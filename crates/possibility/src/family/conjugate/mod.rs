@@ -30,6 +30,7 @@ mod poisson;
 mod posterior;
 mod sample;
 mod scalar;
+mod shares;
 
 pub use bernoulli::{Bernoulli, Binomial};
 pub use categorical::{Categorical, Multinomial};
@@ -42,6 +43,7 @@ pub use poisson::Poisson;
 pub use posterior::ScalarPosterior;
 pub use sample::Sample;
 pub use scalar::ScalarFamily;
+pub use shares::ShareForm;
 
 use std::borrow::Borrow;
 

@@ -1,0 +1,223 @@
+//! `maxitive infer`: events about several classes, several groups, and mixed events.
+
+use crate::common::{Place, number};
+use crate::infer_data::refuse;
+use serde_json::Value;
+
+/// Golden numbers have thirty digits (`golden/generate/gen_shares.py`, `gen_combine.py`).
+const GOLDEN: f64 = 1e-9;
+
+#[track_caller]
+fn near(found: &Value, expected: f64, what: &str) {
+    let found = number(found);
+    assert!(
+        (found - expected).abs() < GOLDEN,
+        "{what}: {found} {expected}"
+    );
+}
+
+#[test]
+fn golden_forms_of_classes() {
+    let names = ["setosa", "versicolor", "virginica", "other"];
+    for case in golden::cases("shares/forms.json") {
+        let (counts, factors) = (
+            golden::numbers(&case["counts"]),
+            golden::numbers(&case["factors"]),
+        );
+        let mut data = "class\n".to_owned();
+        let mut form = Vec::new();
+        for ((name, count), factor) in names.iter().zip(&counts).zip(&factors) {
+            data.push_str(&format!("{name}\n").repeat(*count as usize));
+            form.push(format!("{factor}*{name}").replace("+ -", "- "));
+        }
+        let place = Place::new().with("d.csv", data);
+        let event = format!(
+            "{} = {}",
+            form.join(" + ").replace("+ -", "- "),
+            case["value"]
+        );
+        let classes = names[..counts.len()].join(",");
+        let report = place.json(&[
+            "infer",
+            "categorical",
+            "d.csv",
+            "--classes",
+            &classes,
+            "--event",
+            &event,
+        ]);
+        let expected = golden::number(&case["possibility"]);
+        near(&report["events"][0]["possibility"], expected, &event);
+    }
+}
+
+#[test]
+fn classes_are_compared_with_classes() {
+    let data = "class\n".to_owned() + &"setosa\n".repeat(5) + &"virginica\n".repeat(3) + "b\nb\n";
+    let place = Place::new().with("d.csv", data);
+    let report = place.json(&[
+        "infer",
+        "categorical",
+        "d.csv",
+        "--event",
+        "setosa > virginica",
+        "--event",
+        "setosa + virginica > 0.6",
+        "--event",
+        "setosa + virginica + b > 0.999",
+        "--event",
+        "p[setosa] - p[b] > 2",
+        "--event",
+        "setosa < virginica or setosa > virginica",
+    ]);
+    let events = &report["events"];
+    // equal shares of 8/10 are the nearest
+    let equal = (0.4_f64 / 0.5).powi(5) * (0.4_f64 / 0.3).powi(3);
+    near(&events[0]["possibility"], 1.0, "setosa > virginica");
+    near(&events[0]["necessity"], 1.0 - equal, "setosa > virginica");
+    // the rest has 0.4 instead of 0.2
+    let less = (0.6_f64 / 0.8).powi(8) * (0.4_f64 / 0.2).powi(2);
+    near(&events[1]["necessity"], 1.0 - less, "sum > 0.6");
+    near(&events[2]["necessity"], 1.0, "everything");
+    near(&events[3]["possibility"], 0.0, "nothing");
+    near(&events[4]["necessity"], 1.0 - equal, "different");
+}
+
+#[test]
+fn golden_forms_of_three_groups() {
+    for case in golden::cases("compare/combinations.json") {
+        let functions = golden::list(&case["functions"]);
+        let mut rows = "x,w,g\n".to_owned();
+        let family = functions[0]["family"].as_str().unwrap();
+        for (function, group) in functions.iter().zip(["a", "b", "c"]) {
+            let (mode, weight) = (
+                golden::number(&function["mode"]),
+                golden::number(&function["weight"]),
+            );
+            // two rows of this mean and total weight
+            let values = match family {
+                "bernoulli" => [(1.0, mode * weight), (0.0, (1.0 - mode) * weight)],
+                "poisson" => {
+                    let above = mode.ceil();
+                    [
+                        (above, weight * (1.0 - (above - mode))),
+                        (above - 1.0, weight * (above - mode)),
+                    ]
+                }
+                _ => [(mode - 1.0, weight / 2.0), (mode + 1.0, weight / 2.0)],
+            };
+            for (x, weight) in values.into_iter().filter(|(_, weight)| *weight > 0.0) {
+                rows.push_str(&format!("{x},{weight},{group}\n"));
+            }
+        }
+        let place = Place::new().with("d.csv", rows);
+        let is_natural = functions[0]["parameter"] == "natural";
+        let [a, b, c] = <[f64; 3]>::try_from(golden::numbers(&case["factors"])).unwrap();
+        for point in golden::list(&case["points"]) {
+            let event = format!("{a}*a + {b}*b + {c}*c = {}", point["value"]).replace("+ -", "- ");
+            let mut arguments = vec!["infer", family, "d.csv", "--column", "x", "--weight", "w"];
+            arguments.extend(["--by", "g", "--event", &event]);
+            if family == "normal" {
+                arguments.extend(["--variance", "2"]);
+            }
+            if is_natural {
+                arguments.extend(["--parameter", "natural"]);
+            }
+            let report = place.json(&arguments);
+            let expected = golden::number(&point["log_possibility"]).exp();
+            near(&report["events"][0]["possibility"], expected, &event);
+        }
+    }
+}
+
+#[test]
+fn conditions_on_a_normal_vector_may_be_mixed() {
+    // one observation (1, -2) with variances 1 and 4
+    let place = Place::new()
+        .with("d.csv", "a,b\n1,-2\n")
+        .with("c.csv", "a,b\n1,0\n0,4\n");
+    let report = place.json(&[
+        "infer",
+        "multivariate-normal",
+        "d.csv",
+        "--covariance",
+        "c.csv",
+        "--event",
+        "a > 2 and (b > 0 or b < -6)",
+        "--event",
+        "a > 0 and (b < 0 or a + b < 4)",
+    ]);
+    near(
+        &report["events"][0]["possibility"],
+        (-1.0_f64).exp(),
+        "mixed",
+    );
+    near(
+        &report["events"][1]["necessity"],
+        1.0 - (-0.5_f64).exp(),
+        "mixed",
+    );
+}
+
+#[test]
+fn mistakes_about_events_are_named() {
+    let place = Place::new()
+        .with("c.csv", "class\na\nb\nc\na\n")
+        .with("d.csv", "x,g\n1,a\n2,a\n3,b\n5,b\n4,c\n7,c\n")
+        .with("v.csv", "a,b\n1,-2\n")
+        .with("cov.csv", "a,b\n1,0\n0,4\n");
+    let normal = "multivariate-normal v.csv --covariance cov.csv";
+    let cases: [(String, &[&str]); 12] = [
+        (
+            "categorical c.csv --event a>b+d".into(),
+            &["unknown variable \"d\""],
+        ),
+        (
+            "categorical c.csv --event a>b+".into(),
+            &["event \"a>b+\"", "the event ends"],
+        ),
+        (
+            "categorical c.csv --event a>b>c".into(),
+            &["one linear form"],
+        ),
+        (
+            "categorical c.csv --event a*b>0".into(),
+            &["event \"a*b>0\""],
+        ),
+        (
+            "categorical c.csv --event a-a>0".into(),
+            &["a variable is needed"],
+        ),
+        (
+            "categorical c.csv --parameter natural --event a>b".into(),
+            &["--parameter mean"],
+        ),
+        (
+            "exponential d.csv --column x --by g --event a+b>c".into(),
+            &["only two groups", "\"a\", \"b\", \"c\""],
+        ),
+        (
+            "normal d.csv --column x --by g --event mean[a]+mean[b]>mean[c]".into(),
+            &["only two groups", "\"c\""],
+        ),
+        (
+            "poisson d.csv --column x --by g --event a+b**c>1".into(),
+            &["event \"a+b**c>1\""],
+        ),
+        (
+            "poisson d.csv --column x --by g --event a+b>c,".into(),
+            &["event \"a+b>c,\""],
+        ),
+        (
+            format!("{normal} --event a>0&b>0"),
+            &["unexpected character '&'"],
+        ),
+        (
+            format!("{normal} --event a+c>0"),
+            &["unknown variable \"c\""],
+        ),
+    ];
+    for (arguments, words) in &cases {
+        refuse(&place, arguments, words);
+    }
+}
