@@ -72,6 +72,13 @@ def student_mean(n, t):
     return 1 - quad(density, [-t, 0, t])
 
 
+def chi_squared(d, square):
+    half = mpf(d) / 2
+    density = lambda x: x ** (half - 1) * exp(-x / 2) / (2 ** half * gamma(half))
+    ends = [mpf(square), mpf(square) + 20, mpf(square) + 100, mpf(square) + 400]
+    return quad(density, ends)
+
+
 def classical_binomial(n, s):
     """Clopper and Pearson's interval of level 0.95."""
     return (beta.ppf(0.025, s, n - s + 1) if s else 0.0, beta.ppf(0.975, s + 1, n - s) if s < n else 1.0)
@@ -141,8 +148,13 @@ def main():
     # the value is Student's t
     cases.append({"family": "student", "n": 5, "mean": 0.0,
                   "points": [{"value": t, "possibility": student_mean(5, t)} for t in [0.5, 2.0, 6.0]]})
+    # n is the number of dimensions, the value the squared distance
+    for d in [1, 2, 3, 10]:
+        cases.append({"family": "chi-squared", "n": d, "mean": 0.0,
+                      "points": [{"value": q, "possibility": chi_squared(d, q)} for q in [0.5, 4.0, 25.0]]})
     head = {"about": "probability under the value of data that agree with it no better than n observations of the given "
-                     "mean; extra is the shape or the variance; for student the value is the t statistic"}
+                     "mean; extra is the shape or the variance; for student the value is the t statistic, "
+                     "for chi-squared the squared distance in n dimensions"}
     write_json(os.path.join(out, "valid", "valid.json"), head, cases)
     rows = [coverage(family, n, theta) for family, theta in [("bernoulli", "0.3"), ("poisson", "1.7")]
             for n in [5, 20, 100]]

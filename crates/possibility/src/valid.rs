@@ -34,6 +34,20 @@ use crate::univariate::Univariate;
 pub enum Pivot {
     /// `ℓ = Z²/2` with `Z` standard normal: a mean, or a coefficient, of known variance.
     Normal,
+    /// `ℓ = χ²/2` with `d` degrees of freedom: a mean in `ℝᵈ`, or `d` linear forms of it, of known
+    /// covariance. For `d = 1` it is [`Self::Normal`]; for `d = 2` the law of `R` is uniform, and
+    /// the plain possibility valid as it is.
+    ///
+    /// ```
+    /// use possibility::valid::Pivot;
+    /// let [one, two] = [1, 2].map(|dimension| Pivot::ChiSquared { dimension });
+    /// assert!((one.possibility(-2.0) - Pivot::Normal.possibility(-2.0)).abs() < 1e-15);
+    /// assert!((two.possibility(0.05f64.ln()) - 0.05).abs() < 1e-15);
+    /// ```
+    ChiSquared {
+        /// `d`, at least 1.
+        dimension: usize,
+    },
     /// `ℓ = (w/2) log(1 + T²/f)` with Student's `T` of `f` degrees of freedom: of unknown variance.
     Student {
         /// `w`, the number of observations.
@@ -88,6 +102,7 @@ impl Pivot {
         }
         match *self {
             Self::Normal => gamma_above(0.5, level),
+            Self::ChiSquared { dimension } => gamma_above(0.5 * dimension as f64, level),
             Self::Student { weight, freedom } => {
                 let exponent = -2.0 * level / weight;
                 beta_below(0.5 * freedom, 0.5, exponent.exp(), -exponent.exp_m1())
@@ -491,6 +506,10 @@ mod tests {
                         let log = -0.5 * n * (value * value / (n - 1.0)).ln_1p();
                         Pivot::student(n, 1).unwrap().possibility(log)
                     }
+                    "chi-squared" => {
+                        let dimension = n as usize;
+                        Pivot::ChiSquared { dimension }.possibility(-0.5 * value)
+                    }
                     other => panic!("{other}"),
                 };
                 let expected = number(&point["possibility"]);
@@ -576,6 +595,26 @@ mod tests {
         }
     }
 
+    /// A mean in three dimensions: the share of samples whose possibility is at most `α` is `α`.
+    #[test]
+    fn the_law_of_a_vector_is_uniform() {
+        const SAMPLES: u32 = 20_000;
+        let pivot = Pivot::ChiSquared { dimension: 3 };
+        let mut random = Random(11);
+        let possibilities: Vec<f64> = (0..SAMPLES)
+            .map(|_| {
+                let squares: f64 = (0..3).map(|_| random.normal().powi(2)).sum();
+                pivot.possibility(-0.5 * squares)
+            })
+            .collect();
+        for alpha in [0.01, 0.05, 0.3, 0.8] {
+            let count = possibilities.iter().filter(|p| **p <= alpha).count();
+            let share = count as f64 / f64::from(SAMPLES);
+            let error = (alpha * (1.0 - alpha) / f64::from(SAMPLES)).sqrt();
+            assert!((share - alpha).abs() < 4.0 * error, "{alpha}: {share}");
+        }
+    }
+
     /// A generator for tests: SplitMix64.
     struct Random(u64);
 
@@ -656,6 +695,7 @@ mod tests {
     fn pivots_invert_and_refuse() {
         let pivots = [
             Pivot::Normal,
+            Pivot::ChiSquared { dimension: 7 },
             Pivot::student(5.0, 2).unwrap(),
             Pivot::variance(5.0, 2).unwrap(),
             Pivot::Gamma {
