@@ -65,9 +65,13 @@ fn check() -> Result<()> {
     )?;
     cargo("tests", "test --workspace --locked --no-fail-fast")?;
     kernels()?;
-    cubins()?;
-    examples()?;
-    documentation()?;
+    // NVRTC keeps one core busy
+    std::thread::scope(|scope| {
+        let cubins = scope.spawn(cubins);
+        examples()?;
+        documentation()?;
+        finish(cubins)
+    })?;
     promised_rust()?;
     arm()?;
     packages()?;
@@ -116,14 +120,17 @@ fn kernels() -> Result<()> {
     // each is compiled and run by one core
     std::thread::scope(|scope| {
         let threads = proofs.map(|source| scope.spawn(|| prove(&folder, source)));
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(proved) => proved,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+        threads.into_iter().try_for_each(finish)
     })?;
     emulated_gpu(&folder)
+}
+
+/// Waits for a step that runs beside others.
+fn finish(step: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    match step.join() {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// Compiles a proof for the host and runs it.
@@ -168,8 +175,9 @@ fn emulated_gpu(kernels: &Path) -> Result<()> {
     run("tests on the emulated GPU", &mut tests)
 }
 
-/// All CUDA kernels compile for all architectures. Folder `$MAXITIVE_CUBINS`, or one in `target`,
-/// keeps what was made of a source, since the two large ones take NVRTC half a minute each.
+/// All CUDA kernels compile for the architecture that they were tuned for. Folder
+/// `$MAXITIVE_CUBINS`, or one in `target`, keeps what was made of a source, since the two large
+/// ones take NVRTC half a minute each; `cargo xtask kernels` makes those of all architectures.
 fn cubins() -> Result<()> {
     if std::env::var_os("MAXITIVE_NVRTC").is_none() {
         let reason = "MAXITIVE_NVRTC does not name the folder of the compiler NVRTC";
@@ -179,22 +187,9 @@ fn cubins() -> Result<()> {
     let kept = std::env::var_os("MAXITIVE_CUBINS").map(PathBuf::from);
     let folder = kept.unwrap_or_else(|| root().join("target/cubins"));
     let program = built_examples()?.join("kernels");
-    let compile = |architecture: &'static str| {
-        let mut command = Command::new(&program);
-        command.arg(&folder).arg(architecture).stdout(Stdio::null());
-        run("kernels for GPUs", &mut command)
-    };
-    // each has a core
-    std::thread::scope(|scope| {
-        let architectures = ["sm_80", "sm_90", "sm_100"];
-        let threads = architectures.map(|architecture| scope.spawn(move || compile(architecture)));
-        threads
-            .into_iter()
-            .try_for_each(|thread| match thread.join() {
-                Ok(compiled) => compiled,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-    })
+    let mut command = Command::new(&program);
+    command.arg(&folder).arg("sm_90").stdout(Stdio::null());
+    run("kernels for GPUs", &mut command)
 }
 
 /// Compiles the CUDA kernels to the folder that is named, for the architectures that are.
