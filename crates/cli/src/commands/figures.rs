@@ -30,13 +30,13 @@ pub struct FiguresArgs {
 /// # Errors
 /// The folder or a picture cannot be written.
 pub fn execute(args: FiguresArgs) -> anyhow::Result<ExitCode> {
+    create_folder(&args.outdir)?;
     // every picture is drawn before the first is written; a new picture is a new row
     let pictures: [(&str, Figure); 3] = [
         ("intuition", figures::intuition::draw()?),
         ("families", figures::families::draw()?),
         ("twin", figures::twin::draw()?),
     ];
-    create_folder(&args.outdir)?;
     for (name, figure) in &pictures {
         for extension in ["svg", "png"] {
             let path = args.outdir.join(format!("{name}.{extension}"));
