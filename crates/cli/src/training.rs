@@ -3,12 +3,15 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use datasets::Library;
 use engine::Device;
 use experiment::Stop;
+#[cfg(unix)]
+use signal_hook::{consts::signal, iterator::Signals};
 
 use crate::progress::{Mode, Progress};
 use crate::user_error::UserError;
@@ -101,13 +104,13 @@ impl TrainingArgs {
         command
     }
 
-    /// A stop that Ctrl-C, termination and the end of the time raise.
+    /// A stop that signals and the end of the time raise.
     ///
     /// # Errors
     /// If the system refuses the handler.
     pub fn stop(&self) -> anyhow::Result<Stop> {
         let stop = Stop::default();
-        stop_on_interrupt(stop.clone())?;
+        stop_on_signals(stop.clone())?;
         Ok(match &self.within {
             Some(within) => stop.within(within.left()),
             None => stop,
@@ -199,29 +202,98 @@ fn within(text: &str) -> Result<Within, String> {
     })
 }
 
-/// Raises the stop on Ctrl-C and termination; a second signal ends the process at once.
-fn stop_on_interrupt(raised: Stop) -> anyhow::Result<()> {
-    ctrlc::set_handler(move || {
+/// The signal that stopped the program, 0 for none.
+static SIGNAL: AtomicU8 = AtomicU8::new(0);
+
+/// A signal's number and name.
+const INTERRUPT: (u8, &str) = (2, "Ctrl-C");
+
+/// Signals that save and stop. The last is what a scheduler sends before its time limit.
+#[cfg(unix)]
+const SIGNALS: [(u8, &str); 4] = [
+    INTERRUPT,
+    (signal::SIGTERM as u8, "SIGTERM"),
+    (signal::SIGHUP as u8, "SIGHUP"),
+    (signal::SIGUSR1 as u8, "SIGUSR1"),
+];
+
+/// Raises the stop on a signal; a second one ends the process at once.
+fn stop_on_signals(raised: Stop) -> anyhow::Result<()> {
+    on_signals(move |(number, name)| {
         if raised.is_asked() {
-            std::process::exit(130);
+            std::process::exit(exit_code(number).into());
         }
+        SIGNAL.store(number, Ordering::Relaxed);
         raised.raise();
         // an evaluation may take a while; nothing is left to do if standard error is closed
         let _ = writeln!(
             io::stderr(),
-            "Stopping; a second Ctrl-C ends the program at once"
+            "Stopping ({name}); a second signal ends the program at once"
         );
-    })?;
+    })
+}
+
+/// Calls back from a thread of its own, once per signal. A hangup that is ignored, as `nohup` has
+/// it, stays so.
+#[cfg(unix)]
+fn on_signals(handle: impl Fn((u8, &str)) + Send + 'static) -> anyhow::Result<()> {
+    let wanted = SIGNALS.map(|(number, _)| i32::from(number));
+    let wanted = wanted.into_iter();
+    let mut signals = Signals::new(
+        wanted.filter(|&number| number != signal::SIGHUP || !is_ignored(signal::SIGHUP)),
+    )?;
+    let wait = move || {
+        for number in signals.forever() {
+            let found = SIGNALS
+                .iter()
+                .find(|(other, _)| i32::from(*other) == number);
+            found.into_iter().for_each(|signal| handle(*signal));
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)?;
     Ok(())
+}
+
+#[cfg(not(unix))]
+fn on_signals(handle: impl Fn((u8, &str)) + Send + 'static) -> anyhow::Result<()> {
+    ctrlc::set_handler(move || handle(INTERRUPT))?;
+    Ok(())
+}
+
+/// Whether the program was started with a signal ignored, where the system tells.
+#[cfg(unix)]
+fn is_ignored(number: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
 /// The exit code of a command whose time is over while something is left to do: as the system has
 /// it for what is to be tried again.
 pub const TIME_IS_OVER: u8 = 75;
 
-/// The exit code of a command that was stopped: by someone, as shells have it, or by the clock.
+/// The exit code of a command that a signal stopped, as shells have it; before a scheduler's time
+/// limit there is something left to do.
+fn exit_code(signal: u8) -> u8 {
+    #[cfg(unix)]
+    if i32::from(signal) == signal::SIGUSR1 {
+        return TIME_IS_OVER;
+    }
+    128 + signal
+}
+
+/// The exit code of a command that was stopped: by a signal, or by the clock.
 pub fn stopped(stop: &Stop) -> ExitCode {
-    ExitCode::from(if stop.is_asked() { 130 } else { TIME_IS_OVER })
+    ExitCode::from(if stop.is_asked() {
+        exit_code(SIGNAL.load(Ordering::Relaxed))
+    } else {
+        TIME_IS_OVER
+    })
 }
 
 /// Why a command stopped, for the beginning of a message.

@@ -1,6 +1,6 @@
 //! Training from the command line: runs, sweeps, what is printed, and `kill -9`.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -467,52 +467,73 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
 }
 
 #[cfg(unix)]
-#[test]
-fn an_interrupt_saves_and_says_how_to_go_on() {
-    let place = place();
-    let child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
-        .args([
-            "train",
-            "tiny.toml",
-            "--set",
-            "train.epochs=100000",
-            "--out",
-            "long",
-            "--checkpoint-seconds",
-            "0.2",
-        ])
+/// A training without end in the folder `long`, after its first checkpoint.
+fn endless(place: &Place, program: &str, before: &[&str]) -> Child {
+    let child = Command::new(program)
+        .args(before)
+        .args(["train", "tiny.toml", "--set", "train.epochs=100000"])
+        .args(["--out", "long", "--checkpoint-seconds", "0.2"])
         .args(DATA)
         .current_dir(place.folder())
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let checkpoint = place.path("long/checkpoint.safetensors");
     let begin = Instant::now();
-    while !checkpoint.exists() {
+    while !place.path("long/checkpoint.safetensors").exists() {
         assert!(
             begin.elapsed() < Duration::from_secs(60),
             "it does not begin"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
-    let before = std::fs::read(&checkpoint).unwrap();
+    child
+}
+
+fn send(child: &Child, signal: &str) {
     let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(
-        stderr.contains("Go on with: maxitive resume long --data-dir data --unverified"),
-        "{stderr}"
-    );
-    assert!(std::fs::read(&checkpoint).unwrap() != before);
+    let sent = Command::new("kill").args([signal, &id]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn a_signal_saves_and_says_how_to_go_on() {
+    for (signal, name, code) in [
+        ("-INT", "Ctrl-C", 130),
+        ("-TERM", "SIGTERM", 143),
+        ("-HUP", "SIGHUP", 129),
+        // what a scheduler sends before its time limit: to be tried again
+        ("-USR1", "SIGUSR1", 75),
+    ] {
+        let place = place();
+        let child = endless(&place, env!("CARGO_BIN_EXE_maxitive"), &[]);
+        let checkpoint = place.path("long/checkpoint.safetensors");
+        let before = std::fs::read(&checkpoint).unwrap();
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        for words in [
+            format!("Stopping ({name})"),
+            "Go on with: maxitive resume long --data-dir data --unverified".to_owned(),
+        ] {
+            assert!(stderr.contains(&words), "{stderr}");
+        }
+        assert!(std::fs::read(&checkpoint).unwrap() != before);
+    }
+}
+
+#[test]
+fn a_hangup_that_is_ignored_does_not_stop_a_training() {
+    let place = place();
+    let mut child = endless(&place, "nohup", &[env!("CARGO_BIN_EXE_maxitive")]);
+    send(&child, "-HUP");
+    // a training that minds it stops within a step
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(child.try_wait().unwrap(), None);
+    send(&child, "-TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
 }
 
 #[test]
