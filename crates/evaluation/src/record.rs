@@ -452,7 +452,9 @@ mod tests {
 
     use super::*;
     use crate::metric::{InDomain, OutOfDomain, Scores};
-    use crate::results::{ClassSets, Mistake, ReliabilityBin, ScoreHistogram, Scored, SetLevel};
+    use crate::results::{
+        ClassSets, Mistake, ReliabilityBin, ScoreHistogram, Scored, SetLevel, Shown, ShownClass,
+    };
 
     fn number() -> impl Strategy<Value = f64> {
         prop_oneof![
@@ -494,7 +496,10 @@ mod tests {
             let level = SetLevel { alpha, covered, classes, by_class: vec![(covered, classes, 1)] };
             let sets = ClassSets { contour, calibration: classes, images: covered, levels: vec![level] };
             let sets = if covered % 2 == 0 { vec![sets] } else { Vec::new() };
-            Bounds { scored: Scored { auroc, in_samples, out_samples, vacuous }, sets }
+            let class = ShownClass { class: classes, lower: alpha, probability: alpha, upper: alpha };
+            let shown = Shown { image: covered, class: None, classes: vec![class], picture: String::new() };
+            let shown = if classes % 2 == 0 { vec![shown] } else { Vec::new() };
+            Bounds { scored: Scored { auroc, in_samples, out_samples, vacuous }, sets, shown }
         }
     }
 

@@ -105,6 +105,42 @@ pub struct Bounds {
     /// Sets of classes with a guaranteed coverage, one family per contour; of the test set alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<ClassSets>,
+    /// The images with the highest and those with the lowest lower probability of the answer, from
+    /// the surest to the most doubtful; of the checkpoint that comes first alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<Shown>,
+}
+
+/// An image and what the weights still allow to be said of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    /// Its place in the set, from 0.
+    pub image: usize,
+    /// Its class, where it is one of those that are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<usize>,
+    /// The most probable classes, the most probable first.
+    pub classes: Vec<ShownClass>,
+    /// The image, small, as a `data:` address of a PNG file.
+    pub picture: String,
+}
+
+/// A class and its bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShownClass {
+    /// The class.
+    pub class: usize,
+    /// Its lower probability.
+    #[serde(with = "crate::number")]
+    pub lower: f64,
+    /// Its probability at the weights.
+    #[serde(with = "crate::number")]
+    pub probability: f64,
+    /// Its upper probability.
+    #[serde(with = "crate::number")]
+    pub upper: f64,
 }
 
 /// Sets of classes from one contour by split conformal prediction: some of the test images

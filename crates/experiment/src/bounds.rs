@@ -11,12 +11,12 @@
 //! - `aps`: minus the probability of all classes that are at least as probable, without
 //!   randomization (adaptive prediction sets).
 
-use evaluation::results::{Bounds, ClassSets, Scored, SetLevel};
+use evaluation::results::{Bounds, ClassSets, Scored, SetLevel, ShownClass};
 use evaluation::{Ranking, Scores};
 use possibility::prediction::Calibrated;
 
 use crate::error::Result;
-use crate::predictive::{self, Allowed, AllowedImage};
+use crate::predictive::{self, Allowed, AllowedImage, ClassBounds};
 
 /// Levels of the sets.
 const LEVELS: [f64; 5] = [0.01, 0.02, 0.05, 0.1, 0.2];
@@ -71,7 +71,44 @@ fn bounds(ins: &[&AllowedImage], outs: &[&AllowedImage]) -> Result<Bounds> {
             vacuous: vacuous.count(),
         },
         sets: Vec::new(),
+        shown: Vec::new(),
     })
+}
+
+/// Images shown from either end.
+const SHOWN: usize = 4;
+/// Classes shown of an image.
+const CLASSES: usize = 4;
+
+/// Places of the images with the highest and with the lowest lower probability of the answer, from
+/// the surest to the most doubtful; of equal ones those that come first.
+pub(crate) fn ends(allowed: &Allowed) -> Vec<usize> {
+    let mut places: Vec<(f64, usize)> = (allowed.images.iter().zip(&allowed.places))
+        .map(|(image, &place)| (image.lower, place))
+        .collect();
+    places.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (sure, rest) = places.split_at(SHOWN.min(places.len()));
+    let doubtful = &rest[rest.len().saturating_sub(SHOWN)..];
+    let ends = sure.iter().chain(doubtful);
+    ends.map(|(_, place)| *place).collect()
+}
+
+/// The most probable classes with their bounds.
+pub(crate) fn shown_classes(bounds: &ClassBounds, probabilities: &[f32]) -> Vec<ShownClass> {
+    let mut classes: Vec<ShownClass> = (probabilities.iter().enumerate())
+        .filter_map(|(class, &p)| {
+            Some(ShownClass {
+                class,
+                lower: bounds.lower[class]?,
+                probability: p.into(),
+                upper: bounds.upper[class]?,
+            })
+        })
+        .collect();
+    // stable: of equal ones the first
+    classes.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    classes.truncate(CLASSES);
+    classes
 }
 
 /// Minus the probability of all classes that are at least as probable.
@@ -229,6 +266,40 @@ mod tests {
         let level = found.levels.last().unwrap();
         assert_eq!((level.alpha, level.covered, level.classes), (0.2, 8, 8));
         assert!(class_sets(&[], &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_surest_and_the_most_doubtful_are_shown() {
+        let allowed = |lower: &[f64]| Allowed {
+            places: (0..lower.len()).map(|place| 10 * place).collect(),
+            images: (lower.iter())
+                .map(|&lower| AllowedImage {
+                    lower,
+                    ..drawn(0).0
+                })
+                .collect(),
+        };
+        let lower = [0.1, 0.9, 0.5, 0.9, 0.2, 0.3, 0.4, 0.6, 0.7, 0.0];
+        assert_eq!(ends(&allowed(&lower)), [10, 30, 80, 70, 50, 40, 0, 90]);
+        assert_eq!(ends(&allowed(&lower[..5])), [10, 30, 20, 40, 0]);
+        assert_eq!(ends(&allowed(&lower[..2])), [10, 0]);
+        assert!(ends(&allowed(&[])).is_empty());
+    }
+
+    #[test]
+    fn the_most_probable_classes_come_first() {
+        let bounds = ClassBounds {
+            answer: 1,
+            upper: vec![Some(0.5), Some(0.75), None],
+            lower: vec![Some(0.25), Some(0.5), None],
+            possibility: vec![Some(0.5), Some(1.0), None],
+            necessity: 0.5,
+            is_vacuous: false,
+        };
+        let shown = shown_classes(&bounds, &[0.375, 0.625, 0.0]);
+        let classes: Vec<usize> = shown.iter().map(|class| class.class).collect();
+        assert_eq!(classes, [1, 0]);
+        assert_eq!((shown[0].lower, shown[0].upper), (0.5, 0.75));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use datasets::formats::picture::Picture;
 use engine::{Device, Input, PredictorConfig};
 use evaluation::CalibrationConfig;
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
-use evaluation::results::ByClass;
+use evaluation::results::{ByClass, Shown};
 use random::Seeds;
 
 use crate::bounds;
@@ -120,7 +120,10 @@ impl<'a> Evaluator<'a> {
                 let start = Instant::now();
                 let probabilities = self.predict(candidate, &mut predictive, images)?;
                 let allowed = self.allowed(candidate, &predictive, images)?;
-                let found = self.out_of_domain(name, inside, (&probabilities, allowed))?;
+                let mut found = self.out_of_domain(name, inside, (&probabilities, &allowed))?;
+                if let (Some(bounds), Some(allowed)) = (&mut found.bounds, &allowed) {
+                    bounds.shown = self.shown(candidate, &mut predictive, images, allowed)?;
+                }
                 evaluation.seconds += start.elapsed().as_secs_f64();
                 self.keep(candidate, file, &probabilities)?;
                 evaluation.out_of_domain.push(found);
@@ -169,6 +172,51 @@ impl<'a> Evaluator<'a> {
         Ok(predictive.allowed(&*candidate.fitted, seed, images)?)
     }
 
+    /// The surest and the most doubtful images with all their bounds, at the checkpoint that comes
+    /// first. None where each pass has other masks: it would be about other predictions.
+    fn shown(
+        &self,
+        candidate: &Candidate<'_>,
+        predictive: &mut Predictive,
+        images: Input<'_>,
+        allowed: &Allowed,
+    ) -> Result<Vec<Shown>> {
+        let Input::Bytes {
+            images,
+            normalization,
+            indices,
+        } = images
+        else {
+            return Ok(Vec::new());
+        };
+        if !candidate.has_pictures || predictive.is_random() {
+            return Ok(Vec::new());
+        }
+        let chosen = bounds::ends(allowed);
+        let chosen: Vec<u32> = chosen.iter().map(|&place| indices[place]).collect();
+        let input = Input::Bytes {
+            images,
+            normalization,
+            indices: &chosen,
+        };
+        let seed = Seeds::new(self.config.seed).stream("predict");
+        let probabilities = self.predict(candidate, predictive, input)?;
+        let found = predictive.bounds(&*candidate.fitted, seed, input)?;
+        let rows = probabilities.chunks_exact(self.data.network.classes());
+        let found = found.iter().flatten().zip(rows).zip(&chosen);
+        let shown = found.map(|((bounds, probabilities), &image)| {
+            let image = image as usize;
+            let picture = Picture::from_planes(images.shape(), images.image(image));
+            Shown {
+                image,
+                class: None,
+                classes: bounds::shown_classes(bounds, probabilities),
+                picture: picture.data_address(THUMBNAIL),
+            }
+        });
+        Ok(shown.collect())
+    }
+
     /// The evaluation on the test set, and what was found there.
     fn in_domain(
         &self,
@@ -192,9 +240,15 @@ impl<'a> Evaluator<'a> {
             .of(&probabilities, test.classes())?;
         let by_class = self.by_class(candidate, &probabilities)?;
         let allowed = self.allowed(candidate, predictive, images)?;
-        let bounds = allowed
-            .as_ref()
-            .map(|allowed| bounds::right_wrong(allowed, test.labels()));
+        let mut bounds = None;
+        if let Some(allowed) = &allowed {
+            let mut found = bounds::right_wrong(allowed, test.labels())?;
+            found.shown = self.shown(candidate, predictive, images, allowed)?;
+            for shown in &mut found.shown {
+                shown.class = Some(test.labels()[shown.image] as usize);
+            }
+            bounds = Some(found);
+        }
         let seconds = candidate.seconds + start.elapsed().as_secs_f64();
         let evaluation = Evaluation {
             row: candidate.row.into(),
@@ -206,7 +260,7 @@ impl<'a> Evaluator<'a> {
             in_domain,
             reliability,
             by_class: Some(by_class),
-            bounds: bounds.transpose()?,
+            bounds,
             out_of_domain: Vec::new(),
             details: candidate.fitted.details(),
             predictions: self.keep(candidate, "test", &probabilities)?,
@@ -234,7 +288,7 @@ impl<'a> Evaluator<'a> {
         &self,
         name: &str,
         inside: &Inside,
-        (probabilities, allowed): (&[f32], Option<Allowed>),
+        (probabilities, allowed): (&[f32], &Option<Allowed>),
     ) -> Result<OutOfDomainEvaluation> {
         let (score, classes) = (self.config.evaluation.score, self.data.network.classes());
         let scores = score.of(probabilities, classes)?;

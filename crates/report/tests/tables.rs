@@ -6,7 +6,7 @@ mod synthetic;
 
 use evaluation::Scores;
 use evaluation::record::{Checkpoint, RunRecord};
-use evaluation::results::{Bounds, ClassSets, Scored, SetLevel};
+use evaluation::results::{Bounds, ClassSets, Scored, SetLevel, Shown, ShownClass};
 use report::{Options, csv, html, latex, markdown, text};
 
 /// Two seeds of two rows at the last epoch, with numbers that floating point holds exactly.
@@ -179,10 +179,22 @@ fn bounded() -> Vec<RunRecord> {
                 images: 16,
                 levels: vec![level],
             }],
+            shown: vec![Shown {
+                image: 7,
+                class: Some(2),
+                classes: vec![ShownClass {
+                    class: 1,
+                    lower: 0.25,
+                    probability: 0.5,
+                    upper: 0.75,
+                }],
+                picture: "data:image/png;base64,AAAA".to_owned(),
+            }],
         });
         evaluation.out_of_domain[0].bounds = Some(Bounds {
             scored: scored(0.875),
             sets: Vec::new(),
+            shown: Vec::new(),
         });
     }
     records
@@ -217,6 +229,8 @@ fn scores_are_columns_of_tables_of_their_own() {
         "30 test against 10 other images; 1 bounds",
         "data-metric=\"necessity\"",
         "17 of them, calibrates, and the other 16 measure",
+        "<b>2</b><br>1 <span class=\"deviation\">0.250 ≤ 0.500 ≤ 0.750</span>",
+        "x1=\"27.0\" y1=\"4\" x2=\"77.0\"",
         "<td>0.875 <span class=\"deviation\">1.50</span></td>",
     ] {
         assert!(page.contains(part), "{part}");

@@ -356,6 +356,11 @@ impl Predictive {
         fitted.predict(self, seed, images.into())
     }
 
+    /// Whether two passes of the same weights differ: the network has dropout that stays on.
+    pub fn is_random(&self) -> bool {
+        self.stays_random
+    }
+
     /// All bounds of all images; `None` for methods without bounds.
     ///
     /// # Errors

@@ -215,6 +215,23 @@ fn every_rule_bounds_its_predictions() {
                 assert_eq!((out.in_samples, out.out_samples), (images, others));
                 assert!(out.auroc.each().iter().all(|auroc| auroc.is_some()));
             }
+            // the first checkpoint shows pictures, where a picture has one prediction
+            let first = given.checkpoint == Checkpoint::Best && method != "mc-dropout";
+            let bounds =
+                [&given.bounds, &given.out_of_domain[0].bounds].map(|b| b.as_ref().unwrap());
+            for bounds in bounds {
+                assert_eq!(bounds.shown.len(), if first { 8 } else { 0 }, "{method}");
+                for shown in &bounds.shown {
+                    let top = &shown.classes[0];
+                    let doubt = |p: f64| (top.lower - 1e-6..=top.upper + 1e-6).contains(&p);
+                    assert!(
+                        doubt(top.probability) && shown.classes.len() == 4,
+                        "{method}"
+                    );
+                }
+                let sure = bounds.shown.iter().map(|shown| shown.classes[0].lower);
+                assert!(sure.is_sorted_by(|a, b| *a >= b - 1e-9), "{method}");
+            }
             // the same score on the same images; in f32 two of them may be equal
             let scored = &chosen.bounds.as_ref().unwrap().scored;
             let pairs = (scored.in_samples * scored.out_samples) as f64;

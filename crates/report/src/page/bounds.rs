@@ -4,13 +4,14 @@
 use std::fmt::Write as _;
 
 use evaluation::Scores;
-use evaluation::record::Checkpoint;
-use evaluation::results::{Bounds, ClassSets, SetLevel};
+use evaluation::record::{Checkpoint, Evaluation};
+use evaluation::results::{Bounds, ClassSets, SetLevel, Shown};
 
 use super::View;
 use super::html::{Switches, escape, swatch};
 use super::results::{Place, definitions_of};
 use crate::facts::thousands;
+use crate::names;
 use crate::summary::{Table, checkpoint_id, checkpoint_name, three};
 
 impl View<'_, '_> {
@@ -46,7 +47,50 @@ impl View<'_, '_> {
             }
         }
         definitions_of(page, &[("Scores", Scores::METRICS)]);
+        self.pictures(page);
         self.sets(page);
+    }
+
+    /// The surest and the most doubtful images of every set, with what is possible of them.
+    fn pictures(&self, page: &mut String) {
+        let Some(&checkpoint) = self.group.checkpoints.first() else {
+            return;
+        };
+        let rows = self.group.rows.iter().filter_map(|row| {
+            let mut found = self.group.evaluations(row, checkpoint);
+            let (_, found) = found.find(|(_, evaluation)| {
+                let bounds = evaluation.bounds.as_ref();
+                bounds.is_some_and(|bounds| !bounds.shown.is_empty())
+            })?;
+            Some((*row, found))
+        });
+        let rows: Vec<(&str, &Evaluation)> = rows.collect();
+        if rows.is_empty() {
+            return;
+        }
+        page.push_str(
+            "<h3>Pictures</h3>\n<p class=\"lead\">The images of each set whose answer has the highest and the lowest lower \
+             probability, of the first seed. A bar goes from the lower to the upper probability of a class, the dot is its \
+             probability.</p>\n",
+        );
+        for (row, evaluation) in rows {
+            let _ = writeln!(page, "<details><summary>{}</summary>", escape(row));
+            let names = evaluation.by_class.as_ref();
+            let names = names.map_or(&[][..], |by_class| &by_class.names);
+            let test = evaluation.bounds.iter().map(|bounds| ("Test set", bounds));
+            let others = evaluation.out_of_domain.iter().filter_map(|out| {
+                let bounds = out.bounds.as_ref()?;
+                Some((names::dataset(&out.dataset), bounds))
+            });
+            for (set, bounds) in test.chain(others) {
+                let _ = writeln!(page, "<h4>{}</h4>\n<div class=\"mistakes\">", escape(set));
+                for shown in &bounds.shown {
+                    picture(page, shown, names);
+                }
+                page.push_str("</div>\n");
+            }
+            page.push_str("</details>\n");
+        }
     }
 
     /// Sets of classes: coverage and size by level, and class by class.
@@ -242,4 +286,49 @@ fn by_class(page: &mut String, family: &ClassSets) {
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+/// A picture, its class where it has one, and a bar for each of its most probable classes.
+fn picture(page: &mut String, shown: &Shown, names: &[String]) {
+    // nothing but a picture inside the page is shown
+    if !shown.picture.starts_with("data:image/png;base64,") {
+        return;
+    }
+    let name = |class: usize| {
+        let name = names.get(class);
+        name.map_or_else(|| class.to_string(), |name| escape(name))
+    };
+    let _ = write!(
+        page,
+        "<figure><img src=\"{}\" alt=\"Image {}\" width=\"64\" height=\"64\"><figcaption>",
+        escape(&shown.picture),
+        shown.image
+    );
+    if let Some(class) = shown.class {
+        let _ = write!(page, "<b>{}</b>", name(class));
+    }
+    for class in &shown.classes {
+        let percent = |p: f64| 100.0 * p.clamp(0.0, 1.0);
+        let (low, p, high) = (
+            percent(class.lower),
+            percent(class.probability),
+            percent(class.upper),
+        );
+        let _ = write!(
+            page,
+            "<br>{0} <span class=\"deviation\">{1} ≤ {2} ≤ {3}</span>\
+             <svg viewBox=\"0 0 104 8\" width=\"104\" height=\"8\" role=\"img\" aria-label=\"{0}: from {1} to {3}\">\
+             <line x1=\"2\" y1=\"4\" x2=\"102\" y2=\"4\" stroke=\"currentColor\" stroke-opacity=\".2\"/>\
+             <line x1=\"{4:.1}\" y1=\"4\" x2=\"{5:.1}\" y2=\"4\" stroke=\"currentColor\" stroke-width=\"4\" \
+             stroke-opacity=\".5\"/><circle cx=\"{6:.1}\" cy=\"4\" r=\"2.5\" fill=\"currentColor\"/></svg>",
+            name(class.class),
+            three(class.lower),
+            three(class.probability),
+            three(class.upper),
+            2.0 + low,
+            2.0 + high,
+            2.0 + p,
+        );
+    }
+    page.push_str("</figcaption></figure>\n");
 }
