@@ -3,10 +3,13 @@
 //!
 //! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has
 //! as many fields; blanks around a field are trimmed; fields may be quoted, see [`quotes`]; text is
-//! UTF-8; no value is missing, or rows with a missing value in a column in use are left out.
+//! UTF-8; no value is missing, or rows with a missing value in a column in use are left out. A file
+//! that starts with `PAR1` or whose name ends in `.parquet` is a Parquet file, see [`parquet`].
 
+mod parquet;
 mod quotes;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -14,6 +17,7 @@ use std::path::Path;
 
 use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder, Trim};
 
+use self::parquet::{MAGIC, Parquet};
 use self::quotes::{BadQuote, StrictQuotes};
 use crate::text::printable;
 use crate::user_error::{UserError, list, unknown};
@@ -84,14 +88,22 @@ enum Header {
     Optional,
 }
 
-/// A CSV file whose header has been read and whose rows can be taken one after the other.
+/// What the rows are taken from, with the current row.
+enum Rows {
+    Csv {
+        reader: Box<Reader<StrictQuotes<Source>>>,
+        record: ByteRecord,
+    },
+    Parquet(Box<Parquet>),
+}
+
+/// A file whose header has been read and whose rows can be taken one after the other.
 pub struct Table {
     name: String,
-    reader: Reader<StrictQuotes<Source>>,
+    from: Rows,
     header: Vec<String>,
     /// Where each name stands in the header.
     positions: HashMap<String, usize>,
-    record: ByteRecord,
     reading: Reading,
     rows: usize,
     dropped: usize,
@@ -101,7 +113,7 @@ pub struct Table {
 
 /// One row of a [`Table`].
 pub struct Row<'a> {
-    record: &'a ByteRecord,
+    from: &'a Rows,
 }
 
 /// A field that breaks a rule; [`Table::locate`] turns it into a message with file, line and
@@ -111,6 +123,8 @@ pub struct FieldError {
     column: Option<usize>,
     rule: String,
     is_missing: bool,
+    /// It is not about one row.
+    is_everywhere: bool,
 }
 
 impl FieldError {
@@ -120,6 +134,15 @@ impl FieldError {
             column: Some(column),
             rule: rule.into(),
             is_missing: false,
+            is_everywhere: false,
+        }
+    }
+
+    /// A column that cannot be read.
+    fn of_column(column: usize, rule: String) -> Self {
+        Self {
+            is_everywhere: true,
+            ..Self::new(column, rule)
         }
     }
 
@@ -145,18 +168,28 @@ impl Row<'_> {
     ///
     /// # Errors
     /// The value is missing or not UTF-8.
-    pub fn text(&self, column: usize) -> Result<&str, FieldError> {
-        let text = std::str::from_utf8(&self.record[column])
+    pub fn text(&self, column: usize) -> Result<Cow<'_, str>, FieldError> {
+        let record = match self.from {
+            Rows::Csv { record, .. } => record,
+            Rows::Parquet(rows) => return rows.text(column),
+        };
+        let text = std::str::from_utf8(&record[column])
             .map_err(|_| FieldError::new(column, "the text is not UTF-8"))?;
         if is_missing(text) {
             return Err(FieldError::missing(column, text));
         }
-        Ok(text)
+        Ok(text.into())
     }
 
     /// The trimmed text of a field, whatever it is.
-    pub fn raw(&self, column: usize) -> String {
-        String::from_utf8_lossy(&self.record[column]).into_owned()
+    ///
+    /// # Errors
+    /// The column cannot be read.
+    pub fn raw(&self, column: usize) -> Result<String, FieldError> {
+        match self.from {
+            Rows::Csv { record, .. } => Ok(String::from_utf8_lossy(&record[column]).into_owned()),
+            Rows::Parquet(rows) => rows.raw(column),
+        }
     }
 
     /// The finite number in a field.
@@ -164,15 +197,19 @@ impl Row<'_> {
     /// # Errors
     /// The value is missing, not a number, or not finite.
     pub fn number(&self, column: usize) -> Result<f64, FieldError> {
-        let field = &self.record[column];
-        if let Ok(text) = std::str::from_utf8(field)
-            && let Ok(value) = text.parse::<f64>()
-            && value.is_finite()
-        {
+        let known = match self.from {
+            Rows::Csv { record, .. } => std::str::from_utf8(&record[column])
+                .ok()
+                .and_then(|text| text.parse::<f64>().ok())
+                .filter(|value| value.is_finite()),
+            Rows::Parquet(rows) => rows.number(column)?,
+        };
+        if let Some(value) = known {
             return Ok(value);
         }
         let text = self.text(column)?;
         let rule = match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => return Ok(value),
             Ok(_) => format!("{text} is not a finite number"),
             Err(_) => format!("\"{text}\" is not a number"),
         };
@@ -222,13 +259,13 @@ fn is_missing(text: &str) -> bool {
 }
 
 impl Table {
-    /// Opens the file (`-` is standard input) and reads its header.
+    /// Opens the file (`-` is standard input), CSV or Parquet, and reads its header.
     ///
     /// # Errors
     /// The file cannot be read, is empty, is not UTF-8, or has an unnamed or repeated column.
     pub fn open(path: &Path, reading: Reading) -> Result<Self, UserError> {
         let (name, source) = Self::source(path)?;
-        Self::read_header(name, source, Header::Required, reading)
+        Self::read(path, name, source, Header::Required, reading)
     }
 
     /// Opens a file of numbers whose header may be missing: a first line of numbers alone is a row
@@ -238,7 +275,56 @@ impl Table {
     /// As [`Self::open`].
     pub fn open_matrix(path: &Path) -> Result<Self, UserError> {
         let (name, source) = Self::source(path)?;
-        Self::read_header(name, source, Header::Optional, Reading::default())
+        Self::read(path, name, source, Header::Optional, Reading::default())
+    }
+
+    fn read(
+        path: &Path,
+        name: String,
+        mut source: Source,
+        kind: Header,
+        reading: Reading,
+    ) -> Result<Self, UserError> {
+        let fail = |error: io::Error| UserError::new(format!("{name}: {}", describe(&error)));
+        let mut start = Vec::new();
+        let taken = (&mut source).take(4).read_to_end(&mut start);
+        taken
+            .and_then(|_| source.seek(SeekFrom::Start(0)))
+            .map_err(fail)?;
+        let is_named = path
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
+        if start != MAGIC && !is_named {
+            return Self::read_header(name, source, kind, reading);
+        }
+        let opened = match source {
+            Source::File(file) => Parquet::open(file),
+            Source::Memory(bytes) => Parquet::from_bytes(bytes.into_inner()),
+        };
+        let (rows, header) = opened
+            .map_err(|error| UserError::new(format!("{name}: is no Parquet file: {error}")))?;
+        let mut table = Self::before_rows(name, Rows::Parquet(Box::new(rows)), reading);
+        for (i, column) in header.iter().enumerate() {
+            if table.positions.insert(column.clone(), i).is_some() {
+                let rule = format!("the schema names the column \"{column}\" twice");
+                return Err(UserError::new(format!("{}: {rule}", table.name)));
+            }
+        }
+        table.header = header;
+        Ok(table)
+    }
+
+    fn before_rows(name: String, from: Rows, reading: Reading) -> Self {
+        Self {
+            name,
+            from,
+            header: Vec::new(),
+            positions: HashMap::new(),
+            reading,
+            rows: 0,
+            dropped: 0,
+            pending: false,
+        }
     }
 
     fn source(path: &Path) -> Result<(String, Source), UserError> {
@@ -293,34 +379,31 @@ impl Table {
             .trim(Trim::All)
             .buffer_capacity(BUFFER)
             .from_reader(StrictQuotes::new(source, reading.delimiter));
-        let mut table = Self {
-            name,
-            reader,
-            header: Vec::new(),
-            positions: HashMap::new(),
+        let from = Rows::Csv {
+            reader: Box::new(reader),
             record: ByteRecord::new(),
-            reading,
-            rows: 0,
-            dropped: 0,
-            pending: false,
         };
+        let mut table = Self::before_rows(name, from, reading);
         if !table.advance()? {
             return Err(UserError::new(format!(
                 "{}: the file is empty; a header line with the column names is needed",
                 table.name
             )));
         }
+        let Rows::Csv { record, .. } = &table.from else {
+            return Ok(table);
+        };
         let is_number =
             |field: &[u8]| std::str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok());
-        if kind == Header::Optional && table.record.iter().all(is_number) {
-            table.header = (1..=table.record.len()).map(|i| i.to_string()).collect();
+        if kind == Header::Optional && record.iter().all(is_number) {
+            table.header = (1..=record.len()).map(|i| i.to_string()).collect();
             table.positions = table.header.iter().cloned().zip(0..).collect();
             table.pending = true;
             return Ok(table);
         }
-        let mut header: Vec<String> = Vec::with_capacity(table.record.len());
+        let mut header: Vec<String> = Vec::with_capacity(record.len());
         let mut failure = None;
-        for (i, field) in table.record.iter().enumerate() {
+        for (i, field) in record.iter().enumerate() {
             match std::str::from_utf8(field) {
                 Err(_) => failure = Some(format!("column {}: the text is not UTF-8", i + 1)),
                 Ok("") => failure = Some(format!("column {} has no name in the header", i + 1)),
@@ -436,15 +519,16 @@ impl Table {
             }
             return Ok(false);
         }
-        let (found, expected) = (self.record.len(), self.header.len());
-        if found != expected {
+        let expected = self.header.len();
+        if let Rows::Csv { record, .. } = &self.from
+            && record.len() != expected
+        {
+            let found = record.len();
             let fields = if found == 1 { "field" } else { "fields" };
             let rule = format!("the row has {found} {fields}, but the header has {expected}");
             return Err(self.at_line(&rule));
         }
-        let row = Row {
-            record: &self.record,
-        };
+        let row = Row { from: &self.from };
         match visit(&row) {
             Ok(()) => self.rows += 1,
             Err(error) if error.is_missing && self.reading.missing == Missing::Drop => {
@@ -473,8 +557,12 @@ impl Table {
     }
 
     fn advance(&mut self) -> Result<bool, UserError> {
-        self.reader
-            .read_byte_record(&mut self.record)
+        let (reader, record) = match &mut self.from {
+            Rows::Csv { reader, record } => (reader, record),
+            Rows::Parquet(rows) => return Ok(rows.advance()),
+        };
+        reader
+            .read_byte_record(record)
             .map_err(|error| match error.into_kind() {
                 ErrorKind::Io(error) => {
                     UserError::new(format!("{}: {}", self.name, describe(&error)))
@@ -485,16 +573,20 @@ impl Table {
 
     /// The message for a field of the current row.
     fn locate(&mut self, error: &FieldError) -> UserError {
-        let line = self.line();
+        let place = if error.is_everywhere {
+            None
+        } else if let Rows::Parquet(rows) = &self.from {
+            Some(format!("row {}", rows.row()))
+        } else {
+            Some(format!("line {}", self.line()))
+        };
+        let column = error.column.map(|column| {
+            let name = printable(&self.header[column]);
+            format!("column \"{name}\"")
+        });
+        let places: Vec<String> = place.into_iter().chain(column).collect();
         let rule = printable(&error.rule);
-        match error.column {
-            Some(column) => UserError::new(format!(
-                "{}: line {line}, column \"{}\": {rule}",
-                self.name,
-                printable(&self.header[column])
-            )),
-            None => UserError::new(format!("{}: line {line}: {rule}", self.name)),
-        }
+        UserError::new(format!("{}: {}: {rule}", self.name, places.join(", ")))
     }
 
     fn at_line(&mut self, rule: &str) -> UserError {
@@ -502,6 +594,7 @@ impl Table {
             column: None,
             rule: rule.to_owned(),
             is_missing: false,
+            is_everywhere: false,
         };
         self.locate(&error)
     }
@@ -512,10 +605,13 @@ impl Table {
     /// blank lines nor comments before it; so the bytes are read again up to the record. Only
     /// errors come here.
     fn line(&mut self) -> u64 {
-        let start = self.record.position().map_or(0, Position::byte);
-        let source = self.reader.get_mut().source_mut();
+        let Rows::Csv { reader, record } = &mut self.from else {
+            return 0;
+        };
+        let start = record.position().map_or(0, Position::byte);
+        let source = reader.get_mut().source_mut();
         first_record_line(source, start)
-            .unwrap_or_else(|_| self.record.position().map_or(1, Position::line))
+            .unwrap_or_else(|_| record.position().map_or(1, Position::line))
     }
 }
 

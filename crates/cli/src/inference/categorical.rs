@@ -202,13 +202,13 @@ fn read(
     table.for_each(|row| {
         let text = row.text(column)?;
         let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
-        let index = match (known.get(text), fixed) {
+        let index = match (known.get(&*text), fixed) {
             (Some(&index), _) => index,
             (None, Some(classes)) => {
                 let names = classes.iter().map(String::as_str);
-                return Err(FieldError::new(column, unknown("class", text, names)));
+                return Err(FieldError::new(column, unknown("class", &text, names)));
             }
-            (None, None) => found.code(text),
+            (None, None) => found.code(&text),
         };
         data.push((index, weight));
         Ok(())

@@ -117,7 +117,7 @@ pub fn scalar<F: ScalarFamily + Clone + 'static>(
             if !family.accepts(value) {
                 return Err(refuse_value(family, value, column));
             }
-            let code = levels.code(group);
+            let code = levels.code(&group);
             if code == samples.len() {
                 samples.push(Sample::new(family.clone()));
             }
@@ -169,7 +169,7 @@ pub fn normal(
         table.for_each(|row| {
             let value = row.number(column)?;
             let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
-            let code = levels.code(row.text(columns.by)?);
+            let code = levels.code(&row.text(columns.by)?);
             if code == designs.len() {
                 designs.push(Design::with_intercept(Response::Normal, 0));
             }

@@ -13,6 +13,7 @@ mod infer_data;
 mod infer_events;
 mod infer_export;
 mod infer_groups;
+mod infer_parquet;
 mod infer_saved;
 mod infer_valid;
 mod mistakes;

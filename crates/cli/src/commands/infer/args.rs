@@ -75,7 +75,7 @@ impl ReadArgs {
 /// A column of a file.
 #[derive(Debug, Args)]
 pub struct ColumnArgs {
-    /// CSV file with a header, or - for standard input
+    /// CSV file with a header or Parquet file, or - for standard input
     file: PathBuf,
     /// Column of the observations; may be left out if there is only one
     #[arg(long, value_name = "NAME")]
@@ -370,7 +370,7 @@ presented!(groups::Report, curves::of_groups, picture::groups_forest);
 /// A regression: its data and its prior.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// CSV file with a header, or - for standard input
+    /// CSV file with a header or Parquet file, or - for standard input
     pub file: PathBuf,
     /// Column of the target
     #[arg(long, value_name = "NAME")]

@@ -26,12 +26,13 @@ use crate::inference::{
 };
 use crate::user_error::UserError;
 
-/// Infer a parameter from a CSV file.
+/// Infer a parameter from a CSV or Parquet file.
 ///
-/// The file has a header; lines that start with # are comments; a missing value is refused unless
-/// --missing drop says otherwise. The result is the posterior possibility function: its mode, its
-/// precision, its alpha-cuts (all values of possibility at least alpha), the possibility and
-/// necessity of events, and the log consistency of data and prior.
+/// A CSV file has a header, and lines that start with # are comments; a Parquet file is known by
+/// its first bytes or its name. A missing value is refused unless --missing drop says otherwise.
+/// The result is the posterior possibility function: its mode, its precision, its alpha-cuts (all
+/// values of possibility at least alpha), the possibility and necessity of events, and the log
+/// consistency of data and prior.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -228,7 +229,7 @@ struct NormalArgs {
 
 #[derive(Debug, Args)]
 struct MultivariateNormalArgs {
-    /// CSV file with a header, or - for standard input
+    /// CSV file with a header or Parquet file, or - for standard input
     file: PathBuf,
     /// Columns of the observations, comma separated [default: those of the covariance]
     #[arg(long, value_name = "A,B,...", value_parser = names)]

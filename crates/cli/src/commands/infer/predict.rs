@@ -29,7 +29,7 @@ enum PredictModel {
 
 #[derive(Debug, Args)]
 struct NewArgs {
-    /// CSV file of new covariates, with the columns that the model is fitted to
+    /// CSV or Parquet file of new covariates, with the columns that the model is fitted to
     #[arg(long, value_name = "FILE")]
     new: PathBuf,
     #[command(flatten)]

@@ -67,9 +67,9 @@ impl Covariate {
             Kind::Categorical(levels) => {
                 let word = row.text(column)?;
                 let known = levels.iter().map(String::as_str);
-                let level = levels.iter().position(|level| level == word);
+                let level = levels.iter().position(|level| *level == word);
                 let level =
-                    level.ok_or_else(|| FieldError::new(column, unknown("level", word, known)))?;
+                    level.ok_or_else(|| FieldError::new(column, unknown("level", &word, known)))?;
                 push_indicators(level, levels.len(), values);
             }
         }
@@ -227,7 +227,7 @@ impl Columns {
             let covariates = self.covariates.iter().zip(&mut found);
             for (value, (covariate, levels)) in values.iter_mut().zip(covariates) {
                 *value = if covariate.is_categorical() {
-                    levels.code(row.text(covariate.column)?) as f64
+                    levels.code(&row.text(covariate.column)?) as f64
                 } else {
                     row.number(covariate.column)?
                 };

@@ -104,7 +104,8 @@ pub fn predict(
     let (mut forms, mut fields) = (Vec::new(), Vec::new());
     new.for_each(|row| {
         forms.push(fitted.columns.encode(row, &places)?);
-        fields.push((0..header.len()).map(|i| row.raw(i)).collect::<Vec<_>>());
+        let row = (0..header.len()).map(|i| row.raw(i));
+        fields.push(row.collect::<Result<Vec<_>, _>>()?);
         Ok(())
     })?;
     let fail =
