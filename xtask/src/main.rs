@@ -14,9 +14,10 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
        kernels FOLDER [ARCHITECTURE...]
 
-check   the full proof: format, widths, spelling, lints, tests (doctests included), CUDA kernels
-        on the host and compiled by NVRTC, examples, documentation with broken links denied, packages, the promised Rust
-        version, aarch64, dependency rules, Miri; a step whose tool is missing is skipped, and said so
+check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
+        included), CUDA kernels on the host and compiled by NVRTC, examples, documentation with
+        broken links denied, packages, the promised Rust version, aarch64, Miri; a step whose tool
+        is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
 python  the Python package, built as a wheel and tested in an environment of its own with PyTorch, JAX
@@ -59,6 +60,7 @@ fn check() -> Result<()> {
     cargo("format", "fmt --all --check")?;
     widths()?;
     spelling()?;
+    dependencies()?;
     cargo(
         "lints",
         "clippy --workspace --all-targets --locked -- -D warnings",
@@ -75,7 +77,6 @@ fn check() -> Result<()> {
     promised_rust()?;
     arm()?;
     packages()?;
-    dependencies()?;
     miri()
 }
 
