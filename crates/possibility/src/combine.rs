@@ -16,8 +16,8 @@
 //!
 //! [`Contrast`]: crate::compare::Contrast
 
-use crate::compare::{Comparable, Shape};
-use crate::error::{Error, Result, check};
+use crate::compare::{Comparable, Part, Shape};
+use crate::error::{Error, Result};
 use crate::function::{Measure, Possibility};
 use crate::numeric::crossing;
 use crate::set::RealSet;
@@ -39,12 +39,6 @@ pub struct Combination<'a> {
     parts: Vec<Part<'a>>,
 }
 
-struct Part<'a> {
-    function: &'a dyn Comparable,
-    factor: f64,
-    mode: f64,
-}
-
 /// Whether the log of a possibility function is concave: `w(x - m)/V(x)` increases unless `V` bends
 /// upward.
 pub fn is_concave(function: &dyn Comparable) -> bool {
@@ -61,22 +55,13 @@ impl<'a> Combination<'a> {
     /// A factor that is 0 or not finite, or a function without a finite mode or whose log is not
     /// concave.
     pub fn new(parts: &[(&'a dyn Comparable, f64)]) -> Result<Self> {
-        let part = |&(function, factor): &(&'a dyn Comparable, f64)| {
-            check("factor", factor, "(-inf, 0) or (0, inf)", |c| {
-                c != 0.0 && c.is_finite()
-            })?;
-            let mode = function.mode().unwrap_or(f64::NAN);
-            let range = "(-inf, inf)";
-            check("mode of a compared number", mode, range, f64::is_finite)?;
-            if !is_concave(function) {
+        let part = |part: &(&'a dyn Comparable, f64)| {
+            let part = Part::new(*part)?;
+            if !is_concave(part.function) {
                 let what = "a linear form of three or more numbers whose logs are not concave";
                 return Err(Error::Unsupported { what });
             }
-            Ok(Part {
-                function,
-                factor,
-                mode,
-            })
+            Ok(part)
         };
         Ok(Self {
             parts: parts.iter().map(part).collect::<Result<_>>()?,
@@ -89,10 +74,7 @@ impl<'a> Combination<'a> {
     }
 
     fn log_supremum(&self, event: &RealSet) -> f64 {
-        let nearest = event.nearest(self.mode()).into_iter().flatten();
-        nearest
-            .map(|t| self.log_possibility(&t))
-            .fold(f64::NEG_INFINITY, f64::max)
+        event.supremum(self.mode(), |t| self.log_possibility(&t))
     }
 
     /// `Σ u_i` and the best `Σ log π_i + s(Σ u_i - |Δ|)` at a multiplier.
@@ -117,7 +99,7 @@ impl<'a> Combination<'a> {
 
 impl Part<'_> {
     /// The largest share of the gap that this number can take inside its domain, at most 1.
-    fn room(&self, gap: f64) -> f64 {
+    fn reach(&self, gap: f64) -> f64 {
         let (domain, toward) = (self.function.domain(), gap / self.factor);
         let end = if toward > 0.0 {
             domain.upper()
@@ -152,7 +134,7 @@ impl Possibility for Combination<'_> {
         if gap == 0.0 {
             return 0.0;
         }
-        let room: f64 = self.parts.iter().map(|part| part.room(gap)).sum();
+        let room: f64 = self.parts.iter().map(|part| part.reach(gap)).sum();
         let ends = || {
             let logs = self.parts.iter().map(|part| {
                 let end = part.end(gap);

@@ -24,7 +24,7 @@
 //! # Ok::<(), possibility::Error>(())
 //! ```
 
-use crate::error::{Error, Result, check};
+use crate::error::{Result, check};
 use crate::family::conjugate::{Parameter, ScalarFamily, ScalarPosterior};
 use crate::family::exponential::check_alpha;
 use crate::function::{Measure, Possibility};
@@ -125,10 +125,7 @@ impl Possibility for Student {
 
 impl Measure<RealSet> for Student {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        let nearest = event.nearest(self.mode).into_iter().flatten();
-        Ok(nearest
-            .map(|x| self.log_possibility(&x))
-            .fold(f64::NEG_INFINITY, f64::max))
+        Ok(event.supremum(self.mode, |x| self.log_possibility(&x)))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
@@ -176,13 +173,32 @@ pub struct Contrast<'a> {
     parts: [Part<'a>; 2],
 }
 
-struct Part<'a> {
-    function: &'a dyn Comparable,
-    factor: f64,
-    mode: f64,
+/// A number of a linear form.
+pub(crate) struct Part<'a> {
+    pub function: &'a dyn Comparable,
+    pub factor: f64,
+    pub mode: f64,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// A function and its factor.
+    ///
+    /// # Errors
+    /// A factor that is 0 or not finite, or a function without a finite mode.
+    pub fn new((function, factor): (&'a dyn Comparable, f64)) -> Result<Self> {
+        check("factor", factor, "(-inf, 0) or (0, inf)", |c| {
+            c != 0.0 && c.is_finite()
+        })?;
+        let mode = function.mode().unwrap_or(f64::NAN);
+        let range = "(-inf, inf)";
+        check("mode of a compared number", mode, range, f64::is_finite)?;
+        Ok(Self {
+            function,
+            factor,
+            mode,
+        })
+    }
+
     /// The largest share of `gap` that this number can take inside its domain, at most 1.
     fn room(&self, gap: f64) -> f64 {
         let toward = gap / self.factor;
@@ -224,26 +240,9 @@ impl<'a> Contrast<'a> {
     /// # Errors
     /// A factor that is 0 or not finite, or a function without a finite mode.
     pub fn new(parts: [(&'a dyn Comparable, f64); 2]) -> Result<Self> {
-        let part = |(function, factor): (&'a dyn Comparable, f64)| {
-            check("factor", factor, "(-inf, 0) or (0, inf)", |c| {
-                c != 0.0 && c.is_finite()
-            })?;
-            let mode = function.mode().unwrap_or(f64::NAN);
-            check(
-                "mode of a compared number",
-                mode,
-                "(-inf, inf)",
-                f64::is_finite,
-            )?;
-            Ok::<_, Error>(Part {
-                function,
-                factor,
-                mode,
-            })
-        };
         let [first, second] = parts;
         Ok(Self {
-            parts: [part(first)?, part(second)?],
+            parts: [Part::new(first)?, Part::new(second)?],
         })
     }
 
@@ -253,10 +252,7 @@ impl<'a> Contrast<'a> {
     }
 
     fn log_supremum(&self, event: &RealSet) -> f64 {
-        let nearest = event.nearest(self.mode()).into_iter().flatten();
-        nearest
-            .map(|t| self.log_possibility(&t))
-            .fold(f64::NEG_INFINITY, f64::max)
+        event.supremum(self.mode(), |t| self.log_possibility(&t))
     }
 
     /// Shares of the gap that the first number may take at the supremum, between `low` and `high`.

@@ -281,6 +281,13 @@ impl RealSet {
         [below, above]
     }
 
+    /// The supremum over the set of a continuous function that falls away from `x`; `-∞` where the
+    /// set has no points.
+    pub(crate) fn supremum(&self, x: f64, function: impl Fn(f64) -> f64) -> f64 {
+        let nearest = self.nearest(x).into_iter().flatten();
+        nearest.map(function).fold(f64::NEG_INFINITY, f64::max)
+    }
+
     /// Whether no point belongs to the set.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

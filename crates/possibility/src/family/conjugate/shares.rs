@@ -84,10 +84,7 @@ impl ShareForm {
 
     fn log_supremum(&self, event: &RealSet) -> f64 {
         let inside = event.intersection(&self.range.into());
-        let nearest = inside.nearest(self.mode()).into_iter().flatten();
-        nearest
-            .map(|t| self.log_possibility(&t))
-            .fold(f64::NEG_INFINITY, f64::max)
+        inside.supremum(self.mode(), |t| self.log_possibility(&t))
     }
 
     /// `η`, between the reciprocals of the largest and the smallest `d`.
