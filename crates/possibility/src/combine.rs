@@ -98,26 +98,9 @@ impl<'a> Combination<'a> {
 }
 
 impl Part<'_> {
-    /// The largest share of the gap that this number can take inside its domain, at most 1.
-    fn reach(&self, gap: f64) -> f64 {
-        let (domain, toward) = (self.function.domain(), gap / self.factor);
-        let end = if toward > 0.0 {
-            domain.upper()
-        } else {
-            domain.lower()
-        };
-        ((end - self.mode) / toward).clamp(0.0, 1.0)
-    }
-
-    /// The number that takes the whole gap, or the end of the domain before it.
-    fn end(&self, gap: f64) -> f64 {
-        let domain = self.function.domain();
-        domain.clamp(self.mode + gap / self.factor)
-    }
-
     /// Where the steepness per unit of the form passes `s`.
     fn best(&self, s: f64, gap: f64) -> f64 {
-        let end = self.end(gap);
+        let end = self.value(1.0, gap);
         let sign = (end - self.mode).signum();
         let beyond = |x: f64| sign * self.function.steepness(x) - s * self.factor.abs();
         let (low, high) = (self.mode.min(end), self.mode.max(end));
@@ -134,10 +117,10 @@ impl Possibility for Combination<'_> {
         if gap == 0.0 {
             return 0.0;
         }
-        let room: f64 = self.parts.iter().map(|part| part.reach(gap)).sum();
+        let room: f64 = self.parts.iter().map(|part| part.room(gap)).sum();
         let ends = || {
             let logs = self.parts.iter().map(|part| {
-                let end = part.end(gap);
+                let end = part.value(1.0, gap);
                 part.function.log_possibility(&end)
             });
             logs.sum()

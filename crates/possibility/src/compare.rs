@@ -200,7 +200,7 @@ impl<'a> Part<'a> {
     }
 
     /// The largest share of `gap` that this number can take inside its domain, at most 1.
-    fn room(&self, gap: f64) -> f64 {
+    pub fn room(&self, gap: f64) -> f64 {
         let toward = gap / self.factor;
         let domain = self.function.domain();
         let end = if toward > 0.0 {
@@ -208,11 +208,11 @@ impl<'a> Part<'a> {
         } else {
             domain.lower()
         };
-        ((end - self.mode) / toward).min(1.0)
+        ((end - self.mode) / toward).clamp(0.0, 1.0)
     }
 
     /// The number that takes this share of `gap`.
-    fn value(&self, share: f64, gap: f64) -> f64 {
+    pub fn value(&self, share: f64, gap: f64) -> f64 {
         self.function
             .domain()
             .clamp(self.mode + share * gap / self.factor)
