@@ -231,7 +231,8 @@ const SMALLEST_EXACT_PRODUCT: f64 = 1e-280;
 const PARTS: usize = 8;
 
 /// A number as a sum of `f64` that do not overlap (Shewchuk's expansions) and what they leave over:
-/// sums and products of few `f64` lose nothing, so that it is known whether they are zero.
+/// sums and products of few `f64` lose nothing, so that it is known whether they are zero. A number
+/// whose first and last bit are at most 7 · 53 places apart is kept whole, however it came about.
 ///
 /// ```
 /// use possibility::arithmetic::Exact;
@@ -292,7 +293,7 @@ impl Exact {
 
     /// Adds a number to the parts.
     fn put(&mut self, term: f64) {
-        let (mut parts, mut count, mut carry) = ([0.0; PARTS], 0, term);
+        let (mut parts, mut count, mut carry) = ([0.0; PARTS + 1], 0, term);
         for part in self.parts {
             let (sum, error) = two_sum(carry, part);
             if error != 0.0 {
@@ -301,18 +302,49 @@ impl Exact {
             }
             carry = sum;
         }
-        if count == PARTS {
-            self.leave(Range::point(parts[0]));
-            parts.rotate_left(1);
-            count -= 1;
-        }
         parts[count] = carry;
-        self.parts = parts;
+        if count == PARTS {
+            parts = compress(parts);
+            if parts[PARTS] != 0.0 {
+                self.leave(Range::point(parts[0]));
+                parts.rotate_left(1);
+            }
+        }
+        self.parts.copy_from_slice(&parts[..PARTS]);
     }
 
     fn leave(&mut self, more: Range) {
         self.rest = self.rest + more;
     }
+}
+
+/// The same number in as few parts as hold its bits: each keeps 53 of them, where sums leave parts
+/// of a few bits behind.
+fn compress(parts: [f64; PARTS + 1]) -> [f64; PARTS + 1] {
+    // from the largest down, what rounds to one part
+    let (mut rounded, mut bottom) = ([0.0; PARTS + 1], PARTS);
+    let mut carry = parts[PARTS];
+    for part in parts[..PARTS].iter().rev() {
+        let (sum, error) = two_sum(carry, *part);
+        carry = sum;
+        if error != 0.0 {
+            rounded[bottom] = sum;
+            bottom -= 1;
+            carry = error;
+        }
+    }
+    // from the smallest up, what rounding left overlapping
+    let (mut compressed, mut count) = ([0.0; PARTS + 1], 0);
+    for part in &rounded[bottom + 1..] {
+        let (sum, error) = two_sum(*part, carry);
+        if error != 0.0 {
+            compressed[count] = error;
+            count += 1;
+        }
+        carry = sum;
+    }
+    compressed[count] = carry;
+    compressed
 }
 
 impl From<f64> for Exact {
@@ -808,6 +840,35 @@ mod tests {
             let tiny = f64::powi(2.0, -90);
             let off = forward + Exact::from(tiny) - backward;
             prop_assert_eq!(off.enclose(), Range::point(tiny));
+        }
+    }
+
+    #[test]
+    fn sums_that_leave_many_short_parts_lose_nothing() {
+        let terms = [
+            (-583.766_136_289_202_1, 25),
+            (201.821_097_874_571_68, -32),
+            (-996.200_351_937_777_2, 34),
+        ];
+        let products = || {
+            let terms = terms.iter().map(|(x, shift)| x * f64::powi(2.0, *shift));
+            terms.map(|x| Exact::from(x).scale(-5.934_151_927_727_654))
+        };
+        // one bit in each part, 40 places apart: 9 terms, 321 places
+        let bits = || (0..9).map(|k| Exact::from(f64::powi(2.0, -40 * k)));
+        for order in [0, 1, 2] {
+            let mut sum = products()
+                .chain(bits())
+                .fold(Exact::ZERO, |sum, term| sum + term);
+            let mut terms: Vec<Exact> = products().chain(bits()).collect();
+            terms.rotate_left(order * 3);
+            if order == 1 {
+                terms.reverse();
+            }
+            for term in terms {
+                sum = sum - term;
+            }
+            assert!(sum.is_zero(), "{order}: {sum:?}");
         }
     }
 
