@@ -556,6 +556,31 @@ impl Table {
         Ok(())
     }
 
+    /// Hands the numbers of a column to `take`, many at a time where the file keeps them together.
+    ///
+    /// `read` is asked where a row stands alone. `take` takes all it is given or nothing; then it
+    /// is given each row again by itself, so that the error names the row.
+    ///
+    /// # Errors
+    /// As [`Self::next_row`].
+    pub fn for_each_number(
+        &mut self,
+        column: usize,
+        read: impl Fn(&Row<'_>) -> Result<f64, FieldError>,
+        mut take: impl FnMut(&[f64]) -> Result<(), FieldError>,
+    ) -> Result<(), UserError> {
+        while self.next_row(|row| take(&[read(row)?]))? {
+            if let Rows::Parquet(rows) = &mut self.from
+                && let Some(rest) = rows.rest_of_batch(column)
+                && take(&rest).is_ok()
+            {
+                self.rows += rest.len();
+                rows.leave_batch();
+            }
+        }
+        Ok(())
+    }
+
     fn advance(&mut self) -> Result<bool, UserError> {
         let (reader, record) = match &mut self.from {
             Rows::Csv { reader, record } => (reader, record),

@@ -174,6 +174,32 @@ impl Parquet {
         true
     }
 
+    /// What follows the first row of a batch, while that is the current row and if all of it are
+    /// finite numbers.
+    pub fn rest_of_batch(&self, column: usize) -> Option<Cow<'_, [f64]>> {
+        let Decoded { values, is_value } = self.decoded[column].get()?;
+        if self.row > 0 || is_value.is_some() {
+            return None;
+        }
+        match values {
+            Values::Number(values) => values
+                .iter()
+                .all(|x| x.is_finite())
+                .then_some(values[1..].into()),
+            Values::Integer(values) => Some(values[1..].iter().map(|&x| x as f64).collect()),
+            Values::Unsigned(values) => {
+                let number = |&x: &i64| x.cast_unsigned() as f64;
+                Some(values[1..].iter().map(number).collect())
+            }
+            Values::Truth(_) | Values::Text(_) => None,
+        }
+    }
+
+    /// Goes to the last row of the batch.
+    pub fn leave_batch(&mut self) {
+        self.row = self.length - 1;
+    }
+
     /// Number of the current row, from 1.
     pub fn row(&self) -> usize {
         self.before + self.row + 1

@@ -46,14 +46,21 @@ fn read<F: ScalarFamily + Clone>(
 ) -> Result<Observations<F>, UserError> {
     let &Chosen { column, weight } = chosen;
     let mut sample = Sample::new(family.clone());
-    let (result, reading) = timed(|| {
-        table.for_each(|row| {
+    let (result, reading) = timed(|| match weight {
+        None => table.for_each_number(
+            column,
+            |row| read(row, column),
+            |values| {
+                let refuse = |_| refuse_value(family, values[0], column);
+                sample.push_all(values).map_err(refuse)
+            },
+        ),
+        Some(weight) => table.for_each(|row| {
             let value = read(row, column)?;
-            let weight = weight.map_or(Ok(1.0), |column| row.weight(column))?;
             sample
-                .push_weighted(&value, weight)
+                .push_weighted(&value, row.weight(weight)?)
                 .map_err(|_| refuse_value(family, value, column))
-        })
+        }),
     });
     result?;
     Ok(Observations {

@@ -139,6 +139,52 @@ fn a_partitioned_table_is_merged_in_any_order() {
 }
 
 #[test]
+fn rows_that_are_read_together_give_the_answer_of_a_csv_file() {
+    let rows = (0u64..40_000).map(|i| {
+        let (k, real) = (i % 5, (i * i % 97) as f64 / 8.0);
+        let late = if i == 36_000 { -2 } else { k.cast_signed() };
+        let gap = if i == 20_001 {
+            String::new()
+        } else {
+            k.to_string()
+        };
+        format!("{k},{real},{late},{gap},{},{}\n", i % 3 == 0, i % 3 % 2)
+    });
+    let text = format!("good,real,late,gap,flag,bit\n{}", rows.collect::<String>());
+    let place = place(&["many.parquet"]).with("many.csv", text);
+    for question in [
+        "poisson FILE --column good",
+        "normal FILE --column real --variance 2",
+        "normal FILE --column late --variance 2",
+        "poisson FILE --column gap --missing drop",
+        "bernoulli FILE --column flag",
+        "bernoulli FILE --column bit",
+    ] {
+        let ask = |file: &str| {
+            let question = format!("infer {question}").replace("FILE", file);
+            place.json(&question.split_whitespace().collect::<Vec<_>>())
+        };
+        assert_eq!(ask("many.parquet"), ask("many.csv"), "{question}");
+    }
+    for (question, rule) in [
+        (
+            "poisson many.parquet --column late",
+            "row 36001, column \"late\": poisson: -2 is not in",
+        ),
+        (
+            "poisson many.parquet --column gap",
+            "row 20002, column \"gap\": missing value",
+        ),
+        (
+            "bernoulli many.parquet --column good",
+            "row 3, column \"good\": 2 is not in {0, 1}",
+        ),
+    ] {
+        refuse(&place, question, &[rule]);
+    }
+}
+
+#[test]
 fn mistakes_in_parquet_files_are_named() {
     let whole = fixture("rows-snappy.parquet");
     let place = place(&[

@@ -44,6 +44,19 @@ def odd(rows):
     })
 
 
+def many(n=40_000):
+    """More rows than are read together: all well, one that no count can be, one that is missing."""
+    good = [i % 5 for i in range(n)]
+    return pa.table({
+        "good": pa.array(good, pa.int32()),
+        "real": pa.array([(i * i) % 97 / 8 for i in range(n)], pa.float64()),
+        "late": pa.array([-2 if i == 36_000 else k for i, k in enumerate(good)], pa.int64()),
+        "gap": pa.array([None if i == 20_001 else k for i, k in enumerate(good)], pa.float32()),
+        "flag": pa.array([i % 3 == 0 for i in range(n)]),
+        "bit": pa.array([i % 3 % 2 for i in range(n)], pa.uint8()),
+    })
+
+
 def main():
     rows = [row(i) for i in range(ROWS)]
     whole = table(rows)
@@ -63,6 +76,7 @@ def main():
         pq.write_table(table(rows[start:end]), f"part-{part}.parquet", compression=codec, row_group_size=5)
     pq.write_table(odd(rows[:6]), "odd.parquet")
     pq.write_table(table([]), "empty.parquet")
+    pq.write_table(many(), "many.parquet", compression="zstd", row_group_size=35_000)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ use crate::set::Interval;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NormalNoise {
     variance: f64,
+    /// `log(2πσ²)`.
+    log_scale: f64,
 }
 
 impl NormalNoise {
@@ -33,7 +35,10 @@ impl NormalNoise {
         check("variance", variance, "(0, inf)", |v| {
             v > 0.0 && v.is_finite()
         })?;
-        Ok(Self { variance })
+        Ok(Self {
+            variance,
+            log_scale: (2.0 * PI * variance).ln(),
+        })
     }
 
     /// The variance `σ²` of an observation.
@@ -124,10 +129,10 @@ impl ScalarFamily for NormalNoise {
     }
 
     fn log_base_measure(&self, observation: f64) -> f64 {
-        -0.5 * (observation * observation / self.variance + (2.0 * PI * self.variance).ln())
+        -0.5 * (observation * observation / self.variance + self.log_scale)
     }
 
     fn log_likelihood(&self, observation: f64, mean: f64) -> f64 {
-        -0.5 * (2.0 * PI * self.variance).ln() - self.divergence_between_means(observation, mean)
+        -0.5 * self.log_scale - self.divergence_between_means(observation, mean)
     }
 }

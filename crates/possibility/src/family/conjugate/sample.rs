@@ -11,7 +11,9 @@ use crate::family::special::CompensatedSum;
 #[derive(Debug, Clone)]
 pub(super) struct Statistics {
     sums: Vec<CompensatedSum>,
+    /// Without those that are 1.
     weight: CompensatedSum,
+    ones: usize,
     count: usize,
     scratch: Vec<f64>,
 }
@@ -22,6 +24,7 @@ impl Statistics {
         Self {
             sums: vec![CompensatedSum::default(); size],
             weight: CompensatedSum::default(),
+            ones: 0,
             count: 0,
             scratch: vec![0.0; size],
         }
@@ -38,8 +41,38 @@ impl Statistics {
         for (sum, &entry) in self.sums.iter_mut().zip(&self.scratch) {
             sum.add(weight * entry);
         }
-        self.weight.add(weight);
+        match weight == 1.0 {
+            true => self.ones += 1,
+            false => self.weight.add(weight),
+        }
         self.count += 1;
+        Ok(())
+    }
+
+    /// Checks the observations and adds their statistics, all or none.
+    ///
+    /// A single sum stays in a register: files of millions of rows come here.
+    fn add_all<F: ConjugateFamily>(
+        &mut self,
+        family: &F,
+        observations: &[<F::Observation as ToOwned>::Owned],
+    ) -> Result<()> {
+        let &[mut sum] = self.sums.as_slice() else {
+            let mut added = self.clone();
+            for observation in observations {
+                added.add(family, observation.borrow(), 1.0)?;
+            }
+            *self = added;
+            return Ok(());
+        };
+        let mut entry = [0.0];
+        for (index, observation) in (self.count..).zip(observations) {
+            family.statistic(observation.borrow(), index, &mut entry)?;
+            sum.add(entry[0]);
+        }
+        self.sums[0] = sum;
+        self.ones += observations.len();
+        self.count += observations.len();
         Ok(())
     }
 
@@ -48,7 +81,9 @@ impl Statistics {
     }
 
     pub(super) fn weight(&self) -> f64 {
-        self.weight.total()
+        let mut weight = self.weight;
+        weight.add(self.ones as f64);
+        weight.total()
     }
 }
 
@@ -93,6 +128,31 @@ impl<F: ConjugateFamily> Sample<F> {
     /// It breaks the family's rule, and is left out.
     pub fn push(&mut self, observation: &F::Observation) -> Result<()> {
         self.push_weighted(observation, 1.0)
+    }
+
+    /// Adds observations that are at hand together, all or none.
+    ///
+    /// ```
+    /// use possibility::prelude::*;
+    /// use possibility::family::conjugate::{Conjugate, Sample};
+    /// let mut calls = Sample::new(Poisson);
+    /// calls.push_all(&[2.0, 3.0, 7.0])?;
+    /// assert!(calls.push_all(&[1.0, -1.0]).is_err());
+    /// let (posterior, _) = Conjugate::uninformative(Poisson).observe_sample(&calls)?;
+    /// assert_eq!(posterior.in_parameter(Parameter::Mean), Poisson.observe(&[2, 3, 7])?);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// One of them breaks the family's rule; none is added.
+    pub fn push_all(&mut self, observations: &[<F::Observation as ToOwned>::Owned]) -> Result<()> {
+        self.statistics.add_all(&self.family, observations)?;
+        let added = observations.iter().map(|one| one.borrow().to_owned());
+        self.observations.extend(added);
+        if !self.weights.is_empty() {
+            self.weights.resize(self.observations.len(), 1.0);
+        }
+        Ok(())
     }
 
     /// Adds an observation that counts `weight` times.
@@ -148,5 +208,47 @@ impl<F: ConjugateFamily> Sample<F> {
 
     pub(super) fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::conjugate::{Categorical, Poisson};
+
+    fn parts<F: ConjugateFamily>(sample: &Sample<F>) -> (Vec<f64>, f64, usize, Vec<f64>) {
+        let statistics = sample.statistics();
+        let weights = sample.weighted().map(|(_, weight)| weight).collect();
+        let count = sample.observations().len();
+        (statistics.sum(), statistics.weight(), count, weights)
+    }
+
+    #[test]
+    fn together_is_one_by_one() {
+        let counts = [3.0, 0.0, 7.0, 1e9, 2.0];
+        let (mut together, mut alone) = (Sample::new(Poisson), Sample::new(Poisson));
+        together.push_all(&counts[..2]).unwrap();
+        together.push_weighted(&4.0, 2.5).unwrap();
+        together.push_all(&counts[2..]).unwrap();
+        alone.push(&3.0).unwrap();
+        alone.push(&0.0).unwrap();
+        alone.push_weighted(&4.0, 2.5).unwrap();
+        counts[2..]
+            .iter()
+            .for_each(|count| alone.push(count).unwrap());
+        assert_eq!(parts(&together), parts(&alone));
+        assert_eq!(together.total_weight(), 7.5);
+
+        let family = Categorical::new(3).unwrap();
+        let (mut together, mut alone) = (Sample::new(family), Sample::new(family));
+        together.push_all(&[0, 2, 2, 1]).unwrap();
+        [0, 2, 2, 1]
+            .iter()
+            .for_each(|class| alone.push(class).unwrap());
+        assert_eq!(parts(&together), parts(&alone));
+        // all or none
+        let before = parts(&together);
+        assert!(together.push_all(&[1, 3, 1]).is_err());
+        assert_eq!(parts(&together), before);
     }
 }
