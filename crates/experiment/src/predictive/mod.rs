@@ -292,6 +292,7 @@ pub struct Predictive {
     executor: Executor,
     stays_random: bool,
     threads: NonZero<usize>,
+    looks: possibilistic::Looks,
 }
 
 impl Predictive {
@@ -306,6 +307,7 @@ impl Predictive {
             executor: Executor::single(),
             stays_random: stays_random(network),
             threads: NonZero::new(config.device.thread_count()).unwrap_or(NonZero::<usize>::MIN),
+            looks: possibilistic::Looks::default(),
         })
     }
 

@@ -7,10 +7,14 @@
 //! of [`possibility::prediction`]. `Λ` is multiplied by a `factor`, given or chosen on validation
 //! images by a [`Criterion`]. The class probabilities are those at `m`.
 //!
-//! `C` is computed on the processor, whatever the device. For more classes than `classes`, the
-//! bounds are about the most probable ones of each image, as if there were no others.
+//! `C` is computed on the processor, whatever the device, and kept: rows of one training that
+//! differ in the factor alone share it. For more classes than `classes`, the bounds are about the
+//! most probable ones of each image, as if there were no others.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
+use std::sync::{Mutex, PoisonError};
 
 use cbopt::Precision;
 use engine::{GRAM_CLASSES, GramConfig, Input, Network, Precisions, gram_matrices};
@@ -151,7 +155,6 @@ impl Approach for Possibilistic {
                 fitted.choice = Some(choice);
             }
         }
-        fitted.precision = fitted.precision.scaled(fitted.factor);
         Ok(Box::new(fitted))
     }
 }
@@ -214,7 +217,7 @@ pub struct ClassBounds {
 struct Around<'a> {
     method: Possibilistic,
     parameters: &'a [f32],
-    /// With the factor.
+    /// The rule's own, without the factor.
     precision: Precision,
     factor: f64,
     choice: Option<Choice>,
@@ -229,7 +232,31 @@ struct Choice {
     images: usize,
 }
 
+/// Looks at images that rows of one training share, by what they depend on.
+#[derive(Debug, Default)]
+pub(super) struct Looks(Mutex<HashMap<u64, Vec<Look>>>);
+
+impl Looks {
+    fn get(&self, key: u64) -> Option<Vec<Look>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&key).cloned()
+    }
+
+    fn keep(&self, key: u64, looks: Vec<Look>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(key, looks);
+    }
+}
+
+fn hash_bits(values: &[f32], hasher: &mut DefaultHasher) {
+    values.len().hash(hasher);
+    for value in values {
+        value.to_bits().hash(hasher);
+    }
+}
+
 /// An image's logits and their covariance.
+#[derive(Debug, Clone, PartialEq)]
 struct Look {
     logits: Vec<f64>,
     /// What the covariance is about.
@@ -255,8 +282,8 @@ impl Fitted for Around<'_> {
     ) -> Result<Option<Allowed>> {
         let total = count(images, predictive.network.input_shape().len());
         let places = spread(total, self.method.images.unwrap_or(total));
-        let looks = self.look(predictive, seed, images, &places)?;
-        let images = side_by_side(&looks, predictive.threads, |look| look.allowed(1.0));
+        let looks = self.look(predictive, seed, images, &places, true)?;
+        let images = side_by_side(&looks, predictive.threads, |look| look.allowed(self.factor));
         let images = images.into_iter().collect::<Result<_>>()?;
         Ok(Some(Allowed { places, images }))
     }
@@ -269,8 +296,8 @@ impl Fitted for Around<'_> {
     ) -> Result<Option<Vec<ClassBounds>>> {
         let total = count(images, predictive.network.input_shape().len());
         let places: Vec<usize> = (0..total).collect();
-        let looks = self.look(predictive, seed, images, &places)?;
-        let found = side_by_side(&looks, predictive.threads, Look::bounds);
+        let looks = self.look(predictive, seed, images, &places, false)?;
+        let found = side_by_side(&looks, predictive.threads, |look| look.bounds(self.factor));
         found.into_iter().collect::<Result<_>>().map(Some)
     }
 
@@ -286,12 +313,11 @@ impl Fitted for Around<'_> {
                 .collect();
             details.insert("tried".into(), tried.into());
         }
-        let precisions = match &self.precision {
-            Precision::Common(value) => [*value; 3],
-            Precision::Each(values) => {
-                let mut sorted = values.clone();
-                sorted.sort_by(f32::total_cmp);
-                [0, sorted.len() / 2, sorted.len() - 1].map(|place| sorted[place].into())
+        let precisions = match self.precision.clone().scaled(self.factor) {
+            Precision::Common(value) => [value; 3],
+            Precision::Each(mut values) => {
+                values.sort_by(f32::total_cmp);
+                [0, values.len() / 2, values.len() - 1].map(|place| values[place].into())
             }
         };
         for (name, value) in ["smallest", "median", "largest"].iter().zip(precisions) {
@@ -308,14 +334,54 @@ impl Fitted for Around<'_> {
 }
 
 impl Around<'_> {
-    /// Logits and covariances of the images at these places.
+    /// Logits and covariances of the images at these places; for other rows, too, where they are
+    /// `kept`.
     fn look(
         &self,
         predictive: &Predictive,
         seed: u64,
         images: Input<'_>,
         places: &[usize],
+        kept: bool,
     ) -> Result<Vec<Look>> {
+        let mut looks = Vec::with_capacity(places.len());
+        let weights = self.hash(seed);
+        for places in places.chunks(TOGETHER) {
+            let pixels = take(images, predictive.network.input_shape().len(), places);
+            if !kept {
+                looks.extend(self.look_at(predictive, seed, &pixels)?);
+                continue;
+            }
+            let mut hasher = weights.clone();
+            hash_bits(&pixels, &mut hasher);
+            let key = hasher.finish();
+            let known = predictive.looks.get(key);
+            looks.extend(match known {
+                Some(known) => known,
+                None => {
+                    let found = self.look_at(predictive, seed, &pixels)?;
+                    predictive.looks.keep(key, found.clone());
+                    found
+                }
+            });
+        }
+        Ok(looks)
+    }
+
+    /// All that looks depend on besides network and images.
+    fn hash(&self, seed: u64) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        (seed, self.method.classes, self.method.last_layer).hash(&mut hasher);
+        hash_bits(self.parameters, &mut hasher);
+        match &self.precision {
+            Precision::Common(value) => value.to_bits().hash(&mut hasher),
+            Precision::Each(values) => hash_bits(values, &mut hasher),
+        }
+        hasher
+    }
+
+    /// Logits and covariances of these images.
+    fn look_at(&self, predictive: &Predictive, seed: u64, pixels: &[f32]) -> Result<Vec<Look>> {
         let network = &predictive.network;
         let precisions = match &self.precision {
             Precision::Common(value) => Precisions::Common(*value),
@@ -326,27 +392,20 @@ impl Around<'_> {
             last_layer: self.method.last_layer,
             threads: predictive.threads,
         };
-        let (all, m) = (
-            network.classes(),
-            self.method.classes.min(network.classes()),
-        );
-        let mut looks = Vec::with_capacity(places.len());
-        for places in places.chunks(TOGETHER) {
-            let pixels = take(images, network.input_shape().len(), places);
-            let found =
-                gram_matrices(network, self.parameters, precisions, seed, &pixels, &config)?;
-            let rows = found
-                .logits
-                .chunks_exact(all)
-                .zip(found.classes.chunks_exact(m))
-                .zip(found.matrices.chunks_exact(m * m));
-            looks.extend(rows.map(|((logits, classes), covariance)| Look {
-                logits: logits.iter().map(|&z| z.into()).collect(),
-                classes: classes.to_vec(),
-                covariance: covariance.to_vec(),
-            }));
-        }
-        Ok(looks)
+        let all = network.classes();
+        let m = self.method.classes.min(all);
+        let found = gram_matrices(network, self.parameters, precisions, seed, pixels, &config)?;
+        let rows = found
+            .logits
+            .chunks_exact(all)
+            .zip(found.classes.chunks_exact(m))
+            .zip(found.matrices.chunks_exact(m * m));
+        let looks = rows.map(|((logits, classes), covariance)| Look {
+            logits: logits.iter().map(|&z| z.into()).collect(),
+            classes: classes.to_vec(),
+            covariance: covariance.to_vec(),
+        });
+        Ok(looks.collect())
     }
 
     /// The factor of a criterion, on validation images.
@@ -363,7 +422,7 @@ impl Around<'_> {
                 needs: "validation images to choose the factor",
             });
         }
-        let looks = self.look(predictive, 0, validation.images, &places)?;
+        let looks = self.look(predictive, 0, validation.images, &places, true)?;
         let labels = places
             .iter()
             .map(|&place| validation.labels[place] as usize);
@@ -458,8 +517,8 @@ impl Look {
     }
 
     /// All bounds of all classes.
-    fn bounds(&self) -> Result<ClassBounds> {
-        let logits = self.moving(1.0)?;
+    fn bounds(&self, factor: f64) -> Result<ClassBounds> {
+        let logits = self.moving(factor)?;
         let found = certified(logits.predict())?;
         let spread = |entries: Option<Vec<f64>>, vacuous: f64| {
             let mut all = vec![None; self.logits.len()];
@@ -667,6 +726,42 @@ mod tests {
         };
         let labeled = [(doubtful, 0), (two(), 1)];
         assert_eq!(right_wrong(&labeled, 1.0, threads).unwrap(), 1.0);
+    }
+
+    #[test]
+    fn rows_that_differ_in_the_factor_share_their_looks() {
+        let network = engine::zoo::lenet(10).unwrap();
+        let trained = Trained::new(network.initial_parameters(3));
+        let rule = cbopt::RuleConfig::by_id("ucbopt").unwrap();
+        let rule = rule.build().unwrap();
+        let material = Material {
+            rule: Some((rule, 1000)),
+            ..Labeled::NONE.into()
+        };
+        let pixels: Vec<f32> = (0..2 * 784).map(|i| (i % 11) as f32 / 11.0).collect();
+        let device = engine::Device::cpu().threads(1);
+        let config = engine::PredictorConfig {
+            device,
+            ..Default::default()
+        };
+        let mut shared = Predictive::new(&network, config.clone()).unwrap();
+        let mut looked = |factor: f64, last_layer: bool| {
+            let method = super::super::Method::Possibilistic(Possibilistic {
+                factor: Factor::Given(factor),
+                last_layer,
+                ..Default::default()
+            });
+            let mut alone = Predictive::new(&network, config.clone()).unwrap();
+            let fitted = alone.fit(&method, &trained, material).unwrap();
+            let expected = alone.allowed(&*fitted, 5, &pixels).unwrap();
+            let fitted = shared.fit(&method, &trained, material).unwrap();
+            assert_eq!(shared.allowed(&*fitted, 5, &pixels).unwrap(), expected);
+            shared.looks.0.lock().unwrap().len()
+        };
+        assert_eq!(looked(1.0, false), 1);
+        assert_eq!(looked(30.0, false), 1);
+        // other weights may move
+        assert_eq!(looked(30.0, true), 2);
     }
 
     #[test]
