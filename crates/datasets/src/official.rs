@@ -123,6 +123,17 @@ pub(crate) fn wrong_shape(path: &Path, found: &[usize], expected: impl Into<Stri
     }
 }
 
+/// Bytes of an array of a part whose sums are compared: pixels, labels as wide as they come, names.
+/// Whatever announces more is another file, and need not be inflated to be known as one.
+fn most_bytes(entry: &Entry, files: &Files, verify: bool) -> u64 {
+    const NAMES: u64 = 1 << 16;
+    if !verify {
+        return u64::MAX;
+    }
+    let each = entry.shape.len() as u64 + 8;
+    files.images as u64 * each + NAMES
+}
+
 fn read_idx(
     entry: &Entry,
     files: &'static Files,
@@ -134,10 +145,11 @@ fn read_idx(
     let [images_file, labels_file] = &files.files[..] else {
         unreachable!("an IDX set has two files a part");
     };
+    let most = most_bytes(entry, files, verify);
     let array = |file: &'static File| -> Result<_> {
         let mut opened = Opened::new(folder, file, verify)?;
         let path = opened.path.clone();
-        let array = idx::read(&mut opened.content).map_err(Error::malformed(&path))?;
+        let array = idx::read_within(&mut opened.content, most).map_err(Error::malformed(&path))?;
         Ok((array, opened.finish()?, path))
     };
     let (images, images_verified, path) = array(images_file)?;
@@ -221,7 +233,9 @@ fn read_svhn(entry: &Entry, files: &'static Files, folder: &Path, verify: bool) 
     };
     let mut opened = Opened::new(folder, file, verify)?;
     let path = opened.path.clone();
-    let mut variables = mat::read(&mut opened.content).map_err(Error::malformed(&path))?;
+    let most = most_bytes(entry, files, verify);
+    let mut variables =
+        mat::read_within(&mut opened.content, most).map_err(Error::malformed(&path))?;
     let verified = opened.finish()?;
     let mut take = |name: &'static str| -> Result<_> {
         let place = variables.iter().position(|variable| variable.name == name);
@@ -443,6 +457,26 @@ mod tests {
         );
         assert_eq!(set.class_names().unwrap()[9], "Ankle boot");
         assert_eq!(set.notes(), ["unverified: the checksums were not compared"]);
+    }
+
+    #[test]
+    fn a_file_that_inflates_beyond_its_part_is_refused_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let raw = folder.path().join("fashion-mnist");
+        write_idx(&raw, "train", 12, 0, 10);
+        // announces a gigabyte
+        let mut file = [[0, 0, 8, 3], [0, 20, 0, 0], [0, 0, 0, 28], [0, 0, 0, 28]].concat();
+        file.resize(16 + (1 << 20), 0);
+        fs::write(raw.join("train-images-idx3-ubyte.gz"), gzip(&file)).unwrap();
+        let load = |library: Library| library.load("fashion-mnist", Part::Train).unwrap_err();
+        let error = load(library(folder.path())).to_string();
+        assert!(
+            error.contains("1027604480 bytes are announced, expected at most 47585536"),
+            "{error}"
+        );
+        // sets of one's own size are read as far as they go
+        let error = load(library(folder.path()).unverified()).to_string();
+        assert!(error.contains("1048576"), "{error}");
     }
 
     #[test]

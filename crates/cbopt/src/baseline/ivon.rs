@@ -21,8 +21,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{
-    Error, Result, check_count, check_length, check_nonnegative, check_positive, check_radius,
-    check_rate,
+    Error, Result, check, check_length, check_nonnegative, check_positive, check_radius, check_rate,
 };
 use crate::executor::{Executor, StepReport};
 use crate::kernel::{Kernel, Marks, Point, Span, filled};
@@ -61,7 +60,8 @@ pub struct IvonConfig {
     pub beta1: f64,
     /// Rate of the curvature average, β₂ in `[0, 1)`. Default 0.99999.
     pub beta2: f64,
-    /// Monte Carlo samples per step, K ≥ 1. Default 1.
+    /// Monte Carlo samples per step, K in `1..=100`: a step, which takes a gradient for each, ends in
+    /// reasonable time. Default 1.
     pub mc_samples: u32,
     /// Default: price.
     pub hessian: HessianEstimate,
@@ -116,7 +116,10 @@ impl IvonConfig {
         check_nonnegative("weight_decay", self.weight_decay)?;
         check_rate("beta1", self.beta1)?;
         check_rate("beta2", self.beta2)?;
-        check_count("mc_samples", self.mc_samples.into())?;
+        let samples = f64::from(self.mc_samples);
+        check("mc_samples", samples, "1..=100", |k| {
+            (1.0..=100.0).contains(&k)
+        })?;
         check_radius("clip_radius", self.clip_radius)?;
         Ok(Ivon { config: *self, ess })
     }

@@ -31,6 +31,14 @@ pub struct Idx {
 /// The magic number is wrong, the type is not unsigned byte, or the data are shorter or longer than
 /// announced.
 pub fn read(reader: impl Read) -> Result<Idx, Malformed> {
+    read_within(reader, u64::MAX)
+}
+
+/// As [`read`]; data of more than `most` bytes are refused before they are read.
+///
+/// # Errors
+/// As [`read`], or there are more.
+pub fn read_within(reader: impl Read, most: u64) -> Result<Idx, Malformed> {
     let mut source = Source::new(reader);
     let magic: [u8; 4] = source.array("magic number")?;
     let rank = match magic {
@@ -66,6 +74,7 @@ pub fn read(reader: impl Read) -> Result<Idx, Malformed> {
             })?;
         dimensions.push(size as usize);
     }
+    source.expect_at_most("dimension", total, most)?;
     let data = source.bytes("data", total)?;
     source.end()?;
     Ok(Idx { dimensions, data })
@@ -96,6 +105,22 @@ pub fn write(idx: &Idx) -> Vec<u8> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn more_than_is_expected_is_refused_before_it_is_read() {
+        let header = [[0, 0, 8, 3], [0, 0, 0, 9], [0, 0, 0, 5], [0, 0, 0, 2]].concat();
+        let whole = [&header[..], &[7; 90]].concat();
+        assert_eq!(
+            read_within(&whole[..], 90).unwrap(),
+            read(&whole[..]).unwrap()
+        );
+        // the data are not there at all
+        let error = read_within(&header[..], 89).unwrap_err().to_string();
+        assert!(
+            error.contains("90 bytes are announced, expected at most 89"),
+            "{error}"
+        );
+    }
 
     fn sample() -> Vec<u8> {
         write(&Idx {

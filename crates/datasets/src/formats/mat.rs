@@ -59,6 +59,15 @@ impl Numbers {
 /// The header is not one of version 5, or an element is cut off or contradicts itself. Offsets
 /// within a compressed element count from its uncompressed beginning.
 pub fn read(reader: impl Read) -> Result<Vec<Variable>> {
+    read_within(reader, u64::MAX)
+}
+
+/// As [`read`]; elements of more than `most` bytes in all are refused before they are inflated.
+///
+/// # Errors
+/// As [`read`], or there are more.
+pub fn read_within(reader: impl Read, most: u64) -> Result<Vec<Variable>> {
+    let mut left = most;
     let mut source = Source::new(reader);
     let header: [u8; 128] = source.array("header")?;
     let big_endian = match &header[126..] {
@@ -82,16 +91,20 @@ pub fn read(reader: impl Read) -> Result<Vec<Variable>> {
     while source.whole("element", &mut tag)? {
         let start = source.offset();
         let (kind, length) = order.tag(tag);
+        source.expect_at_most("element", length.into(), left)?;
         let body = source.bytes("element", length.into())?;
         if kind == COMPRESSED {
             let mut inner = Source::new(ZlibDecoder::new(&body[..]));
             let (kind, length) = order.tag(inner.array("compressed element")?);
             if kind == MATRIX {
+                inner.expect_at_most("compressed element", length.into(), left)?;
+                left -= u64::from(length);
                 let body = inner.bytes("compressed element", length.into())?;
                 inner.end()?;
                 variables.extend(variable(&body, 8, order)?);
             }
         } else if kind == MATRIX {
+            left -= u64::from(length);
             variables.extend(variable(&body, start, order)?);
         }
     }

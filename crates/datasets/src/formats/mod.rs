@@ -47,9 +47,23 @@ impl<R: Read> Source<R> {
         Ok(bytes)
     }
 
+    /// What the header announces is not more than is expected.
+    pub(crate) fn expect_at_most(
+        &self,
+        field: &'static str,
+        announced: u64,
+        most: u64,
+    ) -> Result<(), Malformed> {
+        if announced <= most {
+            return Ok(());
+        }
+        let problem = format!("{announced} bytes are announced, expected at most {most}");
+        Err(Malformed::new(field, self.offset, problem))
+    }
+
     /// Exactly `length` bytes. Memory grows with what arrives, not with what was promised.
     pub(crate) fn bytes(&mut self, field: &'static str, length: u64) -> Result<Vec<u8>, Malformed> {
-        const STEP: u64 = 1 << 24;
+        const STEP: u64 = 1 << 16;
         let mut bytes = Vec::with_capacity(length.min(STEP) as usize);
         while (bytes.len() as u64) < length {
             let have = bytes.len();
