@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use cbopt::Rule;
+use engine::{Device, Isa};
 use evaluation::record::{EpochPoint, Updates};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
@@ -27,16 +28,21 @@ use crate::predictive::{Swag, Trained};
 use crate::weights::{from_bytes, to_bytes};
 
 /// Version of the file.
-const FORMAT: &str = "maxitive-checkpoint/3";
+const FORMAT: &str = "maxitive-checkpoint/4";
 /// Versions that are read: the first does not name device and precision, and counts no updates; the
-/// first two have no sum, and do not know their data.
-const READ: [&str; 3] = ["maxitive-checkpoint/1", "maxitive-checkpoint/2", FORMAT];
+/// first two have no sum, and do not know their data; the first three name no instruction set.
+const READ: [&str; 4] = [
+    "maxitive-checkpoint/1",
+    "maxitive-checkpoint/2",
+    "maxitive-checkpoint/3",
+    FORMAT,
+];
 
 /// Where a run is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// `maxitive-checkpoint/3`.
+    /// `maxitive-checkpoint/4`.
     pub format: String,
     /// Digest of the training set, see [`datasets::ImageSet::digest`].
     #[serde(default)]
@@ -47,6 +53,12 @@ pub struct Progress {
     /// The numbers it was trained with.
     #[serde(default = "f32")]
     pub precision: String,
+    /// The instruction set of a processor it was trained on.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// Where the run went on in another way than before, which changes the last bits; in words.
+    #[serde(default)]
+    pub switches: Vec<String>,
     /// Epoch at work, from 0; the number of epochs when all are done.
     pub epoch: usize,
     /// Steps of the epoch that are done.
@@ -89,6 +101,8 @@ impl Progress {
             data: None,
             device: cpu(),
             precision: f32(),
+            instructions: None,
+            switches: Vec::new(),
             epoch: 0,
             step: 0,
             draws: 0,
@@ -104,6 +118,53 @@ impl Progress {
             validation_s: 0.0,
             resumed: 0,
             train_images,
+        }
+    }
+
+    /// The device with the instruction set that the run was trained with so far, where the machine
+    /// has it.
+    pub fn keep(&self, device: Device) -> Device {
+        let known = self.instructions.as_deref().and_then(Isa::by_name);
+        match known {
+            Some(isa) if device.is_cpu() => device.isa(isa),
+            _ => device,
+        }
+    }
+
+    /// Goes on with this device. Where that is not what it was trained with before, the bits will
+    /// be those of neither; then this is noted and returned.
+    pub fn go_on_with(&mut self, device: Device) -> Option<&str> {
+        let before = (self.way(), self.resumed > 0);
+        let knew_instructions = self.instructions.is_some();
+        self.device = device.name().to_owned();
+        self.precision = device.precision().name().to_owned();
+        self.instructions = device
+            .is_cpu()
+            .then(|| device.instruction_set().name().to_owned());
+        let (before, now) = match before {
+            (before, true) => (before, self.way()),
+            (_, false) => return None,
+        };
+        // a file of an older program does not say
+        let known = knew_instructions || !device.is_cpu() || !before.starts_with("cpu");
+        if before == now || !known {
+            return None;
+        }
+        self.switches.push(format!(
+            "trained with {before} up to step {} of epoch {}, and with {now} from there: the last bits \
+             are those of neither alone",
+            self.step,
+            self.epoch + 1,
+        ));
+        self.switches.last().map(String::as_str)
+    }
+
+    /// What the bits depend on; one card is as good as another of its kind.
+    fn way(&self) -> String {
+        let kind = self.device.split(':').next().unwrap_or_default();
+        match &self.instructions {
+            Some(instructions) => format!("{kind} ({instructions})"),
+            None => format!("{kind} ({})", self.precision),
         }
     }
 
@@ -493,16 +554,47 @@ mod tests {
         };
         let mut old = serde_json::to_value(&progress).unwrap();
         let keys = old.as_object_mut().unwrap();
-        for key in ["device", "precision", "updates"] {
+        for key in ["device", "precision", "updates", "instructions", "switches"] {
             keys.remove(key).unwrap();
         }
         let correct = keys.remove("correct").unwrap();
         keys.insert("right".into(), correct);
         assert_eq!(serde_json::from_value::<Progress>(old).unwrap(), progress);
-        assert_eq!(
-            READ[..2],
-            ["maxitive-checkpoint/1", "maxitive-checkpoint/2"]
+        let versions = [1, 2, 3, 4].map(|number| format!("maxitive-checkpoint/{number}"));
+        assert_eq!(READ[..], versions);
+    }
+
+    #[test]
+    fn a_run_says_where_it_went_on_in_another_way() {
+        let (cpu, portable) = (Device::cpu(), Device::cpu().isa(Isa::portable()));
+        let mut progress = Progress::new(17, 540);
+        assert_eq!(progress.go_on_with(portable), None);
+        progress.resumed = 1;
+        // what it began with is kept
+        assert_eq!(progress.keep(cpu), portable);
+        assert_eq!(progress.go_on_with(portable), None);
+        // another instruction set than this machine has
+        progress.instructions = Some("avx9000".into());
+        assert_eq!(progress.keep(cpu), cpu);
+        (progress.epoch, progress.step) = (2, 7);
+        let name = cpu.instruction_set().name();
+        let said = format!(
+            "trained with cpu (avx9000) up to step 7 of epoch 3, and with cpu ({name}) from there: the \
+             last bits are those of neither alone"
         );
+        assert_eq!(progress.go_on_with(cpu), Some(said.as_str()));
+        assert_eq!(progress.go_on_with(cpu), None);
+        assert_eq!(progress.switches, [said]);
+        // from a card to the processor
+        (progress.device, progress.instructions) = ("cuda:1".into(), None);
+        let said = progress.go_on_with(cpu).unwrap();
+        assert!(
+            said.starts_with("trained with cuda (f32) up to step 7"),
+            "{said}"
+        );
+        // files of older programs do not know
+        progress.instructions = None;
+        assert_eq!(progress.go_on_with(cpu), None);
     }
 
     #[test]

@@ -279,7 +279,7 @@ impl Run {
         model::write_posterior(&self.directory, "last", &last)?;
         ModelFile::of(&self.config, data).write(&self.directory)?;
         let start = Instant::now();
-        let device = self.config.on(options.device);
+        let device = progress.keep(self.config.on(options.device));
         let evaluator = Evaluator {
             config: &self.config,
             directory: &self.directory,
@@ -324,7 +324,7 @@ impl Run {
                 peak_memory_bytes: hardware::peak_memory(),
                 peak_device_bytes: device.peak_memory().map(|bytes| bytes as u64),
             },
-            notes: data.notes.clone(),
+            notes: [&data.notes[..], &progress.switches].concat(),
             curves: progress.curves,
             evaluations,
         };

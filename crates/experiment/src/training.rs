@@ -220,6 +220,12 @@ impl Group {
         let data = data.expect("a training has members");
         let batch = members[0].config.train.batch;
         let device = members[0].config.on(options.device);
+        let device = members[0].progress.keep(device);
+        for member in members.iter_mut() {
+            if let Some(note) = member.progress.go_on_with(device) {
+                options.observer.event(member.name, Event::Note(note));
+            }
+        }
         let starts = members.iter_mut().filter_map(|member| member.start.take());
         let trainer = TrainerConfig {
             batch,
@@ -281,7 +287,7 @@ impl<'a> Member<'a> {
             .build(data.train.len(), seeds.stream("ivon"))?;
         let order = order(config, data, seeds)?;
         let path = run.directory().join(CHECKPOINT);
-        let (mut progress, now, best) = if Snapshot::is_there(&path) {
+        let (progress, now, best) = if Snapshot::is_there(&path) {
             let note = |note: &str| options.observer.event(name, Event::Note(note));
             resume(&path, (config, &rule), data, order.steps(), note)?
         } else {
@@ -290,10 +296,10 @@ impl<'a> Member<'a> {
             let progress = Progress::new(now, data.train.len());
             (progress, begin(config, data, seeds)?, None)
         };
-        let device = config.on(options.device);
-        progress.device = device.name().to_owned();
-        progress.precision = device.precision().name().to_owned();
-        progress.data = Some(data.set.digest().to_owned());
+        let progress = Progress {
+            data: Some(data.set.digest().to_owned()),
+            ..progress
+        };
         Ok(Self {
             config,
             name,

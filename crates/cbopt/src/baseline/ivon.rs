@@ -60,8 +60,8 @@ pub struct IvonConfig {
     pub beta1: f64,
     /// Rate of the curvature average, β₂ in `[0, 1)`. Default 0.99999.
     pub beta2: f64,
-    /// Monte Carlo samples per step, K in `1..=100`: a step, which takes a gradient for each, ends in
-    /// reasonable time. Default 1.
+    /// Monte Carlo samples per step, K in `1..=100`: a step takes a gradient at each, and is not
+    /// interrupted. Default 1.
     pub mc_samples: u32,
     /// Default: price.
     pub hessian: HessianEstimate,

@@ -784,6 +784,41 @@ fn tiny(features: usize) -> Network {
 }
 
 #[test]
+fn a_run_keeps_the_instruction_set_it_began_with() {
+    let lab = Lab::new();
+    let execute = |run: &Run, stop: &Stop, device: Device| {
+        let options = RunOptions {
+            device,
+            ..lab.options(&Silent, stop)
+        };
+        run.execute(&options).unwrap()
+    };
+    let portable = Device::cpu().threads(1).isa(engine::Isa::portable());
+    let run = Run::create(&lab.directory("run"), small("adamw", &[])).unwrap();
+    let stop = Stop::default();
+    stop.raise();
+    let outcome = execute(&run, &stop, portable);
+    assert!(matches!(outcome, Outcome::Stopped));
+    // the machine's own
+    let resumed = lab.finish(&run);
+    assert_eq!(
+        (resumed.hardware.isa.as_str(), resumed.timings.resumed),
+        ("portable", 1)
+    );
+    assert!(
+        resumed
+            .notes
+            .iter()
+            .all(|note| !note.contains("trained with"))
+    );
+    let whole = Run::create(&lab.directory("whole"), small("adamw", &[])).unwrap();
+    let Outcome::Finished(whole) = execute(&whole, &Stop::default(), portable) else {
+        panic!("nobody asked it to stop");
+    };
+    assert_eq!(lasting(resumed), lasting(*whole));
+}
+
+#[test]
 fn a_custom_network_is_trained_and_resumed_and_told_from_others() {
     let lab = Lab::new();
     let directory = lab.directory("custom");
