@@ -11,9 +11,10 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
+use ureq::http::Uri;
 
 use crate::check::{self, Verified};
 use crate::digest::Hashing;
@@ -65,6 +66,11 @@ pub enum Event<'a> {
     },
 }
 
+/// Redirects that are followed.
+const REDIRECTS: usize = 5;
+/// Bytes per second below which a server is left.
+const SLOWEST: f64 = 1000.0;
+
 /// Fetches datasets of the manifest into a folder.
 ///
 /// ```no_run
@@ -87,6 +93,8 @@ pub struct Fetcher {
     attempts: u32,
     /// Pause before the second attempt; it doubles from there.
     pause: Duration,
+    /// How long a server may be silent, and how often its pace is looked at.
+    patience: Duration,
 }
 
 impl Fetcher {
@@ -103,6 +111,8 @@ impl Fetcher {
     fn with(root: PathBuf, proxy: Option<ureq::Proxy>, patience: Duration) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
             .proxy(proxy)
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
@@ -115,6 +125,7 @@ impl Fetcher {
             agent: config.into(),
             attempts: 5,
             pause: Duration::from_secs(1),
+            patience,
         }
     }
 
@@ -339,6 +350,33 @@ impl Fetcher {
         file.sync_all().map_err(Error::io("write", path))
     }
 
+    /// The answer to a request for the bytes from `done` on; redirects within the same host are
+    /// followed.
+    fn ask(
+        &self,
+        address: &str,
+        done: u64,
+    ) -> std::result::Result<ureq::http::Response<ureq::Body>, Trouble> {
+        let mut target = address.to_owned();
+        for _ in 0..=REDIRECTS {
+            let mut request = self.agent.get(&target);
+            if done > 0 {
+                request = request.header("Range", format!("bytes={done}-"));
+            }
+            let response = request
+                .call()
+                .map_err(|error| Trouble::Passing(error.to_string()))?;
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let location = response.headers().get("location");
+            let location = location.and_then(|value| value.to_str().ok());
+            target = redirect(&target, location.unwrap_or_default()).map_err(Trouble::NotThere)?;
+        }
+        let problem = format!("more than {REDIRECTS} redirects");
+        Err(Trouble::NotThere(problem))
+    }
+
     /// One request for what is missing; what arrives is appended.
     fn request(
         &self,
@@ -353,13 +391,7 @@ impl Fetcher {
             let path = path.to_owned();
             move |error| Trouble::Fatal(Error::io(action, path)(error))
         };
-        let mut request = self.agent.get(address);
-        if done > 0 {
-            request = request.header("Range", format!("bytes={done}-"));
-        }
-        let response = request
-            .call()
-            .map_err(|error| Trouble::Passing(error.to_string()))?;
+        let response = self.ask(address, done)?;
         let status = response.status().as_u16();
         let mut at = match status {
             200 => 0,
@@ -390,6 +422,7 @@ impl Fetcher {
         file.seek(SeekFrom::Start(at)).map_err(fatal("write"))?;
         let mut body = response.into_body().into_reader();
         let mut buffer = vec![0; 1 << 16];
+        let mut pace = Pace::new(self.patience, at);
         while at < job.bytes {
             // no more than is missing, however much the server would send
             let wanted = buffer
@@ -412,6 +445,7 @@ impl Fetcher {
             };
             file.write_all(&buffer[..got]).map_err(fatal("write"))?;
             at += got as u64;
+            pace.check(at).map_err(Trouble::NotThere)?;
             report(Event::Advance {
                 done: at,
                 total: job.bytes,
@@ -498,6 +532,61 @@ struct Job {
     addresses: Vec<String>,
     bytes: u64,
     sha256: String,
+}
+
+/// Where a redirect leads, if it stays on the host and does not give up encryption.
+fn redirect(from: &str, location: &str) -> std::result::Result<String, String> {
+    let refuse = || format!("it redirects to \"{location}\", which is another host or no address");
+    let from: Uri = from.parse().map_err(|_| refuse())?;
+    let parts = (from.scheme_str(), from.authority());
+    let (Some(scheme), Some(authority)) = parts else {
+        return Err(refuse());
+    };
+    if location.starts_with('/') && !location.starts_with("//") {
+        return Ok(format!("{scheme}://{authority}{location}"));
+    }
+    let to: Uri = location.parse().map_err(|_| refuse())?;
+    let is_as_safe = match to.scheme_str() {
+        Some("https") => true,
+        Some("http") => scheme == "http",
+        _ => false,
+    };
+    if !is_as_safe || to.host() != from.host() {
+        return Err(refuse());
+    }
+    Ok(location.to_owned())
+}
+
+/// Whether a server sends in earnest.
+struct Pace {
+    patience: Duration,
+    since: Instant,
+    at: u64,
+}
+
+impl Pace {
+    fn new(patience: Duration, at: u64) -> Self {
+        Self {
+            patience,
+            since: Instant::now(),
+            at,
+        }
+    }
+
+    fn check(&mut self, at: u64) -> std::result::Result<(), String> {
+        let waited = self.since.elapsed();
+        if waited < self.patience {
+            return Ok(());
+        }
+        let (came, waited) = ((at - self.at) as f64, waited.as_secs_f64());
+        if came < waited * SLOWEST {
+            return Err(format!(
+                "only {came} bytes came in {waited:.0} s; run the command again to go on"
+            ));
+        }
+        *self = Self::new(self.patience, at);
+        Ok(())
+    }
 }
 
 /// What a request may end in.
@@ -631,6 +720,12 @@ mod tests {
         Silence,
         /// After so many bytes nothing more comes, but the connection stays.
         Stall(usize),
+        /// A byte now and then.
+        Trickle,
+        /// Sends elsewhere on the same host.
+        Elsewhere,
+        /// Sends to another host.
+        OtherHost,
     }
 
     struct Server {
@@ -697,6 +792,17 @@ mod tests {
         }
         match way {
             Way::Silence => return Ok(()),
+            Way::Elsewhere | Way::OtherHost => {
+                let port = stream.local_addr()?.port();
+                let location = match way {
+                    Way::Elsewhere => "/moved/file".to_owned(),
+                    _ => format!("http://localhost:{port}/file"),
+                };
+                return write!(
+                    stream,
+                    "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                );
+            }
             Way::Status(status) => {
                 return write!(
                     stream,
@@ -741,6 +847,13 @@ mod tests {
             Way::Drop(bytes) | Way::NoRangeDrop(bytes) | Way::Stall(bytes) => bytes.min(body.len()),
             _ => body.len(),
         };
+        if matches!(way, Way::Trickle) {
+            for byte in &body[..100] {
+                stream.write_all(&[*byte])?;
+                thread::sleep(Duration::from_millis(20));
+            }
+            return Ok(());
+        }
         stream.write_all(&body[..sent])?;
         if matches!(way, Way::Stall(_)) {
             thread::sleep(Duration::from_secs(2));
@@ -834,6 +947,48 @@ mod tests {
                 .all(|request| request == "/file Some(100000)"),
             "{requests:?}"
         );
+    }
+
+    #[test]
+    fn a_server_that_sends_a_byte_now_and_then_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(content(), &[Way::Trickle]);
+        let fetcher = patient(folder.path(), Duration::from_millis(300));
+        let error = run_with(&fetcher, &[&server]).0.unwrap_err().to_string();
+        assert!(
+            error.contains("bytes came in") && error.contains("again"),
+            "{error}"
+        );
+        assert_eq!(server.requests.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn redirects_stay_on_the_host() {
+        let (requests, _) = fetched(&[Way::Elsewhere, Way::Well]);
+        assert_eq!(requests, ["/file None", "/moved/file None"]);
+        let folder = tempfile::tempdir().unwrap();
+        let server = serve(content(), &[Way::OtherHost, Way::Well]);
+        let error = run(folder.path(), &[&server]).0.unwrap_err().to_string();
+        assert!(
+            error.contains("redirects to \"http://localhost:"),
+            "{error}"
+        );
+        assert_eq!(server.requests.lock().unwrap().len(), 1);
+        let server = serve(content(), &[Way::Elsewhere]);
+        let error = run(folder.path(), &[&server]).0.unwrap_err().to_string();
+        assert!(error.contains("more than 5 redirects"), "{error}");
+        assert!(redirect("https://a.org/x", "https://a.org/y").is_ok());
+        assert!(redirect("http://a.org/x", "https://a.org/y").is_ok());
+        for location in [
+            "http://a.org/y",
+            "https://b.org/y",
+            "//b.org/y",
+            "ftp://a.org/y",
+            "y",
+            "",
+        ] {
+            assert!(redirect("https://a.org/x", location).is_err(), "{location}");
+        }
     }
 
     #[test]
