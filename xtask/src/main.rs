@@ -2,6 +2,7 @@
 //! `cargo xtask quick` is what one runs before a commit.
 #![allow(clippy::print_stderr)]
 
+mod mutants;
 mod python;
 mod width;
 
@@ -12,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
-       kernels FOLDER [ARCHITECTURE...]
+       kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
         included), CUDA kernels on the host and compiled by NVRTC, examples, documentation with
@@ -23,7 +24,9 @@ widths  comments and Markdown wider than 100 columns
 python  the Python package, built as a wheel and tested in an environment of its own with PyTorch, JAX
         and optax; --without-torch leaves out PyTorch, a download of gigabytes, and its tests
 kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless others are named;
-        NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks";
+        NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks
+mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.toml), all or those
+        with these words in their names; the tests named for each must fail";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
 const SLOW_EXAMPLES: [&str; 1] = ["swap"];
@@ -41,6 +44,7 @@ fn main() -> Result<()> {
         ["python"] => python::test(true),
         ["python", "--without-torch"] => python::test(false),
         ["kernels", ref words @ ..] => compile_kernels(words),
+        ["mutants", ref words @ ..] => mutants::run(&root(), words),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
             Ok(())

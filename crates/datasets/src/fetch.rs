@@ -347,7 +347,7 @@ impl Fetcher {
             );
             return Err(failure(address, problem));
         }
-        file.sync_all().map_err(Error::io("write", path))
+        flush(file, path)
     }
 
     /// The answer to a request for the bytes from `done` on; redirects within the same host are
@@ -638,7 +638,16 @@ fn empty(file: &mut File, path: &Path) -> Result<u64> {
     Ok(0)
 }
 
+/// Puts what was written onto the disk.
+fn flush(file: &File, path: &Path) -> Result<()> {
+    #[cfg(test)]
+    tests::happened("flush");
+    file.sync_all().map_err(Error::io("write", path))
+}
+
 fn rename(from: &Path, to: &Path) -> Result<()> {
+    #[cfg(test)]
+    tests::happened("rename");
     fs::rename(from, to).map_err(Error::io("rename to", to))
 }
 
@@ -687,9 +696,33 @@ mod tests {
     use crate::digest::sha256;
     use crate::image_set::Shape;
     use crate::manifest::Layout;
+    use std::cell::RefCell;
     use std::io::BufRead;
     use std::net::{TcpListener, TcpStream};
     use std::sync::{Arc, Mutex};
+
+    thread_local! {
+        static HAPPENED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn happened(what: &'static str) {
+        HAPPENED.with_borrow_mut(|all| all.push(what));
+    }
+
+    /// A name must not reach the disk before what it stands for.
+    #[test]
+    fn what_is_renamed_was_flushed_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = content();
+        let server = serve(bytes.clone(), &[Way::Well]);
+        let entry = entry(&bytes, Target::File("toy/file"));
+        let fetcher = fetcher(folder.path()).with_mirror(&server.base);
+        HAPPENED.take();
+        fetcher
+            .one(entry, &entry.downloads[0], &mut |_| {})
+            .unwrap();
+        assert_eq!(HAPPENED.take(), ["flush", "rename"]);
+    }
 
     /// How the server treats one request; the last way is kept for all further ones.
     #[derive(Debug, Clone, Copy)]

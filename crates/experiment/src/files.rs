@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 /// # Errors
 /// The path names no file, or it cannot be written; the temporary file is removed.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, |temporary| fs::rename(temporary, path))
+    replace(path, bytes, |temporary| rename(temporary, path))
 }
 
 /// The same, and what the file was before stays under another name.
 pub(crate) fn write_keeping(path: &Path, previous: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, |temporary| {
-        match fs::rename(path, previous) {
+        match rename(path, previous) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             renamed => renamed,
         }
-        .and_then(|()| fs::rename(temporary, path))
+        .and_then(|()| rename(temporary, path))
     })
 }
 
@@ -33,7 +33,7 @@ fn replace(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>)
     let write = || -> io::Result<()> {
         let (mut file, temporary) = create_temporary(path)?;
         file.write_all(bytes)
-            .and_then(|()| file.sync_data())
+            .and_then(|()| flush(&file))
             .and_then(|()| put(&temporary))
             .inspect_err(|_| {
                 // the failure to report is the first one
@@ -41,6 +41,19 @@ fn replace(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>)
             })
     };
     write().map_err(Error::file(path, "written"))
+}
+
+/// Puts what was written onto the disk.
+fn flush(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    tests::happened("flush");
+    file.sync_data()
+}
+
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    tests::happened("rename");
+    fs::rename(from, to)
 }
 
 /// A new file beside the path, named by the process; a name that is taken, by a killed process
@@ -99,6 +112,26 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static HAPPENED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn happened(what: &'static str) {
+        HAPPENED.with_borrow_mut(|all| all.push(what));
+    }
+
+    /// A name must not reach the disk before what it stands for.
+    #[test]
+    fn what_is_renamed_was_flushed_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, previous) = (folder.path().join("a"), folder.path().join("b"));
+        write_atomically(&path, b"1").unwrap();
+        assert_eq!(HAPPENED.take(), ["flush", "rename"]);
+        write_keeping(&path, &previous, b"2").unwrap();
+        assert_eq!(HAPPENED.take(), ["flush", "rename", "rename"]);
+    }
 
     #[test]
     fn a_file_is_replaced_and_nothing_else_stays() {

@@ -1,4 +1,5 @@
 //! The crate from the outside: predictive methods, and whole runs.
 
+mod planted;
 mod predictive;
 mod run;

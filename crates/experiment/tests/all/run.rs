@@ -45,13 +45,13 @@ fn write_images(folder: &Path, prefix: &str, count: u32, salt: u32) {
     std::fs::write(folder.join(format!("{prefix}-labels-idx1-ubyte")), labels).unwrap();
 }
 
-struct Lab {
-    folder: TempDir,
+pub struct Lab {
+    pub folder: TempDir,
     library: Library,
 }
 
 impl Lab {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         write_images(&folder.path().join("fashion-mnist"), "train", 200, 1);
         write_images(&folder.path().join("fashion-mnist"), "t10k", 60, 2);
@@ -64,11 +64,11 @@ impl Lab {
         Self { folder, library }
     }
 
-    fn directory(&self, name: &str) -> PathBuf {
+    pub fn directory(&self, name: &str) -> PathBuf {
         self.folder.path().join("runs").join(name)
     }
 
-    fn options<'a>(&'a self, observer: &'a dyn Observer, stop: &'a Stop) -> RunOptions<'a> {
+    pub fn options<'a>(&'a self, observer: &'a dyn Observer, stop: &'a Stop) -> RunOptions<'a> {
         RunOptions {
             library: &self.library,
             device: Device::cpu().threads(2),
@@ -78,7 +78,7 @@ impl Lab {
         }
     }
 
-    fn finish(&self, run: &Run) -> RunRecord {
+    pub fn finish(&self, run: &Run) -> RunRecord {
         match run
             .execute(&self.options(&Silent, &Stop::default()))
             .unwrap()
@@ -89,7 +89,7 @@ impl Lab {
     }
 }
 
-fn small(name: &str, more: &[&str]) -> RunConfig {
+pub fn small(name: &str, more: &[&str]) -> RunConfig {
     let mut settings = vec![
         "data.out_of_domain=[\"mnist\"]".to_owned(),
         "train.batch=16".to_owned(),
