@@ -881,7 +881,7 @@ mod tests {
             _ => body.len(),
         };
         if matches!(way, Way::Trickle) {
-            for byte in &body[..100] {
+            for byte in &body[..1000] {
                 stream.write_all(&[*byte])?;
                 thread::sleep(Duration::from_millis(20));
             }
@@ -986,13 +986,12 @@ mod tests {
     fn a_server_that_sends_a_byte_now_and_then_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let server = serve(content(), &[Way::Trickle]);
-        let fetcher = patient(folder.path(), Duration::from_millis(300));
+        let fetcher = patient(folder.path(), Duration::from_secs(1));
         let error = run_with(&fetcher, &[&server]).0.unwrap_err().to_string();
         assert!(
             error.contains("bytes came in") && error.contains("again"),
             "{error}"
         );
-        assert_eq!(server.requests.lock().unwrap().len(), 1);
     }
 
     #[test]
