@@ -3,20 +3,25 @@
 //! Events are conditions on linear combinations of the coordinates, joined by `and` and `or`: a
 //! union of conjunctions. The image of the posterior under the combinations of a conjunction is
 //! normal, the conjunction a box; the possibility of a union is the largest of its parts.
+//!
+//! With `--valid` an event about `k` independent combinations speaks of a mean in `ℝᵏ`: twice minus
+//! the log of its relative likelihood is `χ²` with `k` degrees of freedom, whatever the mean is.
 
 use std::path::Path;
 
 use faer::Mat;
 use possibility::event::Region;
-use possibility::family::conjugate::{Conjugate, MultivariateNormal, Sample};
+use possibility::family::conjugate::{Conjugate, MultivariateNormal, NormalNoise, Sample};
+use possibility::summary::{Coordinate, Summary};
+use possibility::valid::Pivot;
 use possibility::{Credence, Interval, Measure, Mode, Normal, RealSet};
 use serde_json::json;
 
 use super::report::{Labels, Report};
 use super::saved::{self, Saved};
 use super::{
-    Data, Events, Known, Observations, Questions, Unmeasured, infer, parameter_name, parse_events,
-    timed,
+    Data, Events, Known, Observations, Questions, Unmeasured, infer, option_error, parameter_name,
+    parse_events, scalar, timed,
 };
 use crate::csv::{FieldError, Table};
 use crate::event::{Atom, Event, Variables};
@@ -209,7 +214,7 @@ fn conclude(
         .as_ref()
         .map_or(&[][..], |labels| &labels.all);
     let events = parse(names, questions)?;
-    infer(
+    let mut report = infer(
         prior,
         observations,
         questions,
@@ -220,9 +225,71 @@ fn conclude(
                 return Err(Unmeasured::Event("nothing is known".to_owned()));
             };
             let normal = Normal::from_precision(mode, precision.clone())?;
-            measure(&normal, event).map_err(Unmeasured::Event)
+            let plain = measure(&normal, event).map_err(Unmeasured::Event)?;
+            if !questions.valid {
+                return Ok(plain);
+            }
+            let dimension = independent_forms(&normal, event).map_err(Unmeasured::Event)?;
+            Ok(Pivot::ChiSquared { dimension }.credence(plain))
         },
-    )
+    )?;
+    if questions.valid {
+        let coordinates = valid_coordinates(&report.summary, prior.family());
+        report.summary.coordinates =
+            coordinates.map_err(|error| option_error("--valid", &error))?;
+    }
+    Ok(report)
+}
+
+/// Each coordinate is a mean of known variance.
+fn valid_coordinates(
+    summary: &Summary,
+    family: &MultivariateNormal,
+) -> possibility::Result<Vec<Coordinate>> {
+    let covariance = family.covariance();
+    let means = summary.mean_statistic.iter().enumerate();
+    means
+        .map(|(i, &mean)| {
+            let noise = NormalNoise::new(covariance[(i, i)])?;
+            scalar::valid(noise, mean, summary.weight, &summary.alphas)
+        })
+        .collect()
+}
+
+/// How many of the linear forms in an event are independent of each other; at least 1.
+fn independent_forms(normal: &Normal, event: &Event) -> Result<usize, String> {
+    let mut forms: Vec<Vec<(usize, f64)>> = Vec::new();
+    for negated in [false, true] {
+        let parts = event.disjuncts(negated, MAX_BOXES).ok_or_else(too_many)?;
+        for atom in parts.into_iter().flatten() {
+            if !forms.contains(&atom.linear) {
+                forms.push(atom.linear);
+            }
+        }
+    }
+    let mut kept: Vec<&[(usize, f64)]> = Vec::new();
+    for form in &forms {
+        kept.push(form);
+        if image(normal, kept.iter().copied()).is_err() {
+            kept.pop();
+        }
+    }
+    Ok(kept.len().max(1))
+}
+
+/// The image of the normal under linear forms.
+fn image<'a>(
+    normal: &Normal,
+    forms: impl ExactSizeIterator<Item = &'a [(usize, f64)]>,
+) -> possibility::Result<Normal> {
+    let count = forms.len();
+    let mut matrix = Mat::zeros(count, normal.dimension());
+    for (row, form) in forms.enumerate() {
+        for &(column, coefficient) in form {
+            matrix[(row, column)] = coefficient;
+        }
+    }
+    normal.affine_image(matrix.as_ref(), &vec![0.0; count])
 }
 
 /// Possibility and necessity of an event under a normal.
@@ -247,14 +314,7 @@ fn log_supremum(normal: &Normal, atoms: &[Atom]) -> Result<f64, String> {
     if atoms.iter().any(|atom| atom.set.is_empty()) {
         return Ok(f64::NEG_INFINITY);
     }
-    let mut matrix = Mat::zeros(atoms.len(), normal.dimension());
-    for (row, atom) in atoms.iter().enumerate() {
-        for &(column, coefficient) in &atom.linear {
-            matrix[(row, column)] = coefficient;
-        }
-    }
-    let joint = normal.affine_image(matrix.as_ref(), &vec![0.0; atoms.len()]);
-    let joint = joint.map_err(|_| {
+    let joint = image(normal, atoms.iter().map(|atom| &atom.linear[..])).map_err(|_| {
         "the linear combinations depend on each other; only independent ones may be joined"
             .to_owned()
     })?;

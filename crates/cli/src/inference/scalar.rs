@@ -1,7 +1,7 @@
 //! Families with one parameter: one column of numbers in, a report out.
 
-use possibility::family::conjugate::{Conjugate, Sample, ScalarFamily};
-use possibility::summary::Coordinate;
+use possibility::family::conjugate::{Conjugate, Parameter, Sample, ScalarFamily};
+use possibility::summary::{Coordinate, Summary};
 use possibility::valid::Valid;
 use serde_json::{Value, json};
 
@@ -126,10 +126,10 @@ fn conclude<F: ScalarFamily + Clone + 'static>(
     questions: &Questions,
 ) -> Result<Report, UserError> {
     let events = parse(prior.family(), questions)?;
-    let valid = |mean: &[f64], weight: f64| -> possibility::Result<Coordinate> {
-        let plain = Conjugate::new(prior.family().clone(), mean, weight)?;
-        let valid = Valid::new(plain.in_parameter(questions.parameter))?;
-        Coordinate::new(valid, &questions.alphas)
+    let valid = |summary: &Summary| {
+        let family = prior.family().clone();
+        let mean = summary.mean_statistic[0];
+        valid(family, mean, summary.weight, &summary.alphas)
     };
     let mut report = infer(
         prior,
@@ -140,26 +140,36 @@ fn conclude<F: ScalarFamily + Clone + 'static>(
             // every event of a scalar family speaks of one coordinate
             let set = event.as_set().unwrap_or_default();
             if questions.valid {
-                let function = valid(&summary.mean_statistic, summary.weight)?.function;
-                return Ok(function.credence_of(&set)?);
+                return Ok(valid(summary)?.function.credence_of(&set)?);
             }
             Ok(summary.coordinates[0].function.credence_of(&set)?)
         },
     )?;
     if questions.valid {
-        let summary = &mut report.summary;
-        let coordinate = valid(&summary.mean_statistic, summary.weight);
-        summary.coordinates = vec![coordinate.map_err(|error| option_error("--valid", &error))?];
+        let coordinate = valid(&report.summary).map_err(|error| option_error("--valid", &error))?;
+        report.summary.coordinates = vec![coordinate];
     }
     Ok(report)
+}
+
+/// The valid possibility function of a mean, from data of this mean and number.
+///
+/// # Errors
+/// As [`Valid::new`], or a level outside `(0, 1]`.
+pub fn valid<F: ScalarFamily + Clone + 'static>(
+    family: F,
+    mean: f64,
+    number: f64,
+    alphas: &[f64],
+) -> possibility::Result<Coordinate> {
+    let plain = Conjugate::new(family, &[mean], number)?;
+    Coordinate::new(Valid::new(plain.in_parameter(Parameter::Mean))?, alphas)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use possibility::family::conjugate::{
-        Bernoulli, Exponential, Gamma, NormalNoise, Parameter, Poisson,
-    };
+    use possibility::family::conjugate::{Bernoulli, Exponential, Gamma, NormalNoise, Poisson};
     use proptest::prelude::*;
 
     /// Two parameters are related by a few operations, and cuts by a search to full precision.

@@ -107,6 +107,7 @@ curve, and the variance a profile of its own. The prior's weight is then in unit
 Examples:
   maxitive infer multivariate-normal body.csv --columns height,weight --covariance cov.csv \\
       --event 'height > 170 and (weight < 80 or weight > 90)' --event '2*height - weight > 250'
+  maxitive infer multivariate-normal body.csv --covariance cov.csv --valid --alpha 0.05
 
 The covariance file has a header with the column names and one row for each of them, in the same order; without
 a header its rows and columns are those of --columns.")]
@@ -172,7 +173,7 @@ struct ScalarArgs {
     #[arg(
         long,
         value_name = "NAME",
-        conflicts_with_all = ["save", "prior_from"],
+        conflicts_with_all = ["save", "prior_from", "valid"],
         help = "Column of groups: one posterior for each, and events across them, like \
                 \"mean[a] - mean[b] > 0.5\""
     )]
@@ -242,6 +243,8 @@ struct MultivariateNormalArgs {
     #[command(flatten)]
     prior: PriorArgs,
     #[command(flatten)]
+    valid: ValidArgs,
+    #[command(flatten)]
     answer: AnswerArgs,
 }
 
@@ -301,13 +304,12 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Refuses valid possibilities of what has none.
-fn check_valid(valid: bool, by: &Option<String>, args: &CommonArgs) -> Result<(), UserError> {
-    let has_prior = args.prior.prior().is_some() || args.prior.prior_from.is_some();
+fn check_valid(valid: bool, prior: &PriorArgs, answer: &AnswerArgs) -> Result<(), UserError> {
+    let has_prior = prior.prior().is_some() || prior.prior_from.is_some();
     let rule = match () {
         () if !valid => return Ok(()),
         () if has_prior => "a prior; a valid possibility is one of the data alone",
-        () if by.is_some() => "--by",
-        () if args.answer.parameter == ParameterArg::Natural => "--parameter natural",
+        () if answer.parameter == ParameterArg::Natural => "--parameter natural",
         () => return Ok(()),
     };
     Err(UserError::new(format!(
@@ -320,7 +322,7 @@ where
     F: ScalarFamily + Clone + 'static,
 {
     let (by, valid, args) = (&args.by, args.valid.valid, &args.common);
-    check_valid(valid, by, args)?;
+    check_valid(valid, &args.prior, &args.answer)?;
     let (mut table, chosen) = args.column.open()?;
     let prior = args.prior.prior();
     let questions = Questions {
@@ -358,6 +360,7 @@ fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<ExitCode> {
+    check_valid(args.valid.valid, &args.prior, &args.answer)?;
     let covariance = Covariance::read(Path::new(&args.covariance))?;
     let mut table = Table::open(&args.file, args.read.reading())?;
     let names = match &args.columns {
@@ -369,7 +372,10 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
         prior: prior.as_ref(),
         from: saved.as_ref(),
     };
-    let questions = args.answer.questions();
+    let questions = Questions {
+        valid: args.valid.valid,
+        ..args.answer.questions()
+    };
     let weight = args.read.weight.as_ref().map(|name| table.column(name));
     let columns = multivariate_normal::Columns {
         names: &names,
@@ -408,7 +414,7 @@ fn infer_regression(
 /// The mean of numbers of unknown variance: a regression on nothing but a constant.
 fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
     let (by, valid, args) = (&args.by, args.valid.valid, &args.common);
-    check_valid(valid, by, args)?;
+    check_valid(valid, &args.prior, &args.answer)?;
     if args.answer.parameter == ParameterArg::Natural {
         let message =
             "--parameter natural: needs --variance, the natural parameter is mean/variance";
