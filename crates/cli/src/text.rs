@@ -35,6 +35,32 @@ pub fn reading_of(alphas: &[f64], valid: bool) -> String {
         .to_owned()
 }
 
+/// How to read valid possibilities that were simulated.
+pub fn reading_of_simulated(is_approximate: bool) -> String {
+    let probability = if is_approximate {
+        "about 1 - alpha or more"
+    } else {
+        "at least 1 - alpha"
+    };
+    format!(
+        "Valid possibilities: that of a value is the probability, under this value, of data that agree \
+         with it no better\nthan these. An alpha-cut holds every value of possibility at least alpha, \
+         and covers the truth with probability\n{probability}, in small samples too."
+    )
+}
+
+/// A number and its standard error, to two digits of the error; without one, the number alone.
+pub fn with_error(value: f64, error: f64) -> String {
+    if error == 0.0 || !value.is_finite() {
+        return significant(value);
+    }
+    if !error.is_finite() {
+        return format!("{} ± {error}", significant(value));
+    }
+    let decimals = (1.0 - error.log10().floor()).clamp(0.0, 15.0) as usize;
+    format!("{value:.decimals$} ± {error:.decimals$}")
+}
+
 /// A number in JSON; what JSON cannot write is one of the strings `"inf"`, `"-inf"`, `"nan"`.
 pub fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(

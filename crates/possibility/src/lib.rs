@@ -37,6 +37,7 @@
 //! | the tightest Gaussians around a posterior | [`tight`] |
 //! | how often an α-cut covers the truth | [`coverage`] |
 //! | cuts that cover the truth at every sample size | [`valid`] |
+//! | the same by simulation, where no law is known | [`simulated`] |
 //! | two independent numbers compared | [`compare`] |
 //! | logistic, linear and Poisson regression: exact profiles | [`regression`] |
 //! | what a classifier may still say: bounds and sets of classes | [`prediction`] |
@@ -68,6 +69,7 @@ pub mod probability;
 pub mod regression;
 pub mod search;
 pub mod set;
+pub mod simulated;
 pub mod smooth;
 pub mod summary;
 pub mod theory;

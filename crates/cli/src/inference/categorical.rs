@@ -1,17 +1,27 @@
 //! The categorical family: one column of classes in, a report out.
+//!
+//! With `--valid` the number of a class is binomial, and so is that of several classes with one
+//! factor: a probability, or a sum of them, is answered exactly. For any other linear form numbers
+//! of all classes are simulated.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
-use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample, ShareForm};
-use possibility::{Credence, Measure};
+use possibility::family::conjugate::{
+    Bernoulli, Categorical, Conjugate, Parameter, Sample, ShareForm,
+};
+use possibility::simulated::{self, SimulatedShares};
+use possibility::summary::{Coordinate, Summary};
+use possibility::{Interval, Measure, RealSet};
 use serde_json::json;
 
 use super::levels::Levels;
 use super::report::{Labels, Report};
 use super::saved::{self, Saved};
+use super::simulation::{Measured, Simulated, Simulations};
 use super::{
     Chosen, Data, Known, Observations, Prior, Questions, Unmeasured, infer, option_error,
-    parameter_name, parse_events, timed,
+    parameter_name, parse_events, scalar, timed,
 };
 use crate::csv::{FieldError, Table};
 use crate::event::{Event, Variables};
@@ -105,26 +115,95 @@ fn conclude(
     let name = parameter_name(questions.parameter, "p");
     let events = parse_events(&questions.events, &Variables::vector(&[name, "x"], shown))?;
     let parameter = questions.parameter;
-    infer(
+    let simulated = Cell::new(None);
+    let mut report = infer(
         prior,
         observations,
         questions,
         events,
-        |posterior, summary, event| {
-            if let Some((index, set)) = event.place() {
-                return Ok(summary.coordinates[index].function.credence_of(&set)?);
+        |posterior, summary, event| match event.place() {
+            Some((index, set)) if questions.valid => {
+                let class = valid_class(summary, index)?;
+                Ok(class.function.credence_of(&set)?.into())
             }
-            measure(posterior, parameter, event)
+            Some((index, set)) => Ok(summary.coordinates[index]
+                .function
+                .credence_of(&set)?
+                .into()),
+            None => {
+                let (form, set) = form(posterior, parameter, event)?;
+                if !questions.valid {
+                    return Ok(form.credence_of(&set)?.into());
+                }
+                let (measured, used) = valid_form(&form, &set, questions.simulations)?;
+                simulated.set(simulated.get().or(used));
+                Ok(measured)
+            }
         },
-    )
+    )?;
+    if questions.valid {
+        let all = 0..report.summary.coordinates.len();
+        let classes = all.map(|index| valid_class(&report.summary, index));
+        let classes: possibility::Result<Vec<_>> = classes.collect();
+        report.summary.coordinates = classes.map_err(|error| option_error("--valid", &error))?;
+        report.simulated = simulated.get();
+    }
+    Ok(report)
 }
 
-/// Possibility and necessity of an event about several classes.
-fn measure(
+/// The valid possibility function of one probability.
+fn valid_class(summary: &Summary, index: usize) -> possibility::Result<Coordinate> {
+    let (share, n) = (summary.mean_statistic[index], summary.weight);
+    scalar::valid(Bernoulli, counted(share, n), n, &summary.alphas)
+}
+
+/// A share of `n` observations without rounding.
+fn counted(share: f64, n: f64) -> f64 {
+    (share * n).round() / n
+}
+
+/// The valid possibility and necessity of a linear form, and what was simulated for it.
+fn valid_form(
+    form: &ShareForm,
+    set: &RealSet,
+    simulations: Simulations,
+) -> possibility::Result<(Measured, Option<Simulated>)> {
+    let form = form.joined();
+    match *form.classes() {
+        [_] => Ok((form.credence_of(set)?.into(), None)),
+        [(low, _), (high, share)] => {
+            // low + (high - low) p, with the probability p of the classes of the greater factor
+            let back = |x: f64| (x - low) / (high - low);
+            let part = |p: &Interval| {
+                let (lower, upper) = (back(p.lower()), back(p.upper()));
+                Interval::new(lower, upper, p.contains_lower(), p.contains_upper())
+            };
+            let set: RealSet = set.parts().iter().map(part).collect::<Result<_, _>>()?;
+            let n = form.weight();
+            let class = scalar::valid(Bernoulli, counted(share, n), n, &[])?;
+            Ok((class.function.credence_of(&set)?.into(), None))
+        }
+        _ => {
+            let credence = simulations.with(|simulation| {
+                let source = SimulatedShares::new(form, simulation)?;
+                simulated::Simulated::new(source).credence_of(set)
+            })?;
+            let used = Simulated {
+                simulations,
+                unresolved: 0,
+                held: Some("all others"),
+            };
+            Ok((credence.into(), Some(used)))
+        }
+    }
+}
+
+/// The linear form that an event about several classes speaks of, and where it must lie.
+fn form(
     posterior: &Conjugate<Categorical>,
     parameter: Parameter,
     event: &Event,
-) -> Result<Credence, Unmeasured> {
+) -> Result<(ShareForm, RealSet), Unmeasured> {
     let refuse = |rule: &str| Err(Unmeasured::Event(rule.to_owned()));
     if parameter == Parameter::Natural {
         return refuse("classes are compared by their probabilities; use --parameter mean");
@@ -137,7 +216,7 @@ fn measure(
     for &(index, factor) in &atom.linear {
         factors[index] = factor;
     }
-    Ok(ShareForm::new(posterior, &factors)?.credence_of(&atom.set)?)
+    Ok((ShareForm::new(posterior, &factors)?, atom.set.clone()))
 }
 
 fn build_prior(

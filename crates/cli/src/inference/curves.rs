@@ -5,6 +5,7 @@ use std::ops::Range;
 use possibility::valid::Pivot;
 use possibility::{Interval, RealSet, Univariate};
 
+use super::regression::simulate::SimulatedCurve;
 use super::regression::{self, Profile, Variance, plain_level};
 use super::report::Report;
 use super::{Answer, groups};
@@ -144,11 +145,21 @@ pub fn of_groups(report: &groups::Report) -> anyhow::Result<Curves> {
 /// A profile that cannot be found.
 pub fn of_regression(report: &regression::Report) -> anyhow::Result<Curves> {
     let smallest = smallest_shown(report.alphas());
-    let profiles = report.profiles(smallest)?;
-    let mut all: Vec<Curve> = profiles
-        .iter()
-        .map(|profile| profile_curve(profile, report.alphas()))
-        .collect();
+    let mut all: Vec<Curve> = match report.simulated_curves(smallest)? {
+        Some(curves) => {
+            let curves = curves.into_iter();
+            curves
+                .map(|one| simulated_curve(one, report.alphas()))
+                .collect()
+        }
+        None => {
+            let profiles = report.profiles(smallest)?;
+            let profiles = profiles.iter();
+            profiles
+                .map(|one| profile_curve(one, report.alphas()))
+                .collect()
+        }
+    };
     if let Some(Variance {
         function,
         cuts,
@@ -240,6 +251,23 @@ fn profile_curve(profile: &Profile<'_>, alphas: &[f64]) -> Curve {
     };
     curve.make_valid(profile.pivot);
     curve
+}
+
+/// A simulated curve is drawn from one value that was looked at to the next.
+fn simulated_curve(curve: SimulatedCurve<'_>, alphas: &[f64]) -> Curve {
+    let (first, last) = (curve.points[0].0, curve.points[curve.points.len() - 1].0);
+    let air = 0.04 * (last - first);
+    Curve {
+        name: curve.name.to_owned(),
+        range: first - air..last + air,
+        drawn: curve.points,
+        exact: None,
+        cuts: levels(alphas, curve.cuts),
+        mode: Some(curve.mode),
+        scale: scale(curve.precision),
+        laplace: Vec::new(),
+        events: Vec::new(),
+    }
 }
 
 /// The level down to which a function is shown.

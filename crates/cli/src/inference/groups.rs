@@ -296,6 +296,7 @@ impl Report {
                         member.answers.push(Answer {
                             event: text.clone(),
                             credence: credence.map_err(|error| fail(error.to_string()))?,
+                            errors: None,
                             place: Some((kind * count + place, set.clone())),
                         });
                     }
@@ -306,6 +307,7 @@ impl Report {
                         place: event.place(),
                         event: text,
                         credence,
+                        errors: None,
                     });
                 }
             }

@@ -11,6 +11,7 @@ pub mod regression;
 pub mod report;
 pub mod saved;
 pub mod scalar;
+pub mod simulation;
 
 use std::time::Instant;
 
@@ -21,8 +22,9 @@ use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
 use self::saved::Saved;
+use self::simulation::{Measured, Simulations};
 use crate::event::{Event, Variables};
-use crate::text::number;
+use crate::text::{number, with_error};
 use crate::user_error::UserError;
 
 /// What is asked about a posterior.
@@ -38,6 +40,8 @@ pub struct Questions {
     pub save: bool,
     /// Whether a cut must cover the truth with probability 1 - alpha at every sample size.
     pub valid: bool,
+    /// The data sets that are simulated for that, where no law is known.
+    pub simulations: Simulations,
 }
 
 /// A prior `g_λ^ν`: the mean statistic and its weight.
@@ -178,6 +182,8 @@ pub struct Answer {
     pub event: String,
     /// `Π(A)` and `N(A)`.
     pub credence: Credence,
+    /// Their standard errors, where they were simulated.
+    pub errors: Option<[f64; 2]>,
     /// The parameter it is about, by position, and where it holds; `None` for several.
     pub place: Option<(usize, RealSet)>,
 }
@@ -185,11 +191,25 @@ pub struct Answer {
 impl Answer {
     /// As JSON.
     pub fn json(&self) -> Value {
-        json!({
+        let mut value = json!({
             "event": self.event,
             "possibility": number(self.credence.possibility),
             "necessity": number(self.credence.necessity),
-        })
+        });
+        if let Some([possibility, necessity]) = self.errors {
+            value["possibility_error"] = number(possibility);
+            value["necessity_error"] = number(necessity);
+        }
+        value
+    }
+
+    /// Possibility and necessity for people, each with its error.
+    pub fn numbers(&self) -> [String; 2] {
+        let [possibility, necessity] = self.errors.unwrap_or_default();
+        [
+            with_error(self.credence.possibility, possibility),
+            with_error(self.credence.necessity, necessity),
+        ]
     }
 }
 
@@ -252,7 +272,7 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
     observations: Observations<F>,
     questions: &Questions,
     events: Events,
-    measure: impl Fn(&Conjugate<F>, &Summary, &Event) -> Result<Credence, Unmeasured>,
+    measure: impl Fn(&Conjugate<F>, &Summary, &Event) -> Result<Measured, Unmeasured>,
 ) -> Result<Report, UserError> {
     let Observations {
         origin,
@@ -274,10 +294,11 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         .into_iter()
         .map(
             |(text, event)| match measure(&posterior, &summary, &event) {
-                Ok(credence) => Ok(Answer {
+                Ok(Measured { credence, errors }) => Ok(Answer {
                     place: event.place(),
                     event: text,
                     credence,
+                    errors,
                 }),
                 Err(Unmeasured::Library(error)) => Err(fail(error)),
                 Err(Unmeasured::Event(problem)) => {
@@ -294,6 +315,7 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         total_weight: is_weighted.then(|| data.total_weight()),
         saved,
         valid: questions.valid,
+        simulated: None,
         dropped,
         origin,
         labels,

@@ -227,10 +227,10 @@ fn conclude(
             let normal = Normal::from_precision(mode, precision.clone())?;
             let plain = measure(&normal, event).map_err(Unmeasured::Event)?;
             if !questions.valid {
-                return Ok(plain);
+                return Ok(plain.into());
             }
             let dimension = independent_forms(&normal, event).map_err(Unmeasured::Event)?;
-            Ok(Pivot::ChiSquared { dimension }.credence(plain))
+            Ok(Pivot::ChiSquared { dimension }.credence(plain).into())
         },
     )?;
     if questions.valid {

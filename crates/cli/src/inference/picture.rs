@@ -68,11 +68,10 @@ pub fn curves(curves: &Curves) -> anyhow::Result<Figure> {
 
 /// An event with its possibility and necessity, in one line.
 fn describe(answer: &Answer) -> String {
+    let [possibility, necessity] = answer.numbers();
     format!(
-        "{}: possibility {}, necessity {}",
-        answer.event,
-        significant(answer.credence.possibility),
-        significant(answer.credence.necessity)
+        "{}: possibility {possibility}, necessity {necessity}",
+        answer.event
     )
 }
 

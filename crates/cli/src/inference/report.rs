@@ -6,6 +6,7 @@ use possibility::{Interval, Univariate};
 use serde_json::{Map, Value, json};
 
 use super::saved::Saved;
+use super::simulation::Simulated;
 use super::{Answer, Timings, curves, parameter_name};
 use crate::text::{TextTable, interval, number, optional, reading_of, significant, significant_on};
 
@@ -32,6 +33,8 @@ pub struct Report {
     pub dropped: Option<usize>,
     /// Whether the possibilities are valid ones.
     pub valid: bool,
+    /// What was simulated for events, where no law is known.
+    pub simulated: Option<Simulated>,
     /// What is to be stored, where that is asked for.
     pub saved: Option<Saved>,
     /// `None` for a scalar family.
@@ -88,6 +91,9 @@ impl Report {
         report.insert("n".into(), self.n.into());
         if self.valid {
             report.insert("valid".into(), true.into());
+        }
+        if let Some(simulated) = &self.simulated {
+            report.insert("simulation".into(), simulated.json());
         }
         if let Some(weight) = self.total_weight {
             report.insert("total_weight".into(), number(weight));
@@ -156,18 +162,15 @@ impl Report {
         });
         if !self.answers.is_empty() {
             let mut table = TextTable::new(["event", "possibility", "necessity"]);
-            for Answer {
-                event, credence, ..
-            } in &self.answers
-            {
-                table.row([
-                    event.clone(),
-                    significant(credence.possibility),
-                    significant(credence.necessity),
-                ]);
+            for answer in &self.answers {
+                let [possibility, necessity] = answer.numbers();
+                table.row([answer.event.clone(), possibility, necessity]);
             }
             text.push('\n');
             text.push_str(&table.render());
+            if let Some(simulated) = &self.simulated {
+                text.push_str(&simulated.text());
+            }
         }
         text.push('\n');
         text.push_str(&reading_of(&summary.alphas, self.valid));

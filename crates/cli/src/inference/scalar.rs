@@ -140,9 +140,9 @@ fn conclude<F: ScalarFamily + Clone + 'static>(
             // every event of a scalar family speaks of one coordinate
             let set = event.as_set().unwrap_or_default();
             if questions.valid {
-                return Ok(valid(summary)?.function.credence_of(&set)?);
+                return Ok(valid(summary)?.function.credence_of(&set)?.into());
             }
-            Ok(summary.coordinates[0].function.credence_of(&set)?)
+            Ok(summary.coordinates[0].function.credence_of(&set)?.into())
         },
     )?;
     if questions.valid {
@@ -195,6 +195,7 @@ mod tests {
             parameter,
             save: false,
             valid: false,
+            simulations: Default::default(),
         };
         let prior = Prior {
             mean: vec![0.45],

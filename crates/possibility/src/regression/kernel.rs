@@ -139,7 +139,7 @@ fn over_groups<T: Send>(
     let groups = group_count(design.block_count(), columns);
     let mut partials: Vec<T> = (0..groups).map(|_| zero()).collect();
     let serve = |queue: &Mutex<std::iter::Enumerate<std::slice::IterMut<'_, T>>>| {
-        let mut scratch = Box::new(Scratch::new(columns));
+        let mut scratch = Box::<Scratch>::default();
         loop {
             // the lock is never held while a sum is taken, so that it cannot be poisoned half-way
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -191,7 +191,7 @@ impl Default for Rows {
 const TILE: usize = 4;
 
 /// Working memory of a thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Scratch {
     linear: Rows,
     loss: Rows,
@@ -201,20 +201,6 @@ struct Scratch {
     scaled: [Rows; TILE],
     /// One for each column, for the leverages alone.
     solved: Vec<Rows>,
-}
-
-impl Scratch {
-    fn new(columns: usize) -> Self {
-        Self {
-            linear: Rows::default(),
-            loss: Rows::default(),
-            residual: Rows::default(),
-            curvature: Rows::default(),
-            majorizer: Rows::default(),
-            scaled: [Rows::default(); TILE],
-            solved: vec![Rows::default(); columns],
-        }
-    }
 }
 
 /// The sums over a group of blocks, for every point.
@@ -387,6 +373,8 @@ impl WithSimd for Leverages<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let padded = self.block.responses.len().next_multiple_of(8);
+        let columns = self.factor.nrows();
+        self.scratch.solved.resize_with(columns, Rows::default);
         let total = S::as_mut_simd_f64s(&mut self.scratch.loss.0[..padded]).0;
         let n = total.len();
         total.fill(simd.splat_f64s(0.0));

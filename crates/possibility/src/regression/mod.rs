@@ -12,7 +12,8 @@
 //!
 //! One Newton's method finds the mode of every response ([`Regression::fit`]), and one machine
 //! answers every question about a linear form `aᵀw` exactly ([`Profiles`]): possibility and
-//! necessity of events, α-cuts and the curve itself, each with a certificate.
+//! necessity of events, α-cuts and the curve itself, each with a certificate. [`SimulatedForm`]
+//! makes possibilities whose cuts cover the truth in small samples too, by simulation.
 //!
 //! # Three Gaussians at the mode
 //!
@@ -69,6 +70,7 @@ mod marginal;
 mod posterior;
 mod profile;
 mod response;
+mod simulation;
 mod widest;
 
 use std::num::NonZero;
@@ -80,6 +82,7 @@ pub use marginal::{Bounds, Marginal, MarginalBounds};
 pub use posterior::{GaussianBounds, RegressionPosterior};
 pub use profile::{FormAnswers, FormQuestions, ProfileCurve, ProfilePoint, Profiles, Target};
 pub use response::Response;
+pub use simulation::SimulatedForm;
 
 use crate::error::{Error, Result, check, check_finite, check_size};
 use crate::linear::{block, cholesky, dot, eigen, multiply, solve, solve_lower_matrix, symmetric};

@@ -17,6 +17,7 @@ use crate::files::write_atomically;
 use crate::inference::curves::{self, Curves};
 use crate::inference::report::Report;
 use crate::inference::saved::Saved;
+use crate::inference::simulation::Simulations;
 use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
 use crate::plot::{Figure, Format};
 use crate::text::printable_lines;
@@ -195,6 +196,7 @@ impl AskArgs {
             },
             save: false,
             valid: false,
+            simulations: Simulations::default(),
         }
     }
 }
@@ -389,7 +391,7 @@ pub struct ModelArgs {
     #[command(flatten)]
     pub read: ReadArgs,
     /// Precision of the normal prior at 0 of every covariate's coefficient; 0 says nothing
-    /// [default: 1 for logistic, else 0]
+    /// [default: 1 for logistic without --valid, else 0]
     #[arg(long, value_name = "D", value_parser = not_negative, allow_hyphen_values = true)]
     prior_precision: Option<f64>,
     /// Precision of the normal prior at 0 of the constant term; 0 says nothing
@@ -486,6 +488,27 @@ pub fn positive(text: &str) -> Result<f64, String> {
         value if value > 0.0 => Ok(value),
         _ => Err("not in (0, inf)".to_owned()),
     }
+}
+
+/// Reads a number of simulations.
+///
+/// # Errors
+/// Anything else.
+pub fn simulations(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1_000_000;
+    match text.trim().parse::<usize>() {
+        Ok(count) if (1..=MOST).contains(&count) => Ok(count),
+        _ => Err(format!("not a whole number from 1 to {MOST}")),
+    }
+}
+
+/// Reads a seed.
+///
+/// # Errors
+/// Anything else.
+pub fn seed(text: &str) -> Result<u64, String> {
+    let seed = text.trim().parse::<u64>();
+    seed.map_err(|_| format!("not a whole number from 0 to {}", u64::MAX))
 }
 
 fn level(text: &str) -> Result<f64, String> {

@@ -14,13 +14,14 @@ use possibility::regression::{Dispersion, Response};
 
 use self::args::{
     AnswerArgs, ColumnArgs, ModelArgs, Names, OutputArgs, ParameterArg, PriorArgs, ReadArgs,
-    finite, names, positive,
+    finite, names, positive, seed, simulations,
 };
 use self::merge::MergeArgs;
 use self::predict::PredictArgs;
 use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
 use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
+use crate::inference::simulation::Simulations;
 use crate::inference::{
     Known, Questions, categorical, groups, multivariate_normal, option_error, regression, scalar,
 };
@@ -70,6 +71,10 @@ Examples:
   maxitive infer categorical balls.csv --column color --event 'red > green' --event 'red + green > 0.6'
   maxitive infer categorical balls.csv --column color --classes red,green,blue \\
       --prior-mean 0.4,0.3,0.3 --prior-weight 5
+  maxitive infer categorical balls.csv --column color --valid --event 'red > green'
+
+--valid is exact for one class and for a sum of classes. Other linear forms, as red - green, are simulated at
+the most possible probabilities of the classes, an approximation, and printed with their standard errors.
 
 The last class is the reference of the natural parameter, theta[k] = log(p[k] / p[last]). The precision
 matrix is that of the free coordinates, all classes but the last.")]
@@ -118,12 +123,16 @@ Examples:
   maxitive infer logistic patients.csv --target cured --covariates age,dose --prior-precision 0.5
   maxitive infer logistic patients.csv --target cured --standardize --event 'dose > 0.1' --json
   maxitive infer logistic patients.csv --target cured --event 'dose > age'
+  maxitive infer logistic patients.csv --target cured --valid --simulations 1999 --seed 7
 
 Every number is exact: cuts and events are those of the profile of the posterior, each with a
 certificate. Beside them three normal possibility functions at the mode: laplace, an approximation,
 and two bounds, upper and lower. Without --event the sign of every coefficient is asked for; an event
-on the variable `coefficient` is asked of each of them, and an event may compare coefficients.")]
-    Logistic(RegressionArgs),
+on the variable `coefficient` is asked of each of them, and an event may compare coefficients.
+
+With --valid there is no prior. Cuts and events are found by simulation at the most possible values of the
+other coefficients, an approximation, and each is printed with its standard error.")]
+    Logistic(SimulatedRegressionArgs),
     /// Regression of a number on covariates, with normal noise of known or unknown variance
     #[command(after_long_help = "\
 Examples:
@@ -137,8 +146,11 @@ Without --variance the variance is unknown and profiled out; it is reported too,
     #[command(after_long_help = "\
 Examples:
   maxitive infer poisson-regression calls.csv --target calls --covariates hour,rain
-  maxitive infer poisson-regression calls.csv --target calls --event 'rain > 0' --alpha 0.1")]
-    PoissonRegression(RegressionArgs),
+  maxitive infer poisson-regression calls.csv --target calls --event 'rain > 0' --alpha 0.1
+  maxitive infer poisson-regression calls.csv --target calls --valid --alpha 0.05
+
+--valid is found by simulation, as for `infer logistic`.")]
+    PoissonRegression(SimulatedRegressionArgs),
     /// The mean response of a regression at new covariates: its mode and its alpha-cuts
     #[command(after_long_help = "\
 Examples:
@@ -191,6 +203,47 @@ struct ValidArgs {
     valid: bool,
 }
 
+/// Plain or valid possibilities, where some of the latter have to be simulated.
+#[derive(Debug, Args)]
+struct SimulatedArgs {
+    #[command(flatten)]
+    valid: ValidArgs,
+    /// Data sets to simulate for each value, where no law is known [default: 999]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "valid",
+        value_parser = simulations,
+        allow_hyphen_values = true
+    )]
+    simulations: Option<usize>,
+    /// Seed of the simulation: the same one gives the same answer [default: 0]
+    #[arg(
+        long,
+        value_name = "S",
+        requires = "valid",
+        value_parser = seed,
+        allow_hyphen_values = true
+    )]
+    seed: Option<u64>,
+}
+
+impl SimulatedArgs {
+    /// Adds what is to be valid, and how, to the questions.
+    fn questions(&self, plain: Questions) -> Questions {
+        let default = Simulations::default();
+        let simulations = Simulations {
+            draws: self.simulations.unwrap_or(default.draws),
+            seed: self.seed.unwrap_or(default.seed),
+        };
+        Questions {
+            valid: self.valid.valid,
+            simulations,
+            ..plain
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 struct CommonArgs {
     #[command(flatten)]
@@ -206,6 +259,8 @@ struct CategoricalArgs {
     /// The classes and their order, comma separated [default: those in the column, sorted]
     #[arg(long, value_name = "A,B,...", value_parser = names)]
     classes: Option<Names>,
+    #[command(flatten)]
+    simulated: SimulatedArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -257,6 +312,14 @@ struct RegressionArgs {
 }
 
 #[derive(Debug, Args)]
+struct SimulatedRegressionArgs {
+    #[command(flatten)]
+    simulated: SimulatedArgs,
+    #[command(flatten)]
+    common: RegressionArgs,
+}
+
+#[derive(Debug, Args)]
 struct LinearArgs {
     /// The known variance [default: unknown]
     #[arg(long, value_name = "V", value_parser = positive, allow_hyphen_values = true)]
@@ -290,13 +353,20 @@ pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
         },
         Family::Categorical(args) => infer_categorical(&args),
         Family::MultivariateNormal(args) => infer_multivariate_normal(&args),
-        Family::Logistic(args) => infer_regression(&logistic(&args.model), &args, false),
+        Family::Logistic(args) => {
+            let model = logistic(&args.common.model, args.simulated.valid.valid);
+            infer_simulated_regression(&model, &args)
+        }
         Family::PoissonRegression(args) => {
-            infer_regression(&poisson_regression(&args.model), &args, false)
+            infer_simulated_regression(&poisson_regression(&args.common.model), &args)
         }
         Family::Linear(args) => {
             let model = linear(&args.common.model, args.variance);
-            infer_regression(&model, &args.common, args.valid.valid)
+            let questions = Questions {
+                valid: args.valid.valid,
+                ..args.common.output.ask.questions(ParameterArg::Mean)
+            };
+            infer_regression(&model, &args.common, &questions)
         }
         Family::Predict(args) => predict::execute(args),
         Family::Merge(args) => merge::execute(&args),
@@ -346,9 +416,10 @@ where
 
 fn infer_categorical(args: &CategoricalArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
+    check_valid(args.simulated.valid.valid, &common.prior, &common.answer)?;
     let (mut table, chosen) = common.column.open()?;
     let prior = common.prior.prior();
-    let questions = common.answer.questions();
+    let questions = args.simulated.questions(common.answer.questions());
     let classes = args.classes.as_ref().map(|names| &names.0[..]);
     let saved = common.prior.saved()?;
     let known = Known {
@@ -389,8 +460,10 @@ fn infer_multivariate_normal(args: &MultivariateNormalArgs) -> anyhow::Result<Ex
 /// The dispersion of a response without one.
 const KNOWN: Dispersion = Dispersion::Known(1.0);
 
-fn logistic(args: &ModelArgs) -> regression::Model {
-    args.model("logistic", Response::Bernoulli, KNOWN, 1.0)
+fn logistic(args: &ModelArgs, valid: bool) -> regression::Model {
+    // a valid possibility is one of the data alone
+    let precision = if valid { 0.0 } else { 1.0 };
+    args.model("logistic", Response::Bernoulli, KNOWN, precision)
 }
 
 fn poisson_regression(args: &ModelArgs) -> regression::Model {
@@ -402,13 +475,26 @@ fn linear(args: &ModelArgs, variance: Option<f64>) -> regression::Model {
     args.model("linear", Response::Normal, dispersion, 0.0)
 }
 
+fn infer_simulated_regression(
+    model: &regression::Model,
+    args: &SimulatedRegressionArgs,
+) -> anyhow::Result<ExitCode> {
+    let SimulatedRegressionArgs { simulated, common } = args;
+    let questions = simulated.questions(common.output.ask.questions(ParameterArg::Mean));
+    if questions.valid {
+        questions.simulations.check(&questions.alphas)?;
+    }
+    infer_regression(model, common, &questions)
+}
+
 fn infer_regression(
     model: &regression::Model,
     args: &RegressionArgs,
-    valid: bool,
+    questions: &Questions,
 ) -> anyhow::Result<ExitCode> {
     let mut table = Table::open(&args.model.file, args.model.read.reading())?;
-    report_regression(&mut table, model, &args.output, valid)
+    let report = regression::report(&mut table, model, questions)?;
+    args.output.finish(&report)
 }
 
 /// The mean of numbers of unknown variance: a regression on nothing but a constant.
@@ -453,19 +539,10 @@ fn infer_normal(args: &ScalarArgs) -> anyhow::Result<ExitCode> {
         standardize: false,
         threads: None,
     };
-    report_regression(&mut table, &model, &args.answer.output, valid)
-}
-
-fn report_regression(
-    table: &mut Table,
-    model: &regression::Model,
-    output: &OutputArgs,
-    valid: bool,
-) -> anyhow::Result<ExitCode> {
+    let output = &args.answer.output;
     let questions = Questions {
         valid,
         ..output.ask.questions(ParameterArg::Mean)
     };
-    let report = regression::report(table, model, &questions)?;
-    output.finish(&report)
+    output.finish(&regression::report(&mut table, &model, &questions)?)
 }

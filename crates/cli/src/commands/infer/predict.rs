@@ -53,7 +53,7 @@ struct NewLinearArgs {
 /// A mistake in the arguments or the data, or an output that cannot be written.
 pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
     match args.model {
-        PredictModel::Logistic(args) => run(&logistic(&args.model), &args),
+        PredictModel::Logistic(args) => run(&logistic(&args.model, false), &args),
         PredictModel::PoissonRegression(args) => run(&poisson_regression(&args.model), &args),
         PredictModel::Linear(args) => run(&linear(&args.common.model, args.variance), &args.common),
     }

@@ -2,6 +2,7 @@
 
 mod columns;
 pub mod predict;
+pub mod simulate;
 
 use std::num::NonZero;
 
@@ -15,10 +16,14 @@ use serde_json::{Map, Value, json};
 
 use self::columns::Columns;
 use super::report::{closed, counted, cut_names};
+use super::simulation::{Simulated, Simulations};
 use super::{Answer, Questions, Timings, curves, cuts_json, option_error, parse_events, timed};
 use crate::csv::Table;
 use crate::event::Variables;
-use crate::text::{TextTable, number, optional, reading_of, significant, significant_on};
+use crate::text::{
+    TextTable, number, optional, reading_of, reading_of_simulated, significant, significant_on,
+    with_error,
+};
 use crate::user_error::UserError;
 
 /// What is fitted.
@@ -78,6 +83,8 @@ struct Coefficient {
     name: String,
     exact: FormAnswers,
     cuts: Vec<Interval>,
+    /// Standard errors of the ends of the cuts, where they were simulated.
+    cut_errors: Option<Vec<[f64; 2]>>,
     answers: Vec<Answer>,
     views: Vec<View>,
 }
@@ -108,6 +115,8 @@ pub struct Report {
     is_weighted: bool,
     /// What makes the possibilities of coefficients valid, where they are.
     pivot: Option<Pivot>,
+    /// What was simulated for that, where no law is known.
+    simulated: Option<Simulated>,
     /// Rows left out, where that is allowed.
     dropped: Option<usize>,
     alphas: Vec<f64>,
@@ -162,13 +171,29 @@ pub fn report(
         UserError::new(format!("{}: {}", table.name(), explain(&error)))
     };
     let alphas = &questions.alphas;
-    let bounds = fitted.bounds(alphas).map_err(fail)?;
+    let simulations = model.simulations(questions);
+    // the bounds are those of the plain posterior
+    let bounds = match simulations {
+        Some(_) => None,
+        None => fitted.bounds(alphas).map_err(fail)?,
+    };
     let bounds_above = bounds.as_ref().map(|bounds| bounds.alpha);
     let pivots = questions.valid.then(|| model.pivots(&fitted)).transpose()?;
     let pivot = pivots.map(|pivots| pivots.0);
-    let (coefficients, contrasts) = fitted
+    let (mut coefficients, mut contrasts) = fitted
         .answer(alphas, &asked, bounds.as_ref(), pivot)
         .map_err(fail)?;
+    let simulated = simulations.map(|simulations| {
+        fitted.simulate(
+            simulations,
+            alphas,
+            &asked,
+            &mut coefficients,
+            &mut contrasts,
+        )
+    });
+    let simulated = simulated.transpose().map_err(fail)?;
+    let pivot = pivot.filter(|_| simulated.is_none());
     let variance_pivot = pivots.and_then(|pivots| pivots.1);
     let variance = fitted.variance(alphas, &asked.variance, variance_pivot);
     Ok(Report {
@@ -182,6 +207,7 @@ pub fn report(
         contrasts,
         variance: variance.map_err(fail)?,
         pivot,
+        simulated,
         has_events: !questions.events.is_empty(),
         bounds_above,
         fitted,
@@ -239,7 +265,7 @@ fn explain(error: &possibility::Error) -> String {
     use possibility::Error;
     let advice = match error {
         Error::NoMode { .. } => {
-            "; a prior makes it finite: --prior-precision, --intercept-precision"
+            "; a prior makes it finite, without --valid: --prior-precision, --intercept-precision"
         }
         Error::NotPositiveDefinite { .. } => {
             "; columns depend on each other: leave one out, or give --prior-precision"
@@ -250,7 +276,14 @@ fn explain(error: &possibility::Error) -> String {
 }
 
 impl Model {
-    /// The laws of the coefficients and of an unknown variance, for valid possibilities.
+    /// The data sets to simulate, where valid possibilities have no known law.
+    fn simulations(&self, questions: &Questions) -> Option<Simulations> {
+        let is_needed = questions.valid && self.response != Response::Normal;
+        is_needed.then_some(questions.simulations)
+    }
+
+    /// The laws of the coefficients and of an unknown variance, for valid possibilities; where a
+    /// simulation is to find them, those of large samples.
     fn pivots(&self, fitted: &Fitted) -> Result<(Pivot, Option<Pivot>), UserError> {
         if self.prior_precision > 0.0 || self.intercept_precision > 0.0 {
             return Err(UserError::new(
@@ -422,6 +455,7 @@ fn answers<'a>(
     let answer = |(asked, credence): (&Asked, Credence)| Answer {
         event: asked.text.clone(),
         credence,
+        errors: None,
         place: asked.place.map(|index| (index, asked.set.clone())),
     };
     pairs.map(answer).collect()
@@ -526,6 +560,7 @@ impl Fitted {
             coefficients.push(Coefficient {
                 name: name.clone(),
                 cuts: exact.intervals()?,
+                cut_errors: None,
                 answers: answers(asked, exact.credences.iter().copied()),
                 views: self.views(&questions[index].form, asked, alphas, bounds)?,
                 exact,
@@ -586,7 +621,44 @@ pub struct Profile<'a> {
     pub cuts: &'a [Interval],
 }
 
+impl Coefficient {
+    fn cuts_json(&self, alphas: &[f64]) -> Value {
+        let mut cuts = cuts_json(alphas, &self.cuts);
+        for (i, [lower, upper]) in self.cut_errors.iter().flatten().enumerate() {
+            cuts[i]["lower_error"] = number(*lower);
+            cuts[i]["upper_error"] = number(*upper);
+        }
+        cuts
+    }
+
+    fn cuts_text(&self) -> Vec<String> {
+        let Some(errors) = &self.cut_errors else {
+            return self.cuts.iter().map(closed).collect();
+        };
+        let pairs = self.cuts.iter().zip(errors);
+        let text = |(cut, errors): (&Interval, &[f64; 2])| {
+            let [lower, upper] = errors;
+            let (lower, upper) = (
+                with_error(cut.lower(), *lower),
+                with_error(cut.upper(), *upper),
+            );
+            format!("[{lower}, {upper}]")
+        };
+        pairs.map(text).collect()
+    }
+}
+
 impl Report {
+    /// A certificate, which a simulated answer does not have.
+    fn certified(&self, gap: Option<f64>) -> Option<f64> {
+        gap.filter(|_| self.simulated.is_none())
+    }
+
+    /// Whether the possibilities are valid ones.
+    fn is_valid(&self) -> bool {
+        self.pivot.is_some() || self.simulated.is_some()
+    }
+
     /// Name of the family on the command line.
     pub fn family(&self) -> &'static str {
         self.family
@@ -652,9 +724,9 @@ impl Report {
             let mut value = json!({
                 "name": coefficient.name,
                 "mode": number(coefficient.exact.mode),
-                "alpha_cuts": cuts_json(&self.alphas, &coefficient.cuts),
+                "alpha_cuts": coefficient.cuts_json(&self.alphas),
                 "events": coefficient.answers.iter().map(Answer::json).collect::<Value>(),
-                "certified_to": optional(coefficient.exact.gap),
+                "certified_to": optional(self.certified(coefficient.exact.gap)),
             });
             for view in &coefficient.views {
                 value[view.name] = json!({
@@ -670,7 +742,7 @@ impl Report {
         });
         let contrasts = self.contrasts.iter().map(|Contrast { answer, gap }| {
             let mut value = answer.json();
-            value["certified_to"] = optional(*gap);
+            value["certified_to"] = optional(self.certified(*gap));
             value
         });
         let mut report = json!({
@@ -682,11 +754,14 @@ impl Report {
             "events": contrasts.collect::<Value>(),
             "log_consistency": number(posterior.log_consistency()),
             "newton_steps": posterior.steps(),
-            "certified_to": optional(self.gap()),
+            "certified_to": optional(self.certified(self.gap())),
             "bounds_hold_above": optional(self.bounds_above),
         });
-        if self.pivot.is_some() {
+        if self.is_valid() {
             report["valid"] = true.into();
+        }
+        if let Some(simulated) = &self.simulated {
+            report["simulation"] = simulated.json();
         }
         if self.is_weighted {
             report["total_weight"] = number(self.fitted.design.total_weight());
@@ -733,6 +808,7 @@ impl Report {
         );
         text.push_str(&self.exact_table());
         text.push_str(&match self.gap() {
+            _ if self.simulated.is_some() => "\n".to_owned(),
             Some(gap) => format!(
                 "(exact: profiles of the posterior, certified to {gap:.0e} in the log of the \
                  possibility)\n\n"
@@ -744,9 +820,13 @@ impl Report {
         });
         text.push_str(&self.gaussian_table());
         text.push_str(&self.event_table());
-        text.push('\n');
-        text.push_str(&reading_of(&self.alphas, self.pivot.is_some()));
-        text.push('\n');
+        text.push_str(&match &self.simulated {
+            Some(simulated) => {
+                let reading = reading_of_simulated(simulated.held.is_some());
+                format!("{}\n{reading}\n", simulated.text())
+            }
+            None => format!("\n{}\n", reading_of(&self.alphas, self.is_valid())),
+        });
         text
     }
 
@@ -758,7 +838,7 @@ impl Report {
             let scale = curves::scale(coefficient.views[0].marginal.precision());
             let mode = significant_on(coefficient.exact.mode, scale);
             let mut row = vec![coefficient.name.clone(), mode];
-            row.extend(coefficient.cuts.iter().map(closed));
+            row.extend(coefficient.cuts_text());
             table.row(row);
         }
         if let Some(Variance { cuts, .. }) = &self.variance {
@@ -808,12 +888,9 @@ impl Report {
 
     fn event_table(&self) -> String {
         let mut table = TextTable::new(["event", "possibility", "necessity"]);
-        let mut row = |event: String, credence: &Credence| {
-            table.row([
-                event,
-                significant(credence.possibility),
-                significant(credence.necessity),
-            ]);
+        let mut row = |event: String, answer: &Answer| {
+            let [possibility, necessity] = answer.numbers();
+            table.row([event, possibility, necessity]);
         };
         for coefficient in &self.coefficients {
             for answer in &coefficient.answers {
@@ -823,13 +900,13 @@ impl Report {
                 } else {
                     format!("{name}: {}", answer.event)
                 };
-                row(event, &answer.credence);
+                row(event, answer);
             }
         }
         let others = self.contrasts.iter().map(|one| &one.answer);
         let variance = self.variance.iter().flat_map(|one| &one.answers);
         for answer in others.chain(variance) {
-            row(answer.event.clone(), &answer.credence);
+            row(answer.event.clone(), answer);
         }
         table.render()
     }

@@ -202,6 +202,7 @@ impl Predictions {
             let answers = answers.map(|(event, &credence)| Answer {
                 event: event.clone(),
                 credence,
+                errors: None,
                 place: None,
             });
             json!({

@@ -77,6 +77,77 @@ impl ShareForm {
         self.range.clamp(mode)
     }
 
+    /// Number of observations that the posterior is worth.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Factor and share of every class.
+    pub fn classes(&self) -> &[(f64, f64)] {
+        &self.classes
+    }
+
+    /// The same form with classes of the same factor as one, by increasing factor.
+    pub fn joined(&self) -> Self {
+        let mut sorted = self.classes.clone();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut classes: Vec<(f64, f64)> = Vec::new();
+        for (factor, share) in sorted {
+            match classes.last_mut() {
+                Some(last) if last.0 == factor => last.1 += share,
+                _ => classes.push((factor, share)),
+            }
+        }
+        Self {
+            classes,
+            ..self.clone()
+        }
+    }
+
+    /// The same form after these numbers of observations of each class.
+    pub(crate) fn with_counts(&self, counts: &[f64]) -> Self {
+        let weight = counts.iter().sum();
+        let pairs = self.classes.iter().zip(counts);
+        Self {
+            classes: pairs.map(|((c, _), count)| (*c, count / weight)).collect(),
+            weight,
+            range: self.range,
+        }
+    }
+
+    /// The most possible shares where a joined form has the value `t` of its range.
+    pub(crate) fn shares_at(&self, t: f64) -> Vec<f64> {
+        if t == self.range.lower() || t == self.range.upper() {
+            let all = self
+                .classes
+                .iter()
+                .map(|(c, _)| f64::from(u8::from(*c == t)));
+            return all.collect();
+        }
+        if t == self.mode() {
+            return self.classes.iter().map(|(_, share)| *share).collect();
+        }
+        let eta = self.multiplier(t);
+        let divisors: Vec<f64> = self
+            .classes
+            .iter()
+            .map(|(c, _)| 1.0 + eta * (c - t))
+            .collect();
+        let pairs = self.classes.iter().zip(&divisors);
+        let share = |((_, share), divisor): (&(f64, f64), &f64)| match *share {
+            0.0 => 0.0,
+            share => share / divisor,
+        };
+        let mut shares: Vec<f64> = pairs.map(share).collect();
+        // a class of share 0 takes what is left where its divisor is 0; else that is rounding
+        let left = 1.0 - shares.iter().sum::<f64>();
+        let least = (0..shares.len()).min_by(|&i, &j| divisors[i].total_cmp(&divisors[j]));
+        if let Some(least) = least {
+            shares[least] = (shares[least] + left).max(0.0);
+        }
+        shares
+    }
+
     /// The values that the form can take.
     pub fn range(&self) -> Interval {
         self.range
