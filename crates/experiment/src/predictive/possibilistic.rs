@@ -744,14 +744,14 @@ mod tests {
             device,
             ..Default::default()
         };
-        let mut shared = Predictive::new(&network, config.clone()).unwrap();
+        let mut shared = Predictive::new(&network, config).unwrap();
         let mut looked = |factor: f64, last_layer: bool| {
             let method = super::super::Method::Possibilistic(Possibilistic {
                 factor: Factor::Given(factor),
                 last_layer,
                 ..Default::default()
             });
-            let mut alone = Predictive::new(&network, config.clone()).unwrap();
+            let mut alone = Predictive::new(&network, config).unwrap();
             let fitted = alone.fit(&method, &trained, material).unwrap();
             let expected = alone.allowed(&*fitted, 5, &pixels).unwrap();
             let fitted = shared.fit(&method, &trained, material).unwrap();
