@@ -35,6 +35,7 @@ use cbopt::{Rule, RuleConfig, Schedule, ScheduleConfig};
 use engine::{Device, Network, Precision, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
+use serde::de::DeserializeOwned;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -42,6 +43,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::layers::{self, LayerConfig};
 use crate::predictive::{Method, Point};
+use crate::reading;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -264,22 +266,17 @@ impl NetworkConfig {
     /// # Errors
     /// The file cannot be read, or says something else.
     pub fn read(path: &Path) -> Result<Self> {
+        /// What is read of a config of a run.
+        #[derive(Deserialize)]
+        struct Section {
+            network: Option<NetworkConfig>,
+        }
         let origin = path.display().to_string();
-        let mut table = parse_table(&files::read_text(path)?, &origin)?;
-        let mut config = match table.remove("network") {
-            Some(network) => {
-                network
-                    .try_into()
-                    .map_err(|error: toml::de::Error| Error::Config {
-                        origin,
-                        problem: format!("network: {}", error.to_string().trim_end()),
-                    })?
-            }
-            None => Self {
-                file: Some(origin),
-                ..Self::default()
-            },
-        };
+        let section: Section = read_text(&files::read_text(path)?, &origin)?;
+        let mut config = section.network.unwrap_or_else(|| Self {
+            file: Some(origin),
+            ..Self::default()
+        });
         config.settle()?;
         Ok(config)
     }
@@ -293,11 +290,7 @@ impl NetworkConfig {
                 return Err(Error::setting("network.file", problem));
             }
             let path = Path::new(&file);
-            let read: LayersFile =
-                toml::from_str(&files::read_text(path)?).map_err(|error| Error::Config {
-                    origin: file.clone(),
-                    problem: error.to_string().trim_end().into(),
-                })?;
+            let read: LayersFile = read_text(&files::read_text(path)?, &file)?;
             if read.layers.is_empty() {
                 let problem = format!("{file} has no layer");
                 return Err(Error::setting("network.file", problem));
@@ -355,13 +348,15 @@ impl NetworkConfig {
             return Err(Error::setting("network.dropout", problem));
         }
         let network = match (self.name.as_str(), self.dropout) {
-            (name, None) if !name.ends_with("-dropout") => zoo::by_name(name, Some(classes)),
+            (name, None) if networks().any(|known| known == name) => {
+                zoo::by_name(name, Some(classes))
+            }
             ("lenet", Some(rate)) => zoo::lenet_dropout(classes, rate),
             ("resnet20", Some(rate)) => zoo::resnet20_dropout(classes, rate),
             ("densenet121", rate) => zoo::densenet121(classes, rate),
             ("densenet101", rate) => zoo::densenet101(classes, rate),
             (name, _) => {
-                let known = "lenet, resnet20, densenet121, densenet101";
+                let known = networks().collect::<Vec<_>>().join(", ");
                 let problem =
                     format!("no network \"{name}\"; known are {known}, or give network.layers");
                 return Err(Error::setting("network.name", problem));
@@ -369,6 +364,13 @@ impl NetworkConfig {
         };
         network.map_err(|error| Error::setting("network.name", error.to_string()))
     }
+}
+
+/// What `network.name` may be without layers; dropout is a key of its own.
+pub fn networks() -> impl Iterator<Item = &'static str> {
+    zoo::NAMES
+        .into_iter()
+        .filter(|name| !name.ends_with("-dropout"))
 }
 
 /// 16 hexadecimal digits that stand for the layers of a network and its parameters: FNV-1a.
@@ -580,24 +582,19 @@ impl RunConfig {
     /// # Errors
     /// No TOML, an unknown key, a value out of range.
     pub fn parse(text: &str, origin: &str, settings: &[String]) -> Result<Self> {
-        let problem = |problem: String| Error::Config {
-            origin: origin.into(),
-            problem,
-        };
-        let mut config: Self = if settings.is_empty() {
+        if settings.is_empty() {
             // straight from the text: the error knows the line
-            toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?
-        } else {
-            let mut table = parse_table(text, origin)?;
-            for setting in settings {
-                apply_setting(&mut table, setting).map_err(problem)?;
-            }
-            return Self::from_table(table, origin);
-        };
-        config
-            .settle()
-            .map_err(|error| problem(error.to_string()))?;
-        Ok(config)
+            let config: Self = read_text(text, origin)?;
+            return config.settled(&parse_table(text, origin)?, origin);
+        }
+        let mut table = parse_table(text, origin)?;
+        for setting in settings {
+            apply_setting(&mut table, setting).map_err(|problem| Error::Config {
+                origin: origin.into(),
+                problem,
+            })?;
+        }
+        Self::from_table(table, origin)
     }
 
     /// The config of a run whose network was given, in a TOML file.
@@ -607,8 +604,7 @@ impl RunConfig {
             origin: origin.clone(),
             problem,
         };
-        let mut config: Self = toml::from_str(&files::read_text(path)?)
-            .map_err(|error| problem(error.to_string().trim_end().into()))?;
+        let mut config: Self = read_text(&files::read_text(path)?, &origin)?;
         if config.network != NetworkConfig::custom(network) {
             let name = network.name();
             let difference = format!("the run has another network than the \"{name}\" given");
@@ -623,17 +619,27 @@ impl RunConfig {
 
     /// The config in a TOML table; `origin` names it in errors.
     pub(crate) fn from_table(table: toml::Table, origin: &str) -> Result<Self> {
+        let config: std::result::Result<Self, String> = reading::from_table(table.clone());
+        config
+            .map_err(|problem| Error::Config {
+                origin: origin.into(),
+                problem,
+            })?
+            .settled(&table, origin)
+    }
+
+    /// The config that was read from this table, filled in and checked.
+    fn settled(mut self, table: &toml::Table, origin: &str) -> Result<Self> {
         let problem = |problem: String| Error::Config {
             origin: origin.into(),
             problem,
         };
-        let mut config: Self = table
-            .try_into()
-            .map_err(|error: toml::de::Error| problem(error.to_string().trim_end().into()))?;
-        config
-            .settle()
-            .map_err(|error| problem(error.to_string()))?;
-        Ok(config)
+        let whole = toml::Table::try_from(&self).unwrap_or_default();
+        if let Some(found) = reading::list_for_table(table, &whole) {
+            return Err(problem(found));
+        }
+        self.settle().map_err(|error| problem(error.to_string()))?;
+        Ok(self)
     }
 
     /// Fills in what was left out, and checks everything.
@@ -854,12 +860,17 @@ fn difference(a: &serde_json::Value, b: &serde_json::Value) -> Option<String> {
     })
 }
 
+/// What a TOML text holds.
+pub(crate) fn read_text<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T> {
+    reading::from_text(text).map_err(|problem| Error::Config {
+        origin: origin.into(),
+        problem,
+    })
+}
+
 /// A TOML text as a table.
 pub(crate) fn parse_table(text: &str, origin: &str) -> Result<toml::Table> {
-    toml::from_str(text).map_err(|error: toml::de::Error| Error::Config {
-        origin: origin.into(),
-        problem: error.to_string().trim_end().into(),
-    })
+    read_text(text, origin)
 }
 
 /// Puts `key=value` into the table; the value is TOML, or else a word.
@@ -980,10 +991,7 @@ mod tests {
                 &["data.out_of_domain=['mnist', 'mnist']"],
                 "data.out_of_domain: \"mnist\" is listed twice",
             ),
-            (
-                &["optimizer={rule='sgd'}"],
-                "missing field `lr`\nin `optimizer`",
-            ),
+            (&["optimizer={rule='sgd'}"], "optimizer.lr: is missing"),
             (
                 &["swag.start=9"],
                 "swag.start: 9 is not below train.epochs, 9",
@@ -1016,26 +1024,23 @@ mod tests {
                 &["rows.0.predictive=mc-dropout", "rows.0.samples=5000000000"],
                 "rows.0.samples: 5000000000 is not in 1..=100000",
             ),
-            (
-                &["rows.0.samples=3"],
-                "unknown field `samples`, there are no fields\nin `rows`",
-            ),
+            (&["rows.0.samples=3"], "rows.0.samples: no such key"),
             (
                 &["rows.1.samples=3"],
-                "unknown field `samples`, expected `prior_precision`\nin `rows`",
+                "rows.1.samples: no such key; others are prior_precision",
             ),
             (
                 &["rows.1.predictive=laplase"],
-                "unknown variant `laplase`, expected one of `point`, `ivon`, `mc-dropout`, `swag`, `laplace`, `possibilistic`\nin `rows`",
+                "rows.1.predictive: expected one of \"point\", \"ivon\", \"mc-dropout\", \"swag\", \"laplace\", \"possibilistic\", found \"laplase\"",
             ),
             (
                 &["schedule={shape='constant', warmup=3}"],
-                "unknown field `warmup`, there are no fields\nin `schedule`",
+                "schedule.warmup: no such key",
             ),
             (&["rows.2.row=c"], "setting \"rows.2.row\": no such key"),
             (
                 &["train.epochs=3\nseed=1"],
-                "invalid type: string \"3\\nseed=1\", expected usize\nin `train.epochs`",
+                "train.epochs: expected a whole number from 0 on, found \"3\\nseed=1\"",
             ),
             (&["=3"], "setting \"\" has an empty key"),
         ] {

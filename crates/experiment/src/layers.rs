@@ -132,7 +132,10 @@ pub enum LayerKind {
 
 /// Zeros around an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a number, or \"same\"")]
+#[serde(
+    untagged,
+    expecting = "padding: expected a whole number from 0 on, or \"same\""
+)]
 pub enum PaddingConfig {
     /// On each side.
     Zeros(usize),
@@ -442,7 +445,7 @@ mod tests {
             ),
             (
                 "{ layer = \"conv\", channels = 3, kernel = 3, padding = \"half\" }",
-                "a number, or \"same\"",
+                "padding: expected a whole number from 0 on, or \"same\"",
             ),
         ] {
             let error =

@@ -29,6 +29,7 @@ pub mod model;
 pub mod observer;
 pub mod predictive;
 pub mod preset;
+mod reading;
 mod remarks;
 pub mod run;
 pub mod sweep;

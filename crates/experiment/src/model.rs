@@ -23,6 +23,7 @@ use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::predictive::{ClassBounds, Labeled, Material, Method, Predictive, Swag, Trained};
+use crate::reading;
 use crate::run::{CONFIG, Run};
 use crate::weights;
 
@@ -273,9 +274,9 @@ impl Model {
     /// # Errors
     /// There is no such method, or it needs what the run does not have.
     pub fn row_by(&self, method: &str) -> Result<RowConfig> {
-        let found = serde_json::json!({ "row": method, "predictive": method });
-        let row: RowConfig = serde_json::from_value(found)
-            .map_err(|error| Error::setting("method", error.to_string()))?;
+        let keys = ["row", "predictive"].map(|key| (key.to_owned(), method.into()));
+        let row: RowConfig = reading::from_table(keys.into_iter().collect())
+            .map_err(|problem| Error::setting("method", problem.replacen("predictive: ", "", 1)))?;
         match row.method.needs(&self.config, &self.network) {
             Some(needs) => Err(Error::setting(
                 "method",

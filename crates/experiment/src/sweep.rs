@@ -37,7 +37,7 @@ use engine::Device;
 use evaluation::record::RunRecord;
 use serde::Deserialize;
 
-use crate::config::{RunConfig, apply_setting, is_letter_of_a_name, parse_table, set};
+use crate::config::{RunConfig, apply_setting, is_letter_of_a_name, parse_table, read_text, set};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::observer::Event;
@@ -125,8 +125,7 @@ impl Sweep {
             origin: origin.into(),
             problem,
         };
-        let file: SweepFile =
-            toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().into()))?;
+        let file: SweepFile = read_text(text, origin)?;
         let axes = flatten(&file.grid, &|_| false);
         let points = grid(&axes).map_err(problem)?;
         let settings_of_file = flatten(&file.set, &|section| {
@@ -700,6 +699,6 @@ mod tests {
         let text = message("name = 'x'\nconfigs = ['other.toml']");
         assert!(text.contains("no other.toml"), "{text}");
         let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\ngird = 1");
-        assert!(text.contains("unknown field `gird`"), "{text}");
+        assert!(text.contains("line 3: gird: no such key"), "{text}");
     }
 }

@@ -5,6 +5,7 @@
 mod bounds;
 mod commands;
 mod common;
+mod config_errors;
 mod data;
 mod digest;
 mod evaluate;

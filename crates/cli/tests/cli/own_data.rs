@@ -497,7 +497,7 @@ fn pictures_get_bounds_without_a_row_for_them() {
     for (arguments, expected) in [
         (
             &["--method", "guess"][..],
-            "method: unknown variant `guess`",
+            "method: expected one of \"point\", \"ivon\", ",
         ),
         (
             &["--method", "possibilistic"],

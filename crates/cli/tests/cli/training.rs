@@ -165,7 +165,7 @@ fn mistakes_are_named_before_anything_starts() {
         ),
         (
             &["train", "tiny.toml", "--set", "train.epoch=2", "--out", "x"],
-            "unknown field `epoch`",
+            "train.epoch: no such key",
         ),
         (
             &[
@@ -224,7 +224,7 @@ fn mistakes_are_named_before_anything_starts() {
                 "--out",
                 "x",
             ],
-            "unknown variant `adam`",
+            "optimizer.rule: expected one of \"ucbopt\"",
         ),
         (&["resume", "nowhere"], "nowhere: holds no run"),
         (

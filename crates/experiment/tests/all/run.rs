@@ -287,7 +287,7 @@ fn bounds_that_a_run_cannot_have_are_refused_before_it_begins() {
                 r#"rows=[{row="a",predictive="possibilistic",samples=3}]"#,
                 "seed=1",
             ],
-            "unknown field `samples`",
+            "rows.0.samples: no such key",
         ),
         (
             [rows, "data.validation_share=0"],
