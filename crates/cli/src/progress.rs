@@ -107,8 +107,15 @@ impl Progress {
     fn human(&self, run: &str, event: &Event<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Finished(_) | Event::Skipped(_) | Event::Stopped | Event::Failed(_) => {
-                self.end(&mut state, run, event);
+            Event::Finished(_)
+            | Event::Skipped(_)
+            | Event::Stopped
+            | Event::Dropped { .. }
+            | Event::Failed(_) => self.end(&mut state, run, event),
+            Event::Paused => {
+                if let Some((bar, _)) = state.bars.remove(run) {
+                    bar.finish_and_clear();
+                }
             }
             Event::Note(note) if !state.notes.insert((*note).to_owned()) => {}
             Event::Note(note) => self.line(&format!("note: {note}")),
@@ -240,6 +247,7 @@ fn ending(event: &Event<'_>) -> String {
         }
         Event::Skipped(record) => format!("{}, was finished before", result(record)),
         Event::Stopped => "stopped, its state is saved".into(),
+        Event::Dropped { reason } => format!("dropped: {reason}"),
         Event::Failed(error) => format!("failed: {}", message(error)),
         _ => String::new(),
     }
@@ -282,6 +290,10 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
         Event::Finished(_) => json!({"event": "finished", "run": run}),
         Event::Skipped(_) => json!({"event": "skipped", "run": run}),
         Event::Stopped => json!({"event": "stopped", "run": run}),
+        Event::Paused => json!({"event": "paused", "run": run}),
+        Event::Dropped { reason } => {
+            json!({"event": "dropped", "run": run, "reason": reason})
+        }
         Event::Failed(error) => {
             json!({"event": "failed", "run": run, "error": message(error)})
         }

@@ -9,6 +9,8 @@
 //! before the last one is kept, and read if the last one is missing or damaged.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,6 +96,36 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// What the header of a checkpoint says, or of the one before it; none if there is none.
+    ///
+    /// # Errors
+    /// Neither can be read.
+    pub fn read(path: &Path) -> Result<Option<Self>> {
+        let mut problem = None;
+        for path in [path.to_owned(), previous(path)] {
+            match Self::read_header(&path) {
+                Ok(progress) => return Ok(Some(progress)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    problem.get_or_insert(Error::file(&path, "read")(error));
+                }
+            }
+        }
+        problem.map_or(Ok(None), Err)
+    }
+
+    fn read_header(path: &Path) -> std::io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length)?;
+        let mut header = Vec::new();
+        file.take(u64::from_le_bytes(length))
+            .read_to_end(&mut header)?;
+        let header: serde_json::Value = serde_json::from_slice(&header)?;
+        let progress = header["__metadata__"]["progress"].as_str();
+        Ok(serde_json::from_str(progress.unwrap_or_default())?)
+    }
+
     /// The start of a run.
     pub fn new(started_unix: u64, train_images: usize) -> Self {
         Self {

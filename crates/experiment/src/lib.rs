@@ -32,6 +32,7 @@ pub mod preset;
 mod reading;
 mod remarks;
 pub mod run;
+pub mod search;
 pub mod sweep;
 mod training;
 pub mod weights;

@@ -47,6 +47,13 @@ pub enum Event<'a> {
     Skipped(&'a RunRecord),
     /// The run was asked to stop; its state is saved.
     Stopped,
+    /// The run rests until it is decided whether it goes on; its state is saved.
+    Paused,
+    /// The run does not go on, in a search that others lead; its state is saved.
+    Dropped {
+        /// Why.
+        reason: &'a str,
+    },
     /// The run failed.
     Failed(&'a Error),
 }
@@ -71,6 +78,8 @@ impl Observer for Silent {
 pub struct Stop {
     raised: Arc<AtomicBool>,
     limit: Option<Limit>,
+    /// Epochs after which a run rests.
+    epochs: Option<usize>,
 }
 
 /// All the time there is, and when it ends.
@@ -90,6 +99,20 @@ impl Stop {
             end,
         });
         Self { limit, ..self }
+    }
+
+    /// The same, and every run rests when so many epochs are behind it.
+    #[must_use]
+    pub fn after_epochs(self, epochs: usize) -> Self {
+        Self {
+            epochs: Some(epochs),
+            ..self
+        }
+    }
+
+    /// Whether a run with so many epochs behind it rests.
+    pub(crate) fn is_after(&self, epochs: usize) -> bool {
+        self.epochs.is_some_and(|most| epochs >= most)
     }
 
     /// Asks everything that holds a clone to stop.

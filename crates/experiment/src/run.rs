@@ -21,8 +21,9 @@ use std::time::Instant;
 
 use datasets::Library;
 use engine::{Device, Network};
-use evaluation::record::{RunRecord, SCHEMA, Timings};
+use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
 
+use crate::checkpoint::Progress;
 use crate::config::{NetworkConfig, RunConfig};
 use crate::data::RunData;
 use crate::error::{Error, Result};
@@ -212,6 +213,18 @@ impl Run {
             return Ok(None);
         }
         Ok(Some(RunRecord::read(&path)?))
+    }
+
+    /// The epochs behind the run, as far as they are saved.
+    ///
+    /// # Errors
+    /// The record or the checkpoint is there but cannot be read.
+    pub fn curve(&self) -> Result<Vec<EpochPoint>> {
+        if let Some(record) = self.record()? {
+            return Ok(record.curves);
+        }
+        let progress = Progress::read(&self.directory.join(CHECKPOINT))?;
+        Ok(progress.map_or(Vec::new(), |progress| progress.curves))
     }
 
     /// Trains from where the run is to the end, evaluates and writes the record.
@@ -406,7 +419,8 @@ pub(crate) fn execute_together(
     let mut end = |run: usize, outcome: Result<Outcome>| {
         let event = match &outcome {
             Ok(Outcome::Finished(record)) => Event::Finished(record),
-            Ok(Outcome::Stopped) => Event::Stopped,
+            Ok(Outcome::Stopped) if options.stop.is_raised() => Event::Stopped,
+            Ok(Outcome::Stopped) => Event::Paused,
             Err(error) => Event::Failed(error),
         };
         options.observer.event(&names[run], event);

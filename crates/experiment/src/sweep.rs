@@ -17,6 +17,24 @@
 //! optimizer.vartheta = [0.0, 8e-6]
 //! ```
 //!
+//! Instead of a grid, or for each of its points, values can be drawn, and runs that others leave
+//! behind can be dropped early ([`search`](crate::search)):
+//!
+//! ```toml
+//! [random]
+//! trials = 27                            # the same seed gives the same trials
+//! seed = 0                               # default 0
+//! [random.keys]
+//! optimizer.lr = { low = 1e-4, high = 0.1, scale = "log" }   # or "linear", the default
+//! train.batch = { low = 16, high = 256 } # whole numbers give whole numbers
+//! data.flip = [true, false]
+//!
+//! [halving]
+//! eta = 3                                # one run in 3 goes on, for 3 times the epochs
+//! epochs = 1                             # of the first round
+//! metric = "validation_loss"             # or "validation_accuracy"; the best value so far
+//! ```
+//!
 //! Rows are averaged over the seeds and over nothing else: where the grid has several values of
 //! another key, the names of the rows say which, as in `uCBOpt, lr = 0.01`, and runs that would
 //! still give one row twice are refused. A section in `[set]` that names its `rule` or `shape`
@@ -43,9 +61,7 @@ use crate::files;
 use crate::observer::Event;
 use crate::preset;
 use crate::run::{self, Outcome, Run, RunOptions};
-
-/// Most runs of a sweep.
-const MAX_RUNS: usize = 100_000;
+use crate::search::{self, Halving, MAX_RUNS, RandomConfig};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +76,8 @@ struct SweepFile {
     rows: Vec<toml::Table>,
     #[serde(default)]
     grid: toml::Table,
+    random: Option<RandomConfig>,
+    halving: Option<Halving>,
 }
 
 /// The runs of a grid.
@@ -67,6 +85,7 @@ struct SweepFile {
 pub struct Sweep {
     name: String,
     runs: Vec<RunConfig>,
+    halving: Option<Halving>,
 }
 
 /// What a sweep needs that does not change its results.
@@ -90,6 +109,8 @@ pub struct SweepOutcome {
     pub failed: Vec<(String, Error)>,
     /// Names of the runs that were stopped or not begun.
     pub stopped: Vec<String>,
+    /// Names of the runs that a search dropped, and why.
+    pub dropped: Vec<(String, String)>,
 }
 
 impl Sweep {
@@ -126,8 +147,9 @@ impl Sweep {
             problem,
         };
         let file: SweepFile = read_text(text, origin)?;
-        let axes = flatten(&file.grid, &|_| false);
-        let points = grid(&axes).map_err(problem)?;
+        let drawn = drawn(file.random.as_ref()).map_err(problem)?;
+        let axes = [drawn.clone(), flatten(&file.grid, &|_| false)].concat();
+        let points = points(&axes, drawn.len()).map_err(problem)?;
         let settings_of_file = flatten(&file.set, &|section| {
             section.contains_key("rule") || section.contains_key("shape")
         });
@@ -172,9 +194,13 @@ impl Sweep {
             return Err(problem(format!("two runs are called \"{}\"", pair[0])));
         }
         check_rows(&runs).map_err(problem)?;
+        if let Some(halving) = &file.halving {
+            check_halving(halving, &runs).map_err(problem)?;
+        }
         Ok(Self {
             name: file.name,
             runs,
+            halving: file.halving,
         })
     }
 
@@ -183,6 +209,7 @@ impl Sweep {
         Self {
             name: name.into(),
             runs,
+            halving: None,
         }
     }
 
@@ -204,19 +231,96 @@ impl Sweep {
     /// Executes all runs in folders of `directory`, some at a time.
     ///
     /// # Errors
-    /// The directory cannot be made; what goes wrong in a run is part of the outcome.
+    /// The directory cannot be made, or what a search needs of it cannot be read; what goes wrong
+    /// in a run is part of the outcome.
     pub fn execute(&self, directory: &Path, options: &SweepOptions<'_>) -> Result<SweepOutcome> {
         files::create_folder(directory)?;
-        let groups = self.groups(options);
-        let next = AtomicUsize::new(0);
-        let results: Vec<Mutex<Option<Result<Outcome>>>> =
-            self.runs.iter().map(|_| Mutex::new(None)).collect();
-        let set = |number: usize, result: Result<Outcome>| {
-            let mut place = results[number]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *place = Some(result);
+        let mut outcome = SweepOutcome::default();
+        let mut left: Vec<usize> = (0..self.runs.len()).collect();
+        if let Some(halving) = &self.halving {
+            left = self.halve(halving, directory, options, &mut outcome)?;
+        }
+        for (number, result) in self.execute_some(&left, directory, options) {
+            outcome.add(self.runs[number].run_name(), result);
+        }
+        Ok(outcome)
+    }
+
+    /// Trains in rounds, and drops what is left behind; the runs that go on to the end. Where a
+    /// round is not over, there are none.
+    fn halve(
+        &self,
+        halving: &Halving,
+        directory: &Path,
+        options: &SweepOptions<'_>,
+        outcome: &mut SweepOutcome,
+    ) -> Result<Vec<usize>> {
+        let name = |number: &usize| self.runs[*number].run_name();
+        let curve = |number: &usize| match directory.join(name(number)) {
+            folder if folder.join(run::CONFIG).exists() => {
+                Run::open_or_create(&folder, self.runs[*number].clone())?.curve()
+            }
+            _ => Ok(Vec::new()),
         };
+        let whole = self.runs.first().map_or(0, |run| run.train.epochs);
+        let mut left: Vec<usize> = (0..self.runs.len()).collect();
+        let (mut rounds, mut epochs) = (Vec::new(), halving.epochs);
+        while epochs < whole {
+            let mut unfinished = Vec::new();
+            for number in &left {
+                if curve(number)?.len() < epochs {
+                    unfinished.push(*number);
+                }
+            }
+            let stop = options.run.stop.clone().after_epochs(epochs);
+            let run = RunOptions {
+                stop: &stop,
+                ..options.run
+            };
+            let round = SweepOptions { run, ..*options };
+            for (number, result) in self.execute_some(&unfinished, directory, &round) {
+                if let Some(Err(error)) = result {
+                    outcome.failed.push((name(&number), error));
+                    left.retain(|other| *other != number);
+                }
+            }
+            let mut curves = Vec::new();
+            for number in &left {
+                curves.push((name(number), curve(number)?));
+            }
+            if curves.iter().any(|(_, curve)| curve.len() < epochs) {
+                outcome.stopped = left.iter().map(name).collect();
+                return Ok(Vec::new());
+            }
+            let ranked = halving.rank(epochs, &curves);
+            let ranked = ranked.map_err(|problem| Error::Malformed {
+                path: directory.into(),
+                problem,
+            })?;
+            for dropped in ranked.runs.iter().filter(|run| !run.kept) {
+                let reason = &dropped.reason;
+                let event = Event::Dropped { reason };
+                options.run.observer.event(&dropped.run, event);
+                outcome.dropped.push((dropped.run.clone(), reason.clone()));
+                left.retain(|number| name(number) != dropped.run);
+            }
+            rounds.push(ranked);
+            search::write(directory, &self.name, halving, &rounds, &outcome.failed)?;
+            epochs = epochs.saturating_mul(halving.eta);
+        }
+        Ok(left)
+    }
+
+    /// Executes runs by their numbers; what is `None` was not begun.
+    fn execute_some(
+        &self,
+        numbers: &[usize],
+        directory: &Path,
+        options: &SweepOptions<'_>,
+    ) -> Vec<(usize, Option<Result<Outcome>>)> {
+        let groups = self.groups(numbers, options);
+        let next = AtomicUsize::new(0);
+        let results: Mutex<HashMap<usize, Result<Outcome>>> = Mutex::default();
         let measured = Measured::default();
         let work = || {
             while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -233,7 +337,8 @@ impl Sweep {
                     if let Ok(Outcome::Finished(record)) = &outcome {
                         measured.add(&self.runs[number], record, options.run.device);
                     }
-                    set(number, outcome);
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    results.insert(number, outcome);
                 }
             }
         };
@@ -243,24 +348,20 @@ impl Sweep {
             }
             work();
         });
-        let mut outcome = SweepOutcome::default();
-        for (config, result) in self.runs.iter().zip(results) {
-            let name = config.run_name();
-            match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                Some(Ok(Outcome::Finished(record))) => outcome.finished.push(*record),
-                Some(Ok(Outcome::Stopped)) | None => outcome.stopped.push(name),
-                Some(Err(error)) => outcome.failed.push((name, error)),
-            }
-        }
-        Ok(outcome)
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let results = numbers
+            .iter()
+            .map(|number| (*number, results.remove(number)));
+        results.collect()
     }
 
     /// The numbers of the runs, those together that are trained together.
-    fn groups(&self, options: &SweepOptions<'_>) -> Vec<Vec<usize>> {
+    fn groups(&self, numbers: &[usize], options: &SweepOptions<'_>) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         // for each kind of run, the group that was begun last and how many it takes
         let mut open: HashMap<String, (usize, usize)> = HashMap::new();
-        for (number, config) in self.runs.iter().enumerate() {
+        for &number in numbers {
+            let config = &self.runs[number];
             let (group, most) = open.entry(config.group()).or_insert_with(|| {
                 // neither the number of classes nor, within limits, the input matters much
                 let network = config.network.build(engine::Shape::new(3, 32, 32), 10).ok();
@@ -277,6 +378,16 @@ impl Sweep {
             }
         }
         groups
+    }
+}
+
+impl SweepOutcome {
+    fn add(&mut self, name: String, result: Option<Result<Outcome>>) {
+        match result {
+            Some(Ok(Outcome::Finished(record))) => self.finished.push(*record),
+            Some(Ok(Outcome::Stopped)) | None => self.stopped.push(name),
+            Some(Err(error)) => self.failed.push((name, error)),
+        }
     }
 }
 
@@ -418,6 +529,65 @@ fn grid(axes: &[(String, toml::Value)]) -> std::result::Result<Vec<Point<'_>>, S
             .collect();
     }
     Ok(points)
+}
+
+/// The keys that are drawn, each with its values in all trials.
+fn drawn(random: Option<&RandomConfig>) -> std::result::Result<Vec<(String, toml::Value)>, String> {
+    let Some(random) = random else {
+        return Ok(Vec::new());
+    };
+    let keys = flatten(&random.keys, &search::is_range);
+    let trials = random.draw(&keys)?;
+    let columns = keys.into_iter().enumerate().map(|(place, (key, _))| {
+        let values = trials.iter().map(|trial| trial[place].clone()).collect();
+        (key, toml::Value::Array(values))
+    });
+    Ok(columns.collect())
+}
+
+/// Every trial at every point of the grid; the first keys are those that are drawn.
+fn points(
+    axes: &[(String, toml::Value)],
+    drawn: usize,
+) -> std::result::Result<Vec<Point<'_>>, String> {
+    let (drawn, others) = axes.split_at(drawn);
+    if let Some((key, _)) = others
+        .iter()
+        .find(|(key, _)| drawn.iter().any(|d| d.0 == *key))
+    {
+        return Err(format!("{key}: is in grid and in random.keys"));
+    }
+    let grid = grid(others)?;
+    let column = |values: &'_ toml::Value| values.as_array().map_or(0, Vec::len);
+    let trials = drawn.first().map_or(1, |(_, values)| column(values));
+    if trials.saturating_mul(grid.len()) > MAX_RUNS {
+        return Err(format!("random.trials: more than {MAX_RUNS} runs"));
+    }
+    let all = (0..trials).flat_map(|trial| {
+        let values = drawn.iter().map(move |(key, values)| (key, &values[trial]));
+        let values: Point<'_> = values.collect();
+        grid.iter().map(move |point| [&values[..], point].concat())
+    });
+    Ok(all.collect())
+}
+
+/// `Ok` if all runs can be compared after the same epochs.
+fn check_halving(halving: &Halving, runs: &[RunConfig]) -> std::result::Result<(), String> {
+    let epochs = runs.first().map_or(0, |run| run.train.epochs);
+    halving.check(epochs)?;
+    for run in runs {
+        if run.train.epochs != epochs {
+            let (name, other) = (run.run_name(), run.train.epochs);
+            return Err(format!(
+                "halving: runs of {epochs} and of {other} epochs ({name}) cannot be compared"
+            ));
+        }
+        if run.data.validation_share == 0.0 {
+            let name = run.run_name();
+            return Err(format!("halving: {name} has data.validation_share = 0"));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the values of a point of the grid to the name of the run, and those of which there are
@@ -669,6 +839,56 @@ mod tests {
         let sweep = Sweep::read(&path, &[]).unwrap();
         let names: Vec<String> = sweep.runs().iter().map(RunConfig::run_name).collect();
         assert_eq!(names, ["sgd-seed0", "ucbopt-seed0"]);
+    }
+
+    #[test]
+    fn searches_that_cannot_be_are_refused() {
+        let base = "name = 'x'\nconfigs = ['ucbopt.toml']\n";
+        for (text, expected) in [
+            (
+                "[random]\ntrials = 2\nkeys.optimizer.lrr = [0.1, 0.2]",
+                "ucbopt.toml (in sweep.toml): optimizer.lrr: no such key",
+            ),
+            (
+                "[random]\ntrials = 2\nkeys.seed = [1, 2]\n[grid]\nseed = [1]",
+                "sweep.toml: seed: is in grid and in random.keys",
+            ),
+            (
+                "[random]\nkeys.seed = [1, 2]",
+                "sweep.toml: line 3: random.trials: is missing",
+            ),
+            (
+                "[halving]\nmetric = 'loss'",
+                "sweep.toml: line 4: halving.metric: expected one of \"validation_loss\", \"validation_accuracy\", found \"loss\"",
+            ),
+            (
+                "[halving]\neta = 1",
+                "sweep.toml: halving.eta: 1 is not in 2..=100",
+            ),
+            (
+                "[halving]\n[grid]\ntrain.epochs = [3, 4]",
+                "sweep.toml: halving: runs of 3 and of 4 epochs (ucbopt-epochs=4-seed0) cannot be compared",
+            ),
+            (
+                "[halving]\n[set]\ndata.validation_share = 0",
+                "sweep.toml: halving: ucbopt-seed0 has data.validation_share = 0",
+            ),
+        ] {
+            let found = parse(&format!("{base}{text}"), &[])
+                .unwrap_err()
+                .to_string();
+            assert!(found.starts_with(expected), "{found}");
+        }
+        let text = "[random]\ntrials = 2\nkeys.optimizer.lr = [0.1, 0.2]\n[grid]\nseed = [0, 1]";
+        let sweep = parse(&format!("{base}{text}"), &[]).unwrap();
+        let rows = sweep
+            .runs()
+            .iter()
+            .map(|run| (run.rows[0].row.as_str(), run.seed));
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_unstable();
+        let (a, b) = ("uCBOpt, lr = 0.1", "uCBOpt, lr = 0.2");
+        assert_eq!(rows, [(a, 0), (a, 1), (b, 0), (b, 1)]);
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub(crate) fn train(
         });
         if member.is_over() {
             results[run] = Some(member.finish(run, &group.trainer).map(Some));
+        } else if options.stop.is_after(member.progress.epoch) {
+            results[run] = Some(Ok(None));
         }
     }
     while results.iter().any(Option::is_none) {
@@ -113,6 +115,7 @@ pub(crate) fn train(
                 continue;
             }
             let member = &mut members[run];
+            let stop = stop || options.stop.is_after(member.progress.epoch);
             *result = match member.next(run, &group.trainer, stop) {
                 Ok(Next::Train) => None,
                 Ok(Next::Stop) => Some(member.writer.finish().map(|()| None)),

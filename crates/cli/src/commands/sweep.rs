@@ -1,4 +1,4 @@
-//! `maxitive sweep`: a grid of runs.
+//! `maxitive sweep`: a grid of runs, or a search.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,13 @@ use engine::Device;
 use evaluation::record::RunRecord;
 use experiment::Sweep;
 use experiment::run::RunOptions;
+use experiment::search::SEARCH;
 use experiment::sweep::SweepOptions;
 
 use crate::tables;
 use crate::training::{self, TrainingArgs};
 
-/// Train a grid of methods, seeds and hyper-parameters.
+/// Train a grid of methods, seeds and hyper-parameters, or search for the best ones.
 ///
 /// Every run has a folder of its own; finished runs are skipped, interrupted ones go on, and one
 /// that fails does not stop the rest. Several runs at a time with one thread each are faster than
@@ -34,7 +35,19 @@ A sweep file:
   train.epochs = 20
   [grid]
   optimizer.lr = [0.01, 0.02]
-  seed = [0, 1, 2]")]
+  seed = [0, 1, 2]
+
+A search, instead of or beside the grid; search.json says what was dropped and why:
+  [random]
+  trials = 27
+  seed = 0
+  keys.optimizer.lr = { low = 1e-4, high = 0.1, scale = \"log\" }
+  keys.train.batch = { low = 16, high = 256 }
+  keys.data.flip = [true, false]
+  [halving]                        # one run in eta goes on, for eta times the epochs
+  eta = 3
+  epochs = 1
+  metric = \"validation_loss\"")]
 pub struct SweepArgs {
     /// TOML file of the sweep
     #[arg(value_name = "SWEEP.toml")]
@@ -132,6 +145,12 @@ pub fn execute_sweep(
     } else {
         ExitCode::FAILURE
     };
+    if !outcome.dropped.is_empty() && training.advises() {
+        let (dropped, all) = (outcome.dropped.len(), sweep.runs().len());
+        let path = out.join(SEARCH);
+        let path = path.display();
+        writeln!(err, "{dropped} of {all} runs were dropped; {path} says why")?;
+    }
     if !outcome.failed.is_empty() {
         let (failed, all) = (outcome.failed.len(), sweep.runs().len());
         let names: Vec<&str> = outcome.failed.iter().map(|(name, _)| &name[..]).collect();

@@ -466,6 +466,46 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
     );
 }
 
+#[test]
+fn a_search_drops_what_is_left_behind_and_says_so() {
+    let search = "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[random]\ntrials = 4\n\
+                  keys.optimizer.lr = { low = 0.01, high = 0.2, scale = \"log\" }\n\
+                  [halving]\neta = 2\nmetric = \"validation_accuracy\"\n";
+    let reversed = search.replace("low = 0.01", "low = 1");
+    let place = place()
+        .with("search.toml", search)
+        .with("reversed.toml", reversed);
+    let arguments = ["sweep", "search.toml", "--out", "runs"];
+    let outcome = run(&place, &arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(
+        outcome
+            .stderr
+            .matches("dropped: validation_accuracy")
+            .count(),
+        3
+    );
+    let advice = "3 of 4 runs were dropped; runs/search.json says why";
+    assert!(outcome.stderr.contains(advice), "{}", outcome.stderr);
+    let text = std::fs::read_to_string(place.path("runs/search.json")).unwrap();
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(found["rounds"].as_array().unwrap().len(), 2);
+    // once more: nothing is trained, and the same are dropped
+    let again = run(&place, &arguments);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert_eq!(again.stdout, outcome.stdout);
+    assert!(!again.stderr.contains("epochs of"), "{}", again.stderr);
+    assert_eq!(
+        std::fs::read_to_string(place.path("runs/search.json")).unwrap(),
+        text
+    );
+    let outcome = run(&place, &["sweep", "reversed.toml", "--out", "none"]);
+    assert_eq!(outcome.code, Some(2));
+    let message = "reversed.toml: random.keys.optimizer.lr: low 1 is not below high 0.2\n";
+    assert!(outcome.stderr.ends_with(message), "{}", outcome.stderr);
+    assert!(!place.path("none").exists());
+}
+
 #[cfg(unix)]
 /// A training without end in the folder `long`, after its first checkpoint.
 fn endless(place: &Place, program: &str, before: &[&str]) -> Child {

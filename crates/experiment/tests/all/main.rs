@@ -3,3 +3,4 @@
 mod planted;
 mod predictive;
 mod run;
+mod search;
