@@ -78,7 +78,16 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
 /// little is built again.
 fn copy_sources(root: &Path, copy: &Path) -> Result<()> {
     let mut git = Command::new("git");
-    let listed = git.args(["ls-files", "-z"]).current_dir(root).output()?;
+    let listed = git
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output()?;
     ensure!(listed.status.success(), "git ls-files failed");
     for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
         let (from, to) = (root.join(name), copy.join(name));
