@@ -100,7 +100,7 @@ pub fn posterior(report: &Report) -> anyhow::Result<Curves> {
     };
     let coordinates = summary.coordinates.iter().zip(report.coordinate_names());
     let curves = Curves {
-        title: format!("{} posterior", summary.family),
+        title: report.title(),
         data: report.origin.clone(),
         all: coordinates.map(curve).collect::<possibility::Result<_>>()?,
         in_a_row: None,
@@ -174,7 +174,7 @@ pub fn of_regression(report: &regression::Report) -> anyhow::Result<Curves> {
         all.push(curve);
     }
     let curves = Curves {
-        title: format!("{} posterior", report.family()),
+        title: report.title(),
         data: report.origin(),
         all,
         in_a_row: None,

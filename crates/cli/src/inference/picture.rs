@@ -253,7 +253,7 @@ pub fn regression_forest(report: &regression::Report) -> anyhow::Result<Figure> 
             cuts: cuts.to_vec(),
         })
         .collect();
-    let title = format!("{} posterior", report.family());
+    let title = report.title();
     forest(
         &branches,
         report.alphas(),

@@ -54,6 +54,15 @@ impl Report {
         parameter_name(self.summary.parameter, self.summary.mean_name)
     }
 
+    /// Title of a picture; its cuts are exact, only events may be simulated.
+    pub fn title(&self) -> String {
+        let label = self
+            .simulated
+            .as_ref()
+            .map_or("", |_| "; events after ± are approximate");
+        format!("{} posterior{label}", self.summary.family)
+    }
+
     /// Labels of the coordinates of the shown parameter.
     pub fn coordinate_names(&self) -> Vec<String> {
         match &self.labels {

@@ -79,6 +79,14 @@ impl Simulated {
         })
     }
 
+    /// For the title of a picture.
+    pub fn label(&self) -> &'static str {
+        match self.held {
+            Some(_) => ", simulated, approximate",
+            None => ", simulated",
+        }
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let Simulations { draws, seed } = self.simulations;

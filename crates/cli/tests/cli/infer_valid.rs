@@ -312,6 +312,10 @@ fn simulated_curves_are_drawn_at_the_values_that_were_simulated() {
         "f.svg",
     ]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for picture in ["p.svg", "f.svg"] {
+        let svg = std::fs::read_to_string(place.path(picture)).unwrap();
+        assert!(svg.contains("simulated, approximate"), "{picture}");
+    }
     let text = std::fs::read_to_string(place.path("c.csv")).unwrap();
     let rows: Vec<(String, f64, f64)> = text
         .lines()

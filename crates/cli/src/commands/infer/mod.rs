@@ -73,8 +73,9 @@ Examples:
       --prior-mean 0.4,0.3,0.3 --prior-weight 5
   maxitive infer categorical balls.csv --column color --valid --event 'red > green'
 
---valid is exact for one class and for a sum of classes. Other linear forms, as red - green, are simulated at
-the most possible probabilities of the classes, an approximation, and printed with their standard errors.
+--valid is exact for one class and for a sum of classes. Other linear forms, as red - green, are
+simulated at the most possible probabilities of the classes, an approximation, and printed with their
+standard errors.
 
 The last class is the reference of the natural parameter, theta[k] = log(p[k] / p[last]). The precision
 matrix is that of the free coordinates, all classes but the last.")]
@@ -130,8 +131,8 @@ certificate. Beside them three normal possibility functions at the mode: laplace
 and two bounds, upper and lower. Without --event the sign of every coefficient is asked for; an event
 on the variable `coefficient` is asked of each of them, and an event may compare coefficients.
 
-With --valid there is no prior. Cuts and events are found by simulation at the most possible values of the
-other coefficients, an approximation, and each is printed with its standard error.")]
+With --valid there is no prior. Cuts and events are found by simulation at the most possible values
+of the other coefficients, an approximation, and each is printed with its standard error.")]
     Logistic(SimulatedRegressionArgs),
     /// Regression of a number on covariates, with normal noise of known or unknown variance
     #[command(after_long_help = "\

@@ -659,9 +659,10 @@ impl Report {
         self.pivot.is_some() || self.simulated.is_some()
     }
 
-    /// Name of the family on the command line.
-    pub fn family(&self) -> &'static str {
-        self.family
+    /// Title of a picture.
+    pub fn title(&self) -> String {
+        let label = self.simulated.as_ref().map_or("", Simulated::label);
+        format!("{} posterior{label}", self.family)
     }
 
     /// File and target.
