@@ -220,7 +220,7 @@ fn style(template: &str) -> ProgressStyle {
 
 /// An epoch in a few words: its number, of how many where that is not shown elsewhere, and the
 /// losses.
-fn epoch(point: &EpochPoint, of: Option<usize>) -> String {
+pub fn epoch(point: &EpochPoint, of: Option<usize>) -> String {
     let of = of.map_or(String::new(), |epochs| format!("/{epochs}"));
     let validation = point
         .validation_loss
@@ -278,11 +278,7 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
             "event": "started", "run": run, "epochs": epochs,
             "epochs_done": epochs_done, "steps_per_epoch": steps_per_epoch,
         }),
-        Event::Epoch(point) => {
-            let mut value = json!({"event": "epoch", "run": run});
-            merge(&mut value, serde_json::to_value(point).ok()?);
-            value
-        }
+        Event::Epoch(point) => epoch_object(run, point),
         Event::Note(note) => json!({"event": "note", "run": run, "note": note}),
         Event::Evaluating { row, checkpoint } => json!({
             "event": "evaluating", "run": run, "row": row, "checkpoint": name(*checkpoint),
@@ -323,6 +319,13 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
         );
     }
     Some(value)
+}
+
+/// An epoch as a JSON object.
+pub fn epoch_object(run: &str, point: &EpochPoint) -> Value {
+    let mut value = json!({"event": "epoch", "run": run});
+    merge(&mut value, json!(point));
+    value
 }
 
 /// Adds the entries of one object to another.

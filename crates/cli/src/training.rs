@@ -144,7 +144,7 @@ pub fn quoted(path: &Path) -> String {
 }
 
 /// A number of seconds from 0 on.
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|&seconds: &f64| seconds >= 0.0)

@@ -740,7 +740,7 @@ impl RunConfig {
 
     /// Name of the run: the method's with the seed.
     pub fn run_name(&self) -> String {
-        format!("{}-seed{}", self.name, self.seed)
+        run_name(&self.name, self.seed)
     }
 
     /// Checks everything that can be checked without the data.
@@ -836,6 +836,11 @@ impl RunConfig {
         }
         Ok(())
     }
+}
+
+/// Name of a run of this method and seed.
+pub(crate) fn run_name(method: &str, seed: u64) -> String {
+    format!("{method}-seed{seed}")
 }
 
 /// Whether the name of a run, and of its folder, may have it.

@@ -22,9 +22,10 @@ use std::time::Instant;
 use datasets::Library;
 use engine::{Device, Network};
 use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
+use serde::Deserialize;
 
 use crate::checkpoint::Progress;
-use crate::config::{NetworkConfig, RunConfig};
+use crate::config::{NetworkConfig, RunConfig, read_text, run_name};
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
@@ -215,18 +216,6 @@ impl Run {
         Ok(Some(RunRecord::read(&path)?))
     }
 
-    /// The epochs behind the run, as far as they are saved.
-    ///
-    /// # Errors
-    /// The record or the checkpoint is there but cannot be read.
-    pub fn curve(&self) -> Result<Vec<EpochPoint>> {
-        if let Some(record) = self.record()? {
-            return Ok(record.curves);
-        }
-        let progress = Progress::read(&self.directory.join(CHECKPOINT))?;
-        Ok(progress.map_or(Vec::new(), |progress| progress.curves))
-    }
-
     /// Trains from where the run is to the end, evaluates and writes the record.
     ///
     /// # Errors
@@ -347,6 +336,56 @@ impl Run {
         files::write_atomically(&path, text.as_bytes())?;
         Ok(Outcome::Finished(Box::new(record)))
     }
+}
+
+/// What the folder of a run tells at a glance, whoever is at work in it.
+#[derive(Debug, Clone)]
+pub struct Glance {
+    /// Name of the run.
+    pub name: String,
+    /// Epochs in all.
+    pub epochs: usize,
+    /// The epochs behind it, as far as they are saved.
+    pub curve: Vec<EpochPoint>,
+    /// Whether it has its record.
+    pub finished: bool,
+}
+
+/// Looks at the run in a directory; its network need not be known.
+///
+/// # Errors
+/// There is none, or a file of it cannot be read.
+pub fn glance(directory: &Path) -> Result<Glance> {
+    #[derive(Deserialize)]
+    struct Config {
+        name: String,
+        seed: u64,
+        train: Train,
+    }
+    #[derive(Deserialize)]
+    struct Train {
+        epochs: usize,
+    }
+    let path = directory.join(CONFIG);
+    if !path.exists() {
+        return Err(Error::NoRun {
+            path: directory.into(),
+        });
+    }
+    let config: Config = read_text(&files::read_text(&path)?, &path.display().to_string())?;
+    let record = directory.join(RECORD);
+    let finished = record.exists();
+    let curve = match finished {
+        true => RunRecord::read(&record)?.curves,
+        false => Progress::read(&directory.join(CHECKPOINT))?
+            .map_or(Vec::new(), |progress| progress.curves),
+    };
+    Ok(Glance {
+        name: run_name(&config.name, config.seed),
+        epochs: config.train.epochs,
+        curve,
+        finished,
+    })
 }
 
 /// Locks a folder until the file is closed.

@@ -258,7 +258,8 @@ impl Sweep {
         let name = |number: &usize| self.runs[*number].run_name();
         let curve = |number: &usize| match directory.join(name(number)) {
             folder if folder.join(run::CONFIG).exists() => {
-                Run::open_or_create(&folder, self.runs[*number].clone())?.curve()
+                Run::open_or_create(&folder, self.runs[*number].clone())?;
+                run::glance(&folder).map(|run| run.curve)
             }
             _ => Ok(Vec::new()),
         };

@@ -17,3 +17,4 @@ pub mod reproduce;
 pub mod resume;
 pub mod sweep;
 pub mod train;
+pub mod watch;

@@ -506,6 +506,118 @@ fn a_search_drops_what_is_left_behind_and_says_so() {
     assert!(!place.path("none").exists());
 }
 
+#[test]
+fn runs_are_watched_from_what_they_save() {
+    let place = place();
+    let refused = |folder: &str, words: &str| {
+        let outcome = place.run(&["watch", folder, "--once"]);
+        assert_eq!(outcome.code, Some(2));
+        assert_eq!(outcome.stderr, format!("error: {folder}: {words}\n"));
+    };
+    refused("runs", "there is no such folder");
+    std::fs::create_dir(place.path("runs")).unwrap();
+    refused("runs", "holds no run (no config.toml)");
+    let train = ["train", "tiny.toml", "--out", "runs/whole", "--quiet"];
+    assert_eq!(run(&place, &train).code, Some(0));
+    // a search leaves one run at its first epoch
+    let search =
+        "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1]\n[halving]\neta = 2\n";
+    std::fs::write(place.path("search.toml"), search).unwrap();
+    let sweep = [
+        "sweep",
+        "search.toml",
+        "--out",
+        "runs/s",
+        "--set",
+        "train.epochs=2",
+    ];
+    assert_eq!(run(&place, &sweep).code, Some(0));
+    let outcome = place.run(&["watch", "runs", "--once", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let lines = outcome.stdout.lines();
+    let runs: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut seen: Vec<_> = runs
+        .iter()
+        .map(|run| {
+            let epochs = run["curve"].as_array().unwrap().len();
+            (
+                run["state"].as_str().unwrap(),
+                epochs,
+                run["epochs"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(
+        seen,
+        [("dropped", 1, 2), ("finished", 2, 2), ("finished", 4, 4)]
+    );
+    let record = std::fs::read_to_string(place.path("runs/whole/record.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let whole = runs.iter().find(|run| run["run"] == "whole").unwrap();
+    assert_eq!(whole["curve"], record["curves"]);
+    let outcome = place.run(&["watch", "runs/whole", "--once"]);
+    assert!(outcome.stdout.starts_with("whole "), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("epoch 4/4 loss "),
+        "{}",
+        outcome.stdout
+    );
+    assert!(
+        outcome.stdout.ends_with(" finished\n"),
+        "{}",
+        outcome.stdout
+    );
+    // all are over: it tells every epoch and ends
+    let outcome = place.run(&["watch", "runs", "--every", "0.01"]);
+    assert_eq!(outcome.code, Some(0));
+    assert_eq!(outcome.stdout.lines().count(), 7, "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("whole: epoch 4/4 loss "),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_run_is_watched_while_it_works() {
+    let place = place();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
+        .args([
+            "train",
+            "tiny.toml",
+            "--set",
+            "train.epochs=30",
+            "--out",
+            "run",
+            "--quiet",
+        ])
+        .args(["--checkpoint-seconds", "0"])
+        .args(DATA)
+        .current_dir(place.folder())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !place.path("run/checkpoint.safetensors").exists() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let outcome = place.run(&["watch", "run", "--every", "0.05", "--json"]);
+    // it ended because the run did
+    assert!(place.path("run/record.json").exists());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let epochs = outcome.stdout.lines().map(|line| {
+        let object: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(object["event"], "epoch");
+        object["epoch"].as_u64().unwrap()
+    });
+    assert!(epochs.eq(0..30), "{}", outcome.stdout);
+}
+
 #[cfg(unix)]
 /// A training without end in the folder `long`, after its first checkpoint.
 fn endless(place: &Place, program: &str, before: &[&str]) -> Child {
