@@ -97,16 +97,19 @@ impl ExtentArgs {
     }
 }
 
+/// What can be reproduced.
+pub fn experiments() -> impl Iterator<Item = &'static str> {
+    preset::sweeps().filter(|&known| known != "quickstart")
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// An unknown experiment, data that are not there, a folder that cannot be written.
 pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
     let name = args.experiment.as_str();
-    if !preset::sweeps().any(|known| known == name) || name == "quickstart" {
-        let known: Vec<&str> = preset::sweeps()
-            .filter(|&known| known != "quickstart")
-            .collect();
+    if !experiments().any(|known| known == name) {
+        let known: Vec<&str> = experiments().collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
     let (grid, training) = (&args.grid, &args.grid.training);

@@ -95,6 +95,63 @@ fn figures_do_not_replace_a_file_by_a_folder() {
 }
 
 #[test]
+fn completions_know_names_and_leave_files() {
+    let place = Place::new();
+    let script = |shell: &str| place.run(&["completions", shell]).stdout;
+    std::fs::write(place.path("completions.bash"), script("bash")).unwrap();
+    let complete = |words: &str| {
+        let last = words.split(' ').count() - 1;
+        let program = format!(
+            "source completions.bash; COMP_WORDS=({words}); COMP_CWORD={last}; COMPREPLY=(); \
+             _maxitive maxitive \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{}]}}\"; \
+             echo \"${{COMPREPLY[@]}}\"",
+            last - 1
+        );
+        let mut bash = std::process::Command::new("bash");
+        let bash = bash.args(["-c", &program]).current_dir(place.folder());
+        let output = bash.output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    for (words, expected) in [
+        (
+            "maxitive train fashion-mnist-lenet/ucbopt-a",
+            "fashion-mnist-lenet/ucbopt-adapt",
+        ),
+        ("maxitive train mine", ""),
+        ("maxitive reproduce fmn", "fmnist"),
+        ("maxitive reproduce quick", ""),
+        ("maxitive data fetch kmn", "kmnist"),
+        ("maxitive net res", "resnet20 resnet20-dropout"),
+        (
+            "maxitive bench --net densenet12",
+            "densenet121 densenet121-dropout",
+        ),
+    ] {
+        assert_eq!(complete(words), expected, "{words}");
+    }
+    let zsh = script("zsh");
+    for argument in ["config", "name"] {
+        let function = format!("_maxitive_{argument}_or_file");
+        assert_eq!(zsh.matches(&function).count(), 2, "{function}");
+        let used = format!(":{function}'");
+        let line = zsh.lines().find(|line| line.contains(&used)).unwrap();
+        assert!(line.contains(&format!(":{argument} -- ")), "{line}");
+    }
+    let fish = script("fish");
+    assert!(
+        fish.contains("-n \"__fish_maxitive_using_subcommand net\" -a \"lenet "),
+        "{fish}"
+    );
+    // names are for completions: a config of another name is still looked for
+    let outcome = place.run(&["train", "mine.toml", "--out", "x"]);
+    assert!(
+        outcome.stderr.contains("mine.toml: no such file"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn completions_exist_for_every_shell() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
