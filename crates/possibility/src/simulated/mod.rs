@@ -15,6 +15,11 @@
 //! depends on `θ`: it is searched for in `(-2 log R)^½`, nearly a straight line, inside a bracket
 //! that only shrinks. The outer end of the bracket is reported, and as its standard error how far
 //! it moves with the quantile if `α` moves by `(α(1-α)/N)^½`.
+//!
+//! Few data make few different `R`, and `π̂` may rise again beyond an end. So values up to twice as
+//! far from the mode are looked at, 15 % apart, and what is possible enough there belongs to the
+//! cut: it is an interval around all values seen to be. The same holds for the supremum over an
+//! event.
 
 mod shares;
 
@@ -137,6 +142,12 @@ pub struct Simulated<S> {
 /// than its standard error.
 const WIDTH: f64 = 2e-3;
 
+/// Distances beyond an end or a boundary, in its own, that are looked at.
+const BEYOND: [f64; 5] = [1.15, 1.15 * 1.15, 1.52, 1.75, 2.01];
+
+/// Another value whose distance differs by no more than this share is as good.
+const NEAR: f64 = 0.07;
+
 /// Comparisons after which the search for an end stops; without a value outside the cut it is
 /// infinite.
 const MOST_ROUNDS: u32 = 60;
@@ -170,8 +181,8 @@ impl<S: Source> Simulated<S> {
         Ok(estimate)
     }
 
-    /// Possibility and necessity of an event: `π̂` rises to the mode and falls from there, so that
-    /// the nearest values of a set are its most possible ones.
+    /// Possibility and necessity of an event: the most possible values of a set are those nearest
+    /// to the mode or not far beyond.
     ///
     /// # Errors
     /// As [`Source::compare`].
@@ -188,14 +199,40 @@ impl<S: Source> Simulated<S> {
 
     fn supremum(&mut self, set: &RealSet) -> Result<Estimate> {
         let inside = set.intersection(&self.source.range().into());
+        let mode = self.source.mode();
         let mut best = Estimate::certain(0.0);
-        for value in inside.nearest(self.source.mode()).into_iter().flatten() {
-            let estimate = self.possibility(value)?;
-            if estimate.value > best.value {
-                best = estimate;
+        for value in inside.nearest(mode).into_iter().flatten() {
+            let nearest = self.possibility(value)?;
+            self.look_beyond(value, |value| inside.contains(value));
+            let side = (value - mode).signum();
+            let seen = self.seen.iter();
+            let beyond =
+                seen.filter(|one| side * (one.value - value) > 0.0 && inside.contains(one.value));
+            for estimate in beyond.map(Comparison::possibility).chain([nearest]) {
+                if estimate.value > best.value {
+                    best = estimate;
+                }
             }
         }
         Ok(best)
+    }
+
+    /// Looks at values of a set farther from the mode than this one.
+    fn look_beyond(&mut self, value: f64, is_wanted: impl Fn(f64) -> bool) {
+        let mode = self.source.mode();
+        for factor in BEYOND {
+            let farther = mode + factor * (value - mode);
+            let is_near = |one: &Comparison| {
+                ((one.value - mode) / (farther - mode) - 1.0).abs() <= NEAR && is_wanted(one.value)
+            };
+            if value == mode || !is_wanted(farther) || self.seen.iter().any(is_near) {
+                continue;
+            }
+            // so far out that the loss leaves the range of numbers, nothing agrees
+            if self.possibility(farther).is_err() {
+                break;
+            }
+        }
     }
 
     /// The ends of the α-cut; `guess` is where to look first, such as the cut of `R` at
@@ -239,13 +276,25 @@ impl<S: Source> Simulated<S> {
                 trial = met * (1.0 + WIDTH * f64::from(round * round));
                 continue;
             };
-            if outer.distance - inner.distance <= WIDTH * outer.distance || round == MOST_ROUNDS {
-                return Ok(Estimate {
-                    value: mode + side * outer.distance,
-                    error: outer.error,
-                });
+            let value = mode + side * outer.distance;
+            if outer.distance - inner.distance > WIDTH * outer.distance && round < MOST_ROUNDS {
+                trial = between(&inner, &outer, round);
+                continue;
             }
-            trial = between(&inner, &outer, round);
+            self.look_beyond(value, |_| true);
+            let (farthest, beyond) = self.bracket(rank, side);
+            match beyond {
+                Some(beyond) if farthest.distance > inner.distance && round < MOST_ROUNDS => {
+                    trial = between(&farthest, &beyond, round);
+                }
+                None => trial = farthest.distance * (1.0 + NEAR),
+                Some(outer) => {
+                    return Ok(Estimate {
+                        value: mode + side * outer.distance,
+                        error: outer.error,
+                    });
+                }
+            }
         }
         Ok(Estimate {
             value: side * f64::INFINITY,
@@ -425,6 +474,54 @@ pub(crate) mod tests {
                 assert!(mean.possibility(inside).unwrap().value >= alpha);
             }
         }
+    }
+
+    /// A possibility that falls below 0.05 and rises to 0.08 again, between the distances 1.1 and
+    /// 1.5.
+    struct Wave;
+
+    impl Source for Wave {
+        fn mode(&self) -> f64 {
+            0.0
+        }
+
+        fn range(&self) -> Interval {
+            Interval::REAL_LINE
+        }
+
+        fn draws(&self) -> usize {
+            999
+        }
+
+        fn compare(&self, value: f64) -> Result<Comparison> {
+            let share = match value.abs() {
+                distance if distance < 0.96 => 1.0 - distance,
+                distance if distance < 1.1 => 0.02,
+                distance if distance < 1.5 => 0.08,
+                _ => 0.01,
+            };
+            let worse = (1000.0 * share - 1.0).round();
+            let log = |k: usize| Some(if (k as f64) < worse { -100.0 } else { 0.0 });
+            let logs: Vec<_> = (0..999).map(log).collect();
+            Ok(Comparison::new(value, -0.5 * value * value, &logs))
+        }
+    }
+
+    #[test]
+    fn what_rises_again_is_not_left_out() {
+        let mut wave = Simulated::new(Wave);
+        let guess = Interval::closed(-0.9, 0.9).unwrap();
+        let [lower, upper] = wave.cut(0.05, &guess).unwrap();
+        for end in [-lower.value, upper.value] {
+            assert!((1.5..1.5 * (1.0 + 2.0 * WIDTH)).contains(&end), "{end}");
+        }
+        let mut wave = Simulated::new(Wave);
+        let above: RealSet = Interval::above(1.0).unwrap().into();
+        assert_eq!(wave.credence_of(&above).unwrap().possibility.value, 0.08);
+        let mut wave = Simulated::new(Wave);
+        let point: RealSet = Interval::point(1.0).unwrap().into();
+        assert_eq!(wave.credence_of(&point).unwrap().possibility.value, 0.02);
+        assert_eq!(wave.points().len(), 1);
     }
 
     #[test]

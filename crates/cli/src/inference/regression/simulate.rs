@@ -58,11 +58,14 @@ impl Fitted {
                 coefficients.iter_mut().zip(&asked.single).enumerate()
             {
                 let mut form = self.form(&unit(self.names.len(), index), simulation)?;
-                let mut errors = Vec::with_capacity(alphas.len());
-                for (&alpha, cut) in alphas.iter().zip(&mut coefficient.cuts) {
-                    let [lower, upper] = form.cut(alpha, cut)?;
-                    *cut = Interval::closed(lower.value, upper.value)?;
-                    errors.push([lower.error, upper.error]);
+                let mut errors = vec![[0.0; 2]; alphas.len()];
+                // the widest first: what it looked at serves the others
+                let mut order: Vec<usize> = (0..alphas.len()).collect();
+                order.sort_by(|&i, &j| alphas[i].total_cmp(&alphas[j]));
+                for i in order {
+                    let [lower, upper] = form.cut(alphas[i], &coefficient.cuts[i])?;
+                    coefficient.cuts[i] = Interval::closed(lower.value, upper.value)?;
+                    errors[i] = [lower.error, upper.error];
                 }
                 coefficient.cut_errors = Some(errors);
                 for (answer, asked) in coefficient.answers.iter_mut().zip(asked) {
