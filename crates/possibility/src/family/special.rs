@@ -284,13 +284,27 @@ impl CompensatedSum {
     }
 }
 
+/// Terms go to four sums in turn, which need not wait for each other.
 impl FromIterator<f64> for CompensatedSum {
     fn from_iter<I: IntoIterator<Item = f64>>(terms: I) -> Self {
-        let mut sum = Self::default();
-        for term in terms {
-            sum.add(term);
+        let mut sums = [Self::default(); 4];
+        let mut terms = terms.into_iter();
+        'all: loop {
+            for sum in &mut sums {
+                match terms.next() {
+                    Some(term) => sum.add(term),
+                    None => break 'all,
+                }
+            }
         }
-        sum
+        let [mut whole, others @ ..] = sums;
+        for other in others {
+            whole.add(other.sum);
+            if other.sum.is_finite() {
+                whole.compensation += other.compensation;
+            }
+        }
+        whole
     }
 }
 

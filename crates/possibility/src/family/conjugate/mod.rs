@@ -403,26 +403,23 @@ impl<F: ConjugateFamily> Conjugate<F> {
     {
         let data = data.into_iter();
         let posterior = self.observe(data.clone())?;
-        let data: Vec<_> = data.collect();
-        let weighted = data.iter().map(|observation| (observation.borrow(), 1.0));
-        Ok(self.log_consistency_through(&posterior, weighted))
+        Ok(self.log_consistency_through(&posterior, |mode| {
+            let log =
+                |observation: I::Item| self.family.log_likelihood_at(observation.borrow(), mode);
+            data.map(log).collect()
+        }))
     }
 
-    /// The same where the posterior is known already.
-    fn log_consistency_through<'a>(
+    /// The same where the posterior is known already, from `Σ log p(xᵢ|λ')`.
+    fn log_consistency_through(
         &self,
         posterior: &Self,
-        data: impl Iterator<Item = (&'a F::Observation, f64)>,
-    ) -> f64
-    where
-        F::Observation: 'a,
-    {
+        log_likelihood: impl FnOnce(&[f64]) -> CompensatedSum,
+    ) -> f64 {
         let Some(mode) = posterior.mean_statistic() else {
             return 0.0;
         };
-        let mut sum: CompensatedSum = data
-            .map(|(observation, weight)| weight * self.family.log_likelihood_at(observation, mode))
-            .collect();
+        let mut sum = log_likelihood(mode);
         if let Some(mean) = self.mean_statistic() {
             sum.add(-self.weight * self.family.divergence_between_means_at(mean, mode));
         }
@@ -436,7 +433,9 @@ impl<F: ConjugateFamily> Conjugate<F> {
     /// Data that leave no posterior.
     pub fn observe_sample(&self, sample: &Sample<F>) -> Result<(Self, f64)> {
         let posterior = self.observe_checked(sample.statistics())?;
-        let log_consistency = self.log_consistency_through(&posterior, sample.weighted());
+        let log_consistency = self.log_consistency_through(&posterior, |mode| {
+            sample.sum_of(|observation| self.family.log_likelihood_at(observation, mode))
+        });
         Ok((posterior, log_consistency))
     }
 

@@ -193,8 +193,19 @@ impl<F: ConjugateFamily> Sample<F> {
         &self.family
     }
 
+    /// `Σwᵢ value(xᵢ)` over the observations of positive weight.
+    pub(super) fn sum_of(&self, value: impl Fn(&F::Observation) -> f64) -> CompensatedSum {
+        if self.weights.is_empty() {
+            let all = self.observations.iter();
+            return all.map(|observation| value(observation.borrow())).collect();
+        }
+        let all = self.weighted();
+        all.map(|(observation, weight)| weight * value(observation))
+            .collect()
+    }
+
     /// The observations of positive weight with their weights.
-    pub(super) fn weighted(&self) -> impl Iterator<Item = (&F::Observation, f64)> {
+    fn weighted(&self) -> impl Iterator<Item = (&F::Observation, f64)> {
         let weight = |i: usize| self.weights.get(i).copied().unwrap_or(1.0);
         let all = self.observations.iter().enumerate();
         all.map(move |(i, observation)| (observation.borrow(), weight(i)))
