@@ -21,7 +21,8 @@ pub enum Event<'a> {
         /// Steps per epoch.
         steps_per_epoch: usize,
     },
-    /// Something to know about the data or the config of a run, told before it begins.
+    /// Something to know about the data or the config of a run, told before it begins, or about its
+    /// weights, told before they are evaluated.
     Note(&'a str),
     /// Steps were made within an epoch.
     Step {

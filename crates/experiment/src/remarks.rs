@@ -1,8 +1,9 @@
-//! What a run should say of its data before it trains: nothing is wrong with them, but a result may
-//! mean something else than one thinks.
+//! What a run should say of its data before it trains, and of its weights before they are
+//! evaluated: nothing has failed, but a result may mean something else than one thinks.
 
 use cbopt::ScheduleConfig;
 use datasets::ImageSet;
+use evaluation::record::EpochPoint;
 
 use crate::config::{Balance, RunConfig};
 use crate::error::{Error, Result};
@@ -104,6 +105,27 @@ pub(crate) fn of_schedule(config: &RunConfig) -> Option<String> {
         format!(
             "schedule: the warm-up takes {warmup} of {epochs} epochs, so that the learning rate \
              never falls; set schedule.warmup lower"
+        )
+    })
+}
+
+/// A last epoch this many times worse than guessing is told of; runs that learned nothing yet are
+/// near 1.
+const WORSE_THAN_GUESSING: f64 = 2.0;
+
+/// Weights that are numbers, but of no use.
+pub(crate) fn of_weights(
+    config: &RunConfig,
+    curve: &[EpochPoint],
+    classes: usize,
+) -> Option<String> {
+    let loss = curve.last()?.train_loss;
+    let guess = (classes as f64).ln();
+    (loss > WORSE_THAN_GUESSING * guess).then(|| {
+        format!(
+            "training: the loss of the last epoch is {loss:.3e}, that of guessing {guess:.3}: the \
+             weights are of no use; try a smaller optimizer.lr than {:e}",
+            config.optimizer.lr
         )
     })
 }

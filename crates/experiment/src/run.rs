@@ -33,6 +33,7 @@ use crate::files;
 use crate::hardware;
 use crate::model::{self, ModelFile};
 use crate::observer::{Event, Observer, Stop};
+use crate::remarks;
 use crate::training::{self, Finished, Member};
 use crate::weights;
 
@@ -280,6 +281,10 @@ impl Run {
         }
         model::write_posterior(&self.directory, "last", &last)?;
         ModelFile::of(&self.config, data).write(&self.directory)?;
+        let useless = remarks::of_weights(&self.config, &progress.curves, data.network.classes());
+        if let Some(note) = &useless {
+            options.observer.event(name, Event::Note(note));
+        }
         let start = Instant::now();
         let device = progress.keep(self.config.on(options.device));
         let evaluator = Evaluator {
@@ -326,7 +331,7 @@ impl Run {
                 peak_memory_bytes: hardware::peak_memory(),
                 peak_device_bytes: device.peak_memory().map(|bytes| bytes as u64),
             },
-            notes: [&data.notes[..], &progress.switches].concat(),
+            notes: [&data.notes[..], &progress.switches, useless.as_slice()].concat(),
             curves: progress.curves,
             evaluations,
         };

@@ -415,6 +415,37 @@ fn a_diverging_run_says_where_and_what_to_try() {
 }
 
 #[test]
+fn weights_of_no_use_are_told_of_before_they_are_evaluated() {
+    let lab = Lab::new();
+    let run = |name: &str, lr: &str| {
+        let settings = [
+            &format!("optimizer.lr={lr}")[..],
+            "schedule={shape='constant'}",
+            "network={layers=[{layer='flatten'}, {layer='dense'}]}",
+            "rows=[{row='a', predictive='point'}, {row='b', predictive='laplace'}]",
+        ];
+        let config = small("adamw", &settings);
+        let record = lab.finish(&Run::create(&lab.directory(name), config).unwrap());
+        let loss = record.curves.last().unwrap().train_loss;
+        let told = record
+            .notes
+            .iter()
+            .find(|note| note.starts_with("training: "));
+        (loss, told.cloned())
+    };
+    let (loss, told) = run("useless", "10");
+    assert!(loss > 2.0 * 10f64.ln());
+    let expected = format!(
+        "training: the loss of the last epoch is {loss:.3e}, that of guessing 2.303: the weights \
+         are of no use; try a smaller optimizer.lr than 1e1"
+    );
+    assert_eq!(told, Some(expected));
+    let (loss, told) = run("useful", "1e-3");
+    assert!(loss < 10f64.ln());
+    assert_eq!(told, None);
+}
+
+#[test]
 fn folders_are_not_mixed_up() {
     let lab = Lab::new();
     let directory = lab.directory("one");
