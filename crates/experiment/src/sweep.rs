@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Instead of a grid, or for each of its points, values can be drawn, and runs that others leave
-//! behind can be dropped early ([`search`](crate::search)):
+//! behind can be dropped early ([`search`]):
 //!
 //! ```toml
 //! [random]
