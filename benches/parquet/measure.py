@@ -55,8 +55,8 @@ def main():
                 seconds[codec][0].append(reading)
                 seconds[codec][1].append(whole)
     for codec, (reading, whole) in seconds.items():
-        print(f"{codec}: reading {gigabytes / statistics.median(reading):.2f} GB/s, whole command "
-              f"{gigabytes / statistics.median(whole):.2f} GB/s")
+        rate = lambda seconds: f"{gigabytes / min(seconds):.2f} ({gigabytes / statistics.median(seconds):.2f})"
+        print(f"{codec}: GB/s, best (median): reading {rate(reading)}, whole command {rate(whole)}")
 
 
 if __name__ == "__main__":
