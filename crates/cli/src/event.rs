@@ -40,6 +40,13 @@ pub struct Atom {
     pub set: RealSet,
 }
 
+impl Atom {
+    /// Whether it is about the first variables alone, so many of them.
+    pub fn is_within(&self, count: usize) -> bool {
+        self.linear.iter().all(|&(index, _)| index < count)
+    }
+}
+
 /// Which names an event may use.
 #[derive(Debug, Clone)]
 pub struct Variables {

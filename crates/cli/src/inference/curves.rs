@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use possibility::regression::FormAndVariance;
 use possibility::valid::Pivot;
 use possibility::{Interval, RealSet, Univariate};
 
@@ -51,6 +52,40 @@ pub struct Curves {
     pub in_a_row: Option<usize>,
     /// Events about several parameters.
     pub others: Vec<Answer>,
+    /// The first two parameters together, where that is one function.
+    pub region: Option<Region>,
+}
+
+/// Values of a parameter, and for each the ends of another.
+pub type Band = Vec<(f64, f64, f64)>;
+
+/// α-cuts of two parameters.
+pub struct Region {
+    /// The levels and their cuts.
+    pub cuts: Vec<(f64, Band)>,
+    /// The mode.
+    pub mode: (f64, f64),
+}
+
+impl Region {
+    fn new(function: &FormAndVariance, alphas: &[f64], range: &Range<f64>) -> anyhow::Result<Self> {
+        let mut cuts = Vec::new();
+        for &alpha in alphas {
+            let mut band = Band::new();
+            for i in 0..=POINTS {
+                let share = f64::from(i) / f64::from(POINTS);
+                let x = range.start + share * (range.end - range.start);
+                if let Some(slice) = function.slice(x, alpha)? {
+                    band.push((x, slice.lower(), slice.upper()));
+                }
+            }
+            cuts.push((alpha, band));
+        }
+        Ok(Self {
+            cuts,
+            mode: function.mode(),
+        })
+    }
 }
 
 impl Curves {
@@ -105,6 +140,7 @@ pub fn posterior(report: &Report) -> anyhow::Result<Curves> {
         all: coordinates.map(curve).collect::<possibility::Result<_>>()?,
         in_a_row: None,
         others: Vec::new(),
+        region: None,
     };
     Ok(curves.with_events(report.answers.iter()))
 }
@@ -135,6 +171,7 @@ pub fn of_groups(report: &groups::Report) -> anyhow::Result<Curves> {
         all,
         in_a_row: Some(report.groups.len()),
         others: Vec::new(),
+        region: None,
     };
     Ok(curves.with_events(report.answers()))
 }
@@ -173,12 +210,15 @@ pub fn of_regression(report: &regression::Report) -> anyhow::Result<Curves> {
         curve.make_valid(*pivot);
         all.push(curve);
     }
+    let region = report.region()?;
+    let region = region.map(|function| Region::new(&function, report.alphas(), &all[0].range));
     let curves = Curves {
         title: report.title(),
         data: report.origin(),
         all,
         in_a_row: None,
         others: Vec::new(),
+        region: region.transpose()?,
     };
     Ok(curves.with_events(report.asked_answers()))
 }

@@ -5,7 +5,7 @@ use plotters::style::RGBColor;
 use possibility::{Interval, RealSet};
 
 use super::Answer;
-use super::curves::{Curve, Curves};
+use super::curves::{Curve, Curves, Region};
 use super::groups;
 use super::regression;
 use super::report::Report;
@@ -35,7 +35,7 @@ const EVENT_COLORS: [RGBColor; 3] = [palette::GREEN, palette::SKY, palette::INK]
 /// # Errors
 /// Too many curves or events.
 pub fn curves(curves: &Curves) -> anyhow::Result<Figure> {
-    let count = curves.all.len();
+    let count = curves.all.len() + usize::from(curves.region.is_some());
     if count > MAX_PANELS {
         return Err(UserError::new(format!(
             "--plot: {count} parameters do not fit on a page, at most {MAX_PANELS} do; --forest has \
@@ -52,9 +52,12 @@ pub fn curves(curves: &Curves) -> anyhow::Result<Figure> {
         ))
         .into());
     }
-    let panels = curves.all.iter().map(panel).collect();
+    let region = curves.region.as_ref();
+    let region = region.map(|region| region_panel(region, [&curves.all[0], &curves.all[1]]));
+    let panels = curves.all.iter().map(panel).chain(region).collect();
     let columns = match curves.in_a_row {
         Some(groups) if groups <= SIDE_BY_SIDE => groups,
+        _ if curves.region.is_some() => count,
         _ => (count as f64).sqrt().ceil() as usize,
     };
     let (width, height) = if count == 1 { (720, 460) } else { (480, 340) };
@@ -85,6 +88,13 @@ fn mode_label(curve: &Curve, mode: f64) -> String {
 fn tint(color: RGBColor, share: f64) -> RGBColor {
     let mix = |channel: u8| (255.0 - share * (255.0 - f64::from(channel))).round() as u8;
     RGBColor(mix(color.0), mix(color.1), mix(color.2))
+}
+
+/// The color of a cut, by its rank among so many; tints instead of transparency: the legend then
+/// shows the color of the picture.
+fn cut_color(rank: usize, count: usize) -> RGBColor {
+    let share = (rank + 1) as f64 / (count + 1) as f64;
+    tint(palette::BLUE, 0.1 + 0.5 * share)
 }
 
 /// The curve with its cuts, its mode and its events.
@@ -122,6 +132,27 @@ fn panel(curve: &Curve) -> Panel {
     for (row, (answer, set)) in curve.events.iter().enumerate() {
         mark_event(&mut panel, curve, row, answer, set);
     }
+    panel
+}
+
+/// α-cuts of two parameters, the smallest level first.
+fn region_panel(region: &Region, [first, second]: [&Curve; 2]) -> Panel {
+    let mut panel =
+        Panel::new("", first.range.clone(), second.range.clone()).labels(&first.name, &second.name);
+    let mut ordered: Vec<_> = region.cuts.iter().collect();
+    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (i, (alpha, band)) in ordered.iter().enumerate() {
+        let inside = band.iter().map(|&(x, low, high)| {
+            let clip = |y: f64| y.clamp(second.range.start, second.range.end);
+            (x, clip(low), clip(high))
+        });
+        panel
+            .band(inside.collect(), cut_color(i, ordered.len()), 1.0)
+            .labeled(format!("{}-cut", significant(*alpha)));
+    }
+    panel
+        .dots(vec![region.mode], palette::VERMILION)
+        .labeled("mode");
     panel
 }
 
@@ -287,9 +318,7 @@ fn shade_cuts(panel: &mut Panel, points: &[(f64, f64)], cuts: &[(f64, Interval)]
     let mut ordered: Vec<_> = cuts.iter().collect();
     ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
     for (i, (alpha, cut)) in ordered.iter().enumerate() {
-        // tints instead of transparency: the legend then shows the color of the picture
-        let share = (i + 1) as f64 / (ordered.len() + 1) as f64;
-        let color = tint(palette::BLUE, 0.1 + 0.5 * share);
+        let color = cut_color(i, ordered.len());
         let inside = points
             .iter()
             .filter(|p| cut.lower() <= p.0 && p.0 <= cut.upper());

@@ -221,3 +221,41 @@ fn mistakes_about_events_are_named() {
         refuse(&place, arguments, words);
     }
 }
+
+/// Numbers from the log likelihood on a fine grid, written down by another program.
+#[test]
+fn mean_and_variance_are_asked_together() {
+    let place = Place::new().with("n.csv", "x\n5.1\n4.9\n6.2\n5.8\n5.5\n6.0\n");
+    let report = place.json(&[
+        "infer",
+        "normal",
+        "n.csv",
+        "--event",
+        "mean > 6 and variance < 0.3",
+        "--event",
+        "variance < 1 and mean > 5",
+    ]);
+    let events = report["events"].as_array().unwrap();
+    let found = |event: usize, what: &str| number(&events[event][what]);
+    assert!((found(0, "possibility") - 0.153_544_558_041_991_35).abs() < 1e-12);
+    assert_eq!(found(0, "necessity"), 0.0);
+    assert_eq!(found(1, "possibility"), 1.0);
+    assert!((found(1, "necessity") - 0.891_736_032_094_220_7).abs() < 1e-12);
+    // the region stands beside the two curves
+    let drawn = place.run(&["infer", "normal", "n.csv", "--plot", "n.svg"]);
+    assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
+    let picture = std::fs::read_to_string(place.path("n.svg")).unwrap();
+    assert_eq!(picture.matches("variance").count(), 2);
+    let event = "mean > 5 and variance < 1";
+    for (more, rule) in [
+        (
+            "--valid",
+            "--valid: a coefficient and the variance together",
+        ),
+        ("--variance=1", "unknown variable \"variance\""),
+    ] {
+        let refused = place.run(&["infer", "normal", "n.csv", more, "--event", event]);
+        assert_eq!(refused.code, Some(2), "{more}: {}", refused.stdout);
+        assert!(refused.stderr.contains(rule), "{}", refused.stderr);
+    }
+}

@@ -69,6 +69,7 @@ mod kernel;
 mod marginal;
 mod posterior;
 mod profile;
+mod region;
 mod response;
 mod simulation;
 mod widest;
@@ -81,6 +82,7 @@ pub use design::{ColumnMoments, Design};
 pub use marginal::{Bounds, Marginal, MarginalBounds};
 pub use posterior::{GaussianBounds, RegressionPosterior};
 pub use profile::{FormAnswers, FormQuestions, ProfileCurve, ProfilePoint, Profiles, Target};
+pub use region::FormAndVariance;
 pub use response::Response;
 pub use simulation::SimulatedForm;
 

@@ -7,8 +7,9 @@ pub mod simulate;
 use std::num::NonZero;
 
 use possibility::regression::{
-    Design, Dispersion, FormAnswers, FormQuestions, GaussianBounds, Marginal, PriorPrecision,
-    ProfileCurve, Profiles, Regression, RegressionConfig, RegressionPosterior, Response,
+    Design, Dispersion, FormAndVariance, FormAnswers, FormQuestions, GaussianBounds, Marginal,
+    PriorPrecision, ProfileCurve, Profiles, Regression, RegressionConfig, RegressionPosterior,
+    Response,
 };
 use possibility::valid::Pivot;
 use possibility::{Credence, Interval, Measure, RealSet, Univariate};
@@ -19,7 +20,7 @@ use super::report::{closed, counted, cut_names};
 use super::simulation::{Simulated, Simulations};
 use super::{Answer, Questions, Timings, curves, cuts_json, option_error, parse_events, timed};
 use crate::csv::Table;
-use crate::event::Variables;
+use crate::event::{Atom, Variables};
 use crate::text::{
     TextTable, number, optional, reading_of, reading_of_simulated, significant, significant_on,
     with_error,
@@ -144,6 +145,22 @@ struct Asked {
     place: Option<usize>,
 }
 
+impl Asked {
+    /// An event about a linear form of so many coefficients.
+    fn about(text: &str, atom: &Atom, count: usize) -> Self {
+        let mut form = vec![0.0; count];
+        for &(index, factor) in &atom.linear {
+            form[index] = factor;
+        }
+        Self {
+            text: text.to_owned(),
+            form,
+            set: atom.set.clone(),
+            place: None,
+        }
+    }
+}
+
 /// Reads the columns, fits, and reports.
 ///
 /// # Errors
@@ -183,6 +200,12 @@ pub fn report(
     let (mut coefficients, mut contrasts) = fitted
         .answer(alphas, &asked, bounds.as_ref(), pivot)
         .map_err(fail)?;
+    if questions.valid && !asked.together.is_empty() {
+        return Err(UserError::new(
+            "--valid: a coefficient and the variance together have no valid possibility here",
+        ));
+    }
+    contrasts.extend(fitted.together(&asked.together).map_err(fail)?);
     let simulated = simulations.map(|simulations| {
         fitted.simulate(
             simulations,
@@ -344,6 +367,8 @@ struct Questioned {
     several: Vec<Asked>,
     /// Those about an unknown variance.
     variance: Vec<Asked>,
+    /// Those about a linear form and an unknown variance, with where the variance must lie.
+    together: Vec<(Asked, RealSet)>,
 }
 
 impl Questioned {
@@ -364,14 +389,26 @@ impl Questioned {
             single: vec![vec![]; any],
             several: Vec::new(),
             variance: Vec::new(),
+            together: Vec::new(),
         };
         for (text, event) in parse_events(events, &variables)? {
             let refuse = |rule: &str| Err(UserError::new(format!("event \"{text}\": {rule}")));
             let atoms = event.as_conjunction(false).unwrap_or_default();
-            let [atom] = &atoms[..] else {
-                return refuse(
-                    "an event of a regression is about one linear form of the coefficients",
-                );
+            let atom = match &atoms[..] {
+                [atom] => atom,
+                [form, other] | [other, form]
+                    if other.linear == [(variance, 1.0)] && form.is_within(any) =>
+                {
+                    let asked = Asked::about(&text, form, any);
+                    questioned.together.push((asked, other.set.clone()));
+                    continue;
+                }
+                _ => {
+                    return refuse(
+                        "an event of a regression is about one linear form of the coefficients, \
+                         and beside it about an unknown variance",
+                    );
+                }
             };
             match &event.coordinates()[..] {
                 [index] if *index == any => {
@@ -389,18 +426,7 @@ impl Questioned {
                         "\"coefficient\" and \"variance\" cannot be part of a linear form",
                     );
                 }
-                _ => {
-                    let mut form = vec![0.0; any];
-                    for &(index, factor) in &atom.linear {
-                        form[index] = factor;
-                    }
-                    questioned.several.push(Asked {
-                        text: text.clone(),
-                        form,
-                        set: atom.set.clone(),
-                        place: None,
-                    });
-                }
+                _ => questioned.several.push(Asked::about(&text, atom, any)),
             }
         }
         if events.is_empty() {
@@ -511,6 +537,19 @@ impl Fitted {
             function: Box::new(variance),
             pivot,
         }))
+    }
+
+    /// Events about a linear form and an unknown variance.
+    fn together(&self, asked: &[(Asked, RealSet)]) -> possibility::Result<Vec<Contrast>> {
+        let contrast = |(asked, variances): &(Asked, RealSet)| {
+            let together = self.posterior.with_variance(&asked.form)?;
+            let credence = together.credence_of(&asked.set, variances);
+            Ok(Contrast {
+                answer: answers([asked], [credence]).remove(0),
+                gap: Some(0.0),
+            })
+        };
+        asked.iter().map(contrast).collect()
     }
 
     /// All answers, by searches that share their passes over the data.
@@ -709,6 +748,14 @@ impl Report {
             cuts: &coefficient.cuts,
         });
         Ok(profiles.collect())
+    }
+
+    /// A single coefficient, the mean say, and an unknown variance together.
+    pub fn region(&self) -> possibility::Result<Option<FormAndVariance>> {
+        if self.coefficients.len() != 1 || self.variance.is_none() || self.is_valid() {
+            return Ok(None);
+        }
+        self.fitted.posterior.with_variance(&[1.0]).map(Some)
     }
 
     /// The largest gap of all answers; `None` if one is not certified.
