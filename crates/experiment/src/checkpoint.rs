@@ -166,20 +166,17 @@ impl Progress {
     /// Goes on with this device. Where that is not what it was trained with before, the bits will
     /// be those of neither; then this is noted and returned.
     pub fn go_on_with(&mut self, device: Device) -> Option<&str> {
-        let before = (self.way(), self.resumed > 0);
-        let knew_instructions = self.instructions.is_some();
+        let before = self.way();
+        // a file of an older program does not say with which instructions
+        let is_unknown = self.device == cpu() && self.instructions.is_none();
         self.device = device.name().to_owned();
         self.precision = device.precision().name().to_owned();
         self.instructions = device
             .is_cpu()
             .then(|| device.instruction_set().name().to_owned());
-        let (before, now) = match before {
-            (before, true) => (before, self.way()),
-            (_, false) => return None,
-        };
-        // a file of an older program does not say
-        let known = knew_instructions || !device.is_cpu() || !before.starts_with("cpu");
-        if before == now || !known {
+        let now = self.way();
+        let is_same = before == now || (is_unknown && device.is_cpu());
+        if self.resumed == 0 || is_same {
             return None;
         }
         self.switches.push(format!(
