@@ -175,9 +175,14 @@ impl Design {
         }
         self.responses.push(response);
         self.total_weight.add(weight);
+        self.add_response(response, weight);
+        Ok(())
+    }
+
+    /// Adds a response to the sums over all of them.
+    fn add_response(&mut self, response: f64, weight: f64) {
         self.total_response.add(weight * response);
         self.cancelled += weight * self.response.cancelled(response);
-        Ok(())
     }
 
     /// Other responses in the same rows.
@@ -191,8 +196,7 @@ impl Design {
         self.cancelled = 0.0;
         for (i, &y) in responses.iter().enumerate() {
             let weight = self.weights.get(i).copied().unwrap_or(1.0);
-            self.total_response.add(weight * y);
-            self.cancelled += weight * self.response.cancelled(y);
+            self.add_response(y, weight);
         }
         self.responses = responses;
     }
