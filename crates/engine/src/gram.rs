@@ -22,7 +22,7 @@ pub const GRAM_CLASSES: usize = 16;
 pub enum Precisions<'a> {
     /// The same for all of them.
     Common(f64),
-    /// One for each.
+    /// One for each; infinite for weights that cannot move.
     Each(&'a [f32]),
 }
 
@@ -115,12 +115,7 @@ pub fn gram_matrices(
 /// `1/Λ`, checked.
 fn inverse(precisions: Precisions<'_>, parameters: usize) -> Result<Vec<f32>> {
     let one = |value: f64| -> Result<f32> {
-        images::check(
-            "precision",
-            value,
-            "(0, inf)",
-            value > 0.0 && value.is_finite(),
-        )?;
+        images::check("precision", value, "(0, inf]", value > 0.0)?;
         Ok((1.0 / value) as f32)
     };
     match precisions {

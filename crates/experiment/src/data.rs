@@ -28,6 +28,17 @@ pub struct RunData {
     pub(crate) validation: Vec<u32>,
 }
 
+/// Images that a run is judged by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// `validation`, `test`, or the name of a set to be told apart.
+    pub name: String,
+    /// As the network takes them, one image after the other.
+    pub pixels: Vec<f32>,
+    /// One for each image.
+    pub labels: Vec<u32>,
+}
+
 impl RunData {
     /// Loads the datasets of a config and builds its network; what is decoded stays with the
     /// library.
@@ -146,6 +157,37 @@ impl RunData {
         }
     }
 
+    /// The images that a run is judged by, at most `most` of each set, evenly spread: those to
+    /// validate on, the test set, and the sets to be told apart.
+    pub fn judged_by(&self, config: &RunConfig, most: usize) -> Vec<Judged> {
+        let of = |name: &str, set: &ImageSet, indices: &[u32], normalization: &Normalization| {
+            let places = spread(indices.len(), most);
+            let indices: Vec<u32> = places.iter().map(|&place| indices[place]).collect();
+            let labels = indices.iter().map(|&i| set.labels()[i as usize]);
+            Judged {
+                name: name.to_owned(),
+                pixels: set.normalized_at(&indices, normalization),
+                labels: labels.collect(),
+            }
+        };
+        let all = |set: &ImageSet| (0..set.len() as u32).collect::<Vec<u32>>();
+        let mut judged = vec![
+            of(
+                "validation",
+                &self.set,
+                &self.validation,
+                &self.normalization,
+            ),
+            of("test", &self.test, &all(&self.test), &self.normalization),
+        ];
+        let names = self.names_out_of_domain(&config.data.out_of_domain);
+        for (name, set) in names.iter().zip(&self.out_of_domain) {
+            let normalization = self.ood_normalization(&config.data, name, set);
+            judged.push(of(name, set, &all(set), &normalization));
+        }
+        judged
+    }
+
     /// The constants for a set to be told apart.
     pub(crate) fn ood_normalization(
         &self,
@@ -158,6 +200,12 @@ impl RunData {
             OodNormalization::Training => self.normalization.clone(),
         }
     }
+}
+
+/// At most so many of the places below `total`, evenly spread, in order.
+pub(crate) fn spread(total: usize, most: usize) -> Vec<usize> {
+    let taken = most.min(total);
+    (0..taken).map(|place| place * total / taken).collect()
 }
 
 /// The images to train on and those to validate on, of all with these labels.

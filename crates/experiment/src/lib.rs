@@ -38,7 +38,7 @@ mod training;
 pub mod weights;
 
 pub use config::RunConfig;
-pub use data::RunData;
+pub use data::{Judged, RunData};
 pub use error::{Error, Result};
 pub use model::Model;
 pub use observer::{Event, Observer, Silent, Stop};

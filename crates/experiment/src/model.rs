@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cbopt::Rule;
+use cbopt::{Precision, Rule};
 use datasets::{Images, Library, Normalization};
 use engine::{Device, Input, Network, PredictorConfig, Shape};
 use evaluation::record::Checkpoint;
@@ -215,6 +215,17 @@ impl Model {
             return Err(Error::malformed(&path, problem));
         }
         weights::read(&path, &self.network)
+    }
+
+    /// How firmly its rule holds each weight of a checkpoint, see [`cbopt::precision`].
+    ///
+    /// # Errors
+    /// The state of the rule is not there, or damaged.
+    pub fn precision(&self, checkpoint: Checkpoint) -> Result<Precision> {
+        let trained = self.trained(&self.row_by("possibilistic")?, checkpoint)?;
+        let state = trained.optimizer.as_ref().map(|(_, state)| state);
+        let precision = self.rule()?.precision(self.file.training_images, state);
+        precision.map_err(|error| crate::predictive::Error::from(error).into())
     }
 
     /// What a class is called: its name, or its number.

@@ -193,10 +193,10 @@ fn threads_change_no_bit_and_bad_input_is_refused() {
         )
     };
     assert_eq!(with(1, 1.0, 16).unwrap(), with(3, 1.0, 16).unwrap());
-    for precision in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+    for precision in [0.0, -1.0, f64::NAN] {
         let error = with(1, precision, 16).unwrap_err().to_string();
         assert!(
-            error.contains("precision") && error.contains("(0, inf)"),
+            error.contains("precision") && error.contains("(0, inf]"),
             "{error}"
         );
     }
@@ -216,4 +216,26 @@ fn threads_change_no_bit_and_bad_input_is_refused() {
         )
         .is_err()
     );
+}
+
+#[test]
+fn weights_of_infinite_precision_do_not_move() {
+    let net = zoo::lenet(10).unwrap();
+    let weights = net.initial_parameters(3);
+    let images = noise(8, 2 * net.input_shape().len(), 1.0);
+    let last = net.parameters()[net.parameters().len() - 2].offset;
+    let held = |i: usize| if i < last { f32::INFINITY } else { 0.7 };
+    let each: Vec<f32> = (0..net.parameter_count()).map(held).collect();
+    let gram = |precisions, last_layer| {
+        let config = GramConfig {
+            last_layer,
+            ..GramConfig::default()
+        };
+        gram_matrices(&net, &weights, precisions, 0, &images, &config).unwrap()
+    };
+    let (found, want) = (
+        gram(Precisions::Each(&each), false),
+        gram(Precisions::Each(&vec![0.7; each.len()]), true),
+    );
+    golden::assert_close("held", &found.matrices, &want.matrices, SINGLE);
 }

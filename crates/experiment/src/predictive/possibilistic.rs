@@ -28,11 +28,14 @@ use super::error::{Error, Result};
 use super::point::AtWeights;
 use super::{Approach, Fitted, Labeled, Material, Predictive, Trained, count, take};
 use crate::config::RunConfig;
+use crate::data::spread;
 
 /// Images whose pixels are held as numbers at a time.
 const TOGETHER: usize = 256;
 /// Validation images that choose the factor, evenly spread.
 const VALIDATION: usize = 2000;
+/// Halvings of the step between two factors, where a criterion asks how far one may go.
+const HALVINGS: usize = 4;
 /// Area under the ROC curve that the criterion `right-wrong` gives away.
 const GIVEN_AWAY: f64 = 0.01;
 
@@ -76,7 +79,8 @@ pub enum Factor {
     Chosen(Criterion),
 }
 
-/// What chooses the factor, of `10^(k/2)` from 1e-4 to 1e6, on up to 2000 validation images.
+/// What chooses the factor, of `10^(k/2)` from 1e-4 to 1e6, on up to 2000 validation images; for
+/// `right-wrong` to `10^(1/32)`, by halving the step four times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criterion {
@@ -427,13 +431,18 @@ impl Around<'_> {
             .iter()
             .map(|&place| validation.labels[place] as usize);
         let labeled: Vec<(Look, usize)> = looks.into_iter().zip(labels).collect();
+        let value = |factor: f64| match criterion {
+            Criterion::Nll => nll(&labeled, factor, predictive.threads),
+            Criterion::RightWrong => right_wrong(&labeled, factor, predictive.threads),
+        };
         let mut tried = Vec::new();
         for factor in (-8..=12).map(|k| 10f64.powf(f64::from(k) / 2.0)) {
-            let value = match criterion {
-                Criterion::Nll => nll(&labeled, factor, predictive.threads)?,
-                Criterion::RightWrong => right_wrong(&labeled, factor, predictive.threads)?,
-            };
-            tried.push((factor, value));
+            tried.push((factor, value(factor)?));
+        }
+        for _ in 0..HALVINGS {
+            if let Some((place, factor)) = criterion.between(&tried) {
+                tried.insert(place, (factor, value(factor)?));
+            }
         }
         Ok(Choice {
             criterion,
@@ -464,6 +473,15 @@ impl Criterion {
             }
         };
         chosen.map_or(1.0, |(factor, _)| *factor)
+    }
+
+    /// The next factor to try, between the one chosen and the largest that is not good enough,
+    /// and its place.
+    fn between(self, tried: &[(f64, f64)]) -> Option<(usize, f64)> {
+        let best = self.best(tried);
+        let place = tried.iter().position(|(factor, _)| *factor == best)?;
+        let below = tried.get(place.checked_sub(1)?)?;
+        (self == Self::RightWrong).then(|| (place, (below.0 * best).sqrt()))
     }
 }
 
@@ -606,12 +624,6 @@ fn certified<T>(found: possibility::Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// At most so many of the places below `total`, evenly spread, in order.
-fn spread(total: usize, most: usize) -> Vec<usize> {
-    let taken = most.min(total);
-    (0..taken).map(|place| place * total / taken).collect()
-}
-
 /// Something of each item, on several threads; in the order of the items.
 fn side_by_side<T: Sync, R: Send>(
     items: &[T],
@@ -702,6 +714,29 @@ mod tests {
         assert_eq!(Criterion::RightWrong.best(&tried), 10.0);
         let tried = [(0.1, 0.2), (1.0, f64::INFINITY)];
         assert_eq!(Criterion::RightWrong.best(&tried), 1.0);
+    }
+
+    #[test]
+    fn how_far_one_may_go_is_found_between_the_factors() {
+        let lost = |factor: f64| 0.02 - 0.01 * (factor / 2.0).log10();
+        let mut tried: Vec<(f64, f64)> = [1.0, 10.0, 100.0].map(|f| (f, lost(f))).into();
+        assert_eq!(Criterion::Nll.between(&tried), None);
+        for _ in 0..6 {
+            let (place, factor) = Criterion::RightWrong.between(&tried).unwrap();
+            tried.insert(place, (factor, lost(factor)));
+            assert!(tried.is_sorted_by(|a, b| a.0 < b.0));
+        }
+        // 0.01 is lost at 20 exactly
+        let best = Criterion::RightWrong.best(&tried);
+        assert!(
+            (20.0..20.0 * 10f64.powf(1.0 / 64.0)).contains(&best),
+            "{best}"
+        );
+        // nothing below that is not good enough
+        assert_eq!(
+            Criterion::RightWrong.between(&tried[tried.len() - 1..]),
+            None
+        );
     }
 
     #[test]
