@@ -3,7 +3,9 @@
 //!
 //! `cargo run --release -p maxitive-experiment --example doubt -- RUN DATA IMAGES ASCENTS`, RUN
 //! the folder of a finished run, DATA that of its datasets, IMAGES how many of each set, ASCENTS
-//! how many test images are ascended in the weights. One JSON line for each thing that was tried:
+//! how many test images are ascended in the weights; with 0 only the factors of all weights are
+//! tried, and between them those that the criterion `right-wrong` asks for. One JSON line for each
+//! thing that was tried:
 //!
 //! - `"moves"` names the weights that may move, all others being held; `"factor"` is what the
 //!   rule's precisions were multiplied by; `"right_wrong"` and `"out_of_domain"` have the area
@@ -22,6 +24,7 @@ use datasets::Library;
 use engine::{DropoutMode, GramConfig, Network, Precisions, gram_matrices, twin};
 use evaluation::Ranking;
 use evaluation::record::Checkpoint;
+use experiment::predictive::Criterion;
 use experiment::{Judged, Model, RunData};
 use possibility::prediction::Logits;
 use serde_json::json;
@@ -42,28 +45,39 @@ fn main() -> Result<()> {
         Precision::Each(values) => values,
     };
     let network = model.network();
+    let ascents: usize = ascents.parse()?;
     for (moves, held) in which_move(network, &precisions) {
         let seen = Seen::of(network, &weights, &held, &sets)?;
-        for factor in (-8..=12).map(|k| 10f64.powf(f64::from(k) / 2.0)) {
+        let mut tried = Vec::new();
+        let mut attempt = |factor: f64, place: Option<usize>| -> Result<Vec<(f64, f64)>> {
             let found = seen.scored(factor)?;
             println!(
                 "{}",
                 json!({ "run": run, "moves": moves, "factor": factor, "found": found })
             );
+            let area = |score: &str| found["validation"][score].as_f64().unwrap_or(f64::NAN);
+            let lost = area("maximum") - area("lower");
+            tried.insert(place.unwrap_or(tried.len()), (factor, lost));
+            Ok(tried.clone())
+        };
+        let mut known = Vec::new();
+        for factor in (-8..=12).map(|k| 10f64.powf(f64::from(k) / 2.0)) {
+            known = attempt(factor, None)?;
+        }
+        if ascents == 0 {
+            for _ in 0..4 {
+                if let Some((place, factor)) = Criterion::RightWrong.between(&known) {
+                    known = attempt(factor, Some(place))?;
+                }
+            }
+            return Ok(());
         }
     }
     let [_, test, ..] = sets.as_slice() else {
         return Err("no test images".into());
     };
     for factor in [1.0, 1e1, 1e2, 1e3, 1e4] {
-        let found = ascend(
-            network,
-            &weights,
-            &precisions,
-            factor,
-            test,
-            ascents.parse()?,
-        )?;
+        let found = ascend(network, &weights, &precisions, factor, test, ascents)?;
         println!(
             "{}",
             json!({ "run": run, "factor": factor, "ascent": found })

@@ -476,8 +476,8 @@ impl Criterion {
     }
 
     /// The next factor to try, between the one chosen and the largest that is not good enough,
-    /// and its place.
-    fn between(self, tried: &[(f64, f64)]) -> Option<(usize, f64)> {
+    /// and its place among those that were tried: pairs of factor and value, in increasing order.
+    pub fn between(self, tried: &[(f64, f64)]) -> Option<(usize, f64)> {
         let best = self.best(tried);
         let place = tried.iter().position(|(factor, _)| *factor == best)?;
         let below = tried.get(place.checked_sub(1)?)?;
