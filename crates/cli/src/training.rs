@@ -109,23 +109,36 @@ impl TrainingArgs {
     /// # Errors
     /// If the system refuses the handler.
     pub fn stop(&self) -> anyhow::Result<Stop> {
-        let stop = Stop::default();
-        stop_on_signals(stop.clone())?;
-        Ok(match &self.within {
-            Some(within) => stop.within(within.left()),
-            None => stop,
-        })
+        stop(self.within.as_ref())
     }
 
     /// How progress is shown.
     pub fn progress(&self, runs: usize) -> Progress {
-        let mode = match (self.json, self.quiet) {
-            (true, _) => Mode::Json,
-            (_, true) => Mode::Quiet,
-            _ => Mode::Human,
-        };
-        Progress::new(mode, runs)
+        progress(self.json, self.quiet, runs)
     }
+}
+
+/// A stop that signals and the end of the time raise.
+///
+/// # Errors
+/// If the system refuses the handler.
+pub fn stop(within: Option<&Within>) -> anyhow::Result<Stop> {
+    let stop = Stop::default();
+    stop_on_signals(stop.clone())?;
+    Ok(match within {
+        Some(within) => stop.within(within.left()),
+        None => stop,
+    })
+}
+
+/// Progress of so many runs, shown as the arguments say.
+pub fn progress(json: bool, quiet: bool, runs: usize) -> Progress {
+    let mode = match (json, quiet) {
+        (true, _) => Mode::Json,
+        (_, true) => Mode::Quiet,
+        _ => Mode::Human,
+    };
+    Progress::new(mode, runs)
 }
 
 /// The device of this name.

@@ -18,7 +18,6 @@ use evaluation::results::{ByClass, Shown};
 use random::Seeds;
 
 use crate::bounds;
-use crate::checkpoint::Progress;
 use crate::config::RunConfig;
 use crate::data::RunData;
 use crate::error::{Error, Result};
@@ -61,12 +60,12 @@ struct Inside {
 }
 
 impl<'a> Evaluator<'a> {
-    /// All evaluations; `None` if `should_stop`, which hears of every step, says so.
+    /// All evaluations of the best and the last weights, each with its epoch; `None` if
+    /// `should_stop`, which hears of every step, says so.
     pub fn evaluate(
         &self,
-        progress: &Progress,
-        best: Option<&'a Trained>,
-        last: &'a Trained,
+        best: Option<(usize, &'a Trained)>,
+        last: (usize, &'a Trained),
         mut should_stop: impl FnMut(Event<'_>) -> bool,
     ) -> Result<Option<Vec<Evaluation>>> {
         let predictor = PredictorConfig {
@@ -74,7 +73,7 @@ impl<'a> Evaluator<'a> {
             ..PredictorConfig::default()
         };
         let mut predictive = Predictive::new(&self.data.network, predictor)?;
-        let candidates = self.candidates(progress, best, last, &mut predictive)?;
+        let candidates = self.candidates(best, last, &mut predictive)?;
         let mut should_stop = |candidate: &Candidate<'_>| {
             should_stop(Event::Evaluating {
                 row: candidate.row,
@@ -310,15 +309,12 @@ impl<'a> Evaluator<'a> {
 
     fn candidates(
         &self,
-        progress: &Progress,
-        best: Option<&'a Trained>,
-        last: &'a Trained,
+        best: Option<(usize, &'a Trained)>,
+        last: (usize, &'a Trained),
         predictive: &mut Predictive,
     ) -> Result<Vec<Candidate<'a>>> {
-        let best = best
-            .zip(progress.best)
-            .map(|(trained, (epoch, _))| (Checkpoint::Best, "best", epoch, trained));
-        let last = (Checkpoint::Final, "final", progress.epoch - 1, last);
+        let best = best.map(|weights| (Checkpoint::Best, "best", weights));
+        let last = (Checkpoint::Final, "final", last);
         let labels = self.data.fit_labels();
         let images = self.data.train.len();
         let material = Material {
@@ -329,7 +325,7 @@ impl<'a> Evaluator<'a> {
         let rows = &self.config.rows;
         let folders = file_names(rows.iter().map(|row| row.row.as_str()), &[]);
         let checkpoints = best.into_iter().chain([last]).enumerate();
-        for (number, (checkpoint, ending, epoch, trained)) in checkpoints {
+        for (number, (checkpoint, ending, (epoch, trained))) in checkpoints {
             for (row, folder) in rows.iter().zip(&folders) {
                 if checkpoint == Checkpoint::Best && matches!(row.method, Method::Swag(_)) {
                     continue;

@@ -15,6 +15,7 @@
 //! [`Stop`] is raised.
 #![forbid(unsafe_code)]
 
+pub mod again;
 mod bounds;
 mod checkpoint;
 pub mod config;

@@ -222,7 +222,7 @@ impl Model {
     /// # Errors
     /// The state of the rule is not there, or damaged.
     pub fn precision(&self, checkpoint: Checkpoint) -> Result<Precision> {
-        let trained = self.trained(&self.row_by("possibilistic")?, checkpoint)?;
+        let trained = self.trained(&[self.row_by("possibilistic")?], checkpoint)?;
         let state = trained.optimizer.as_ref().map(|(_, state)| state);
         let precision = self.rule()?.precision(self.file.training_images, state);
         precision.map_err(|error| crate::predictive::Error::from(error).into())
@@ -250,7 +250,7 @@ impl Model {
         images: &Images,
         (device, library): (Device, &Library),
     ) -> Result<(Vec<f32>, Option<Vec<ClassBounds>>)> {
-        let trained = self.trained(row, checkpoint)?;
+        let trained = self.trained(std::slice::from_ref(row), checkpoint)?;
         let config = PredictorConfig {
             device,
             ..PredictorConfig::default()
@@ -315,12 +315,12 @@ impl Model {
         })
     }
 
-    /// The weights, and what the method of the row needs beside them.
-    fn trained(&self, row: &RowConfig, checkpoint: Checkpoint) -> Result<Trained> {
+    /// The weights, and what the methods of the rows need beside them.
+    pub(crate) fn trained(&self, rows: &[RowConfig], checkpoint: Checkpoint) -> Result<Trained> {
         let which = word(checkpoint);
         let mut trained = Trained::new(self.weights(checkpoint)?);
         let parameters = trained.parameters.len();
-        if row.method.takes_state(&self.config) {
+        if rows.iter().any(|row| row.method.takes_state(&self.config)) {
             let rule = self.rule()?;
             let path = state_path(&self.directory, which);
             if checkpoint == Checkpoint::Best && !path.exists() {
@@ -333,7 +333,7 @@ impl Model {
                 .map_err(|error| Error::malformed(&path, error.to_string()))?;
             trained.optimizer = Some((rule, state));
         }
-        if let Method::Swag(_) = row.method {
+        if rows.iter().any(|row| matches!(row.method, Method::Swag(_))) {
             let path = swag_path(&self.directory);
             let swag = Swag::from_bytes(parameters, &files::read(&path)?)
                 .map_err(|error| Error::malformed(&path, error.to_string()))?;

@@ -294,7 +294,10 @@ impl Run {
             device,
         };
         let (mut since, mut slowest) = (start, 0.0f64);
-        let evaluations = evaluator.evaluate(&progress, best.as_deref(), &last, |event| {
+        let best = best.as_deref().zip(progress.best);
+        let best = best.map(|(trained, (epoch, _))| (epoch, trained));
+        let last = (progress.epoch - 1, &last);
+        let evaluations = evaluator.evaluate(best, last, |event| {
             options.observer.event(name, event);
             slowest = slowest.max(since.elapsed().as_secs_f64());
             since = Instant::now();

@@ -12,6 +12,7 @@ pub mod man;
 pub mod net;
 pub mod predict;
 pub mod quickstart;
+pub mod reevaluate;
 pub mod report;
 pub mod reproduce;
 pub mod resume;

@@ -794,3 +794,40 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
         "only {resumed} runs had begun when they were killed"
     );
 }
+
+#[test]
+fn a_run_is_evaluated_again_by_another_method() {
+    let place = place();
+    let outcome = run(
+        &place,
+        &["train", "tiny.toml", "--out", "runs/tiny", "--quiet"],
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let again = |more: &[&str]| {
+        let arguments = ["reevaluate", "runs/tiny", "--quiet"];
+        run(&place, &[&arguments[..], more].concat())
+    };
+    let outcome = again(&["--out", "again", "--method", "possibilistic"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("Lower prob."), "{}", outcome.stdout);
+    assert!(place.path("again/tiny/record.json").exists());
+    let both = ["--out", "b", "--method", "point", "--set", "rows=[]"];
+    for (arguments, part) in [
+        (&["--out", "again"][..], "again/tiny"),
+        (&["--out", "b", "--method", "laplase"], "rows.0.predictive"),
+        (&["--out", "b", "--method", "swag"], "needs"),
+        (
+            &["--out", "b", "--set", "seed=3"],
+            "what can be set is rows",
+        ),
+        (&both, "one of them"),
+    ] {
+        let outcome = again(arguments);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+        assert!(!place.path("b").exists());
+    }
+    let outcome = run(&place, &["reevaluate", "nowhere", "--out", "b"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("nowhere"), "{}", outcome.stderr);
+}

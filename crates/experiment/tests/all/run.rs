@@ -11,6 +11,7 @@ use datasets::formats::npy::{self, Array, Values};
 use datasets::{Library, Origin, Root};
 use engine::{Device, Network, NetworkBuilder, Shape};
 use evaluation::record::{Checkpoint, Evaluation, RunRecord};
+use experiment::again::reevaluate;
 use experiment::config::RowConfig;
 use experiment::predictive::Method::{Ivon, McDropout, Swag};
 use experiment::run::{BEST, CHECKPOINT, LAST, RECORD, RunOptions};
@@ -251,6 +252,50 @@ fn every_rule_bounds_its_predictions() {
         let state = run.directory().join("best.state.safetensors");
         let kept = !["sgd", "mc-dropout", "swag", "ucbopt"].contains(&method);
         assert_eq!(state.exists(), kept, "{method}");
+    }
+}
+
+#[test]
+fn a_finished_run_is_evaluated_again_with_other_rows() {
+    let lab = Lab::new();
+    let (stop, runs) = (Stop::default(), lab.folder.path().join("again"));
+    for method in ["swag", "ivon", "lcbopt-adapt"] {
+        let run = Run::create(&lab.directory(method), small(method, &[])).unwrap();
+        let record = lab.finish(&run);
+        let options = lab.options(&Silent, &stop);
+        let again = |settings: &[&str], out: &str| {
+            let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
+            let out = runs.join(method).join(out);
+            let found = reevaluate(run.directory(), &settings, &out, &options);
+            found.map(|record| (record.unwrap(), out))
+        };
+        // nothing new: the same numbers, in a folder of their own
+        let (found, out) = again(&[], "same").unwrap();
+        let want = lasting(record.clone()).evaluations;
+        assert_eq!(lasting(found.clone()).evaluations, want, "{method}");
+        assert_eq!(found.curves, record.curves);
+        assert_eq!(RunRecord::read(out.join(RECORD)).unwrap(), found);
+        assert!(again(&[], "same").unwrap_err().to_string().contains("same"));
+        assert_eq!(run.record().unwrap().unwrap(), record);
+        // another row and another set; a state that was not kept at the best weights is missed
+        let row = r#"rows=[{row="b",predictive="possibilistic",factor="right-wrong"}]"#;
+        if method != "swag" {
+            let (found, _) = again(&[row, "data.out_of_domain=[]"], "other").unwrap();
+            let checkpoints = found.evaluations.iter().map(|found| found.checkpoint);
+            let last_only = found
+                .notes
+                .iter()
+                .any(|note| note.contains("only the last"));
+            assert_eq!(last_only, method == "lcbopt-adapt", "{:?}", found.notes);
+            let want = if last_only { 1 } else { 2 };
+            assert_eq!(checkpoints.count(), want, "{method}");
+            let known = found.evaluations.iter();
+            assert!(known.clone().all(|found| found.bounds.is_some()));
+            assert!(known.clone().all(|found| found.out_of_domain.is_empty()));
+        }
+        let error = again(&["train.epochs=7"], "no").unwrap_err().to_string();
+        assert!(error.contains("rows, data.out_of_domain"), "{error}");
+        assert!(!runs.join(method).join("no").exists());
     }
 }
 
