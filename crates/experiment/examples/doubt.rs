@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p maxitive-experiment --example doubt -- RUN DATA IMAGES ASCENTS`, RUN
 //! the folder of a finished run, DATA that of its datasets, IMAGES how many of each set, ASCENTS
-//! how many test images are ascended in the weights; with 0 only the factors of all weights are
+//! how many test images are ascended in the weights (without arguments a short training on pictures
+//! that are built in); with 0 only the factors of all weights are
 //! tried, and between them those that the criterion `right-wrong` asks for. One JSON line for each
 //! thing that was tried:
 //!
@@ -21,18 +22,22 @@ use std::path::Path;
 
 use cbopt::Precision;
 use datasets::Library;
-use engine::{DropoutMode, GramConfig, Network, Precisions, gram_matrices, twin};
+use engine::{Device, DropoutMode, GramConfig, Network, Precisions, gram_matrices, twin};
 use evaluation::Ranking;
 use evaluation::record::Checkpoint;
 use experiment::predictive::Criterion;
-use experiment::{Judged, Model, RunData};
+use experiment::run::RunOptions;
+use experiment::{Judged, Model, Run, RunConfig, RunData, Silent, Stop};
 use possibility::prediction::Logits;
 use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if args.is_empty() {
+        args = [&small_run()?, "", "30", "2"].map(String::from).into();
+    }
     let [run, data, images, ascents] = args.as_slice() else {
         return Err("four arguments: RUN DATA IMAGES ASCENTS".into());
     };
@@ -76,7 +81,7 @@ fn main() -> Result<()> {
     let [_, test, ..] = sets.as_slice() else {
         return Err("no test images".into());
     };
-    for factor in [1.0, 1e1, 1e2, 1e3, 1e4] {
+    for factor in [1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4] {
         let found = ascend(network, &weights, &precisions, factor, test, ascents)?;
         println!(
             "{}",
@@ -84,6 +89,29 @@ fn main() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A short training on the pictures that are built in.
+fn small_run() -> Result<String> {
+    let folder = std::env::temp_dir().join("maxitive-doubt");
+    let config = r#"
+        name = "doubt"
+        data = { dataset = "fashion-mnist-mini", out_of_domain = ["letters"], limit = 1000 }
+        network = { name = "lenet" }
+        train = { epochs = 3, batch = 32 }
+        optimizer = { rule = "ucbopt", lr = 0.01 }
+        rows = [{ row = "uCBOpt", predictive = "point" }]
+    "#;
+    let config = RunConfig::parse(config, "the example", &[])?;
+    let run = Run::open_or_create(&folder, config)?;
+    run.execute(&RunOptions {
+        library: &Library::new(None),
+        device: Device::cpu(),
+        observer: &Silent,
+        stop: &Stop::default(),
+        checkpoint_seconds: 1.0,
+    })?;
+    Ok(folder.display().to_string())
 }
 
 /// Precisions with which all weights may move, those of the last layer, and those of each layer.
