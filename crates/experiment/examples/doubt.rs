@@ -36,7 +36,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 fn main() -> Result<()> {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     if args.is_empty() {
-        args = [&small_run()?, "", "30", "2"].map(String::from).into();
+        args = [&small_run()?, "", "12", "1"].map(String::from).into();
     }
     let [run, data, images, ascents] = args.as_slice() else {
         return Err("four arguments: RUN DATA IMAGES ASCENTS".into());
