@@ -1,0 +1,299 @@
+//! Damaged input for everything that reads files of strangers: what a reader does with any bytes,
+//! and bytes that are almost right.
+//!
+//! Every [`Target`] has small valid files (`corpus/`, made by `corpus.py`) that [`mutate`] damages:
+//! bits and bytes changed, runs removed, repeated or taken from another file, numbers of two, four
+//! and eight bytes replaced by those at which sizes overflow, digits of text changed. It is not
+//! guided by coverage. A reader must not panic, and must not take memory out of proportion to its
+//! input, [`proportion`].
+//!
+//! `cargo run --release -p maxitive-fuzz -- [TARGET...] [--executions N] [--seconds S] [--seed N]`
+//! prints what was done and ends with status 1 and the file that did it where something is wrong;
+//! the tests do the same a few thousand times.
+
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+use cbopt::{Rule, RuleConfig, Update};
+use datasets::Malformed;
+use datasets::formats::npy::Npz;
+use datasets::formats::picture::Picture;
+use datasets::formats::zip::Archive;
+use datasets::formats::{cifar, idx, mat, npy, tar};
+use evaluation::record::RunRecord;
+use experiment::predictive::Swag;
+use experiment::{RunConfig, Sweep};
+use random::Words;
+
+/// A reader.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// What it reads, and its folder in the corpus.
+    pub name: &'static str,
+    /// Reads any bytes; whether they were accepted.
+    pub read: fn(&[u8]) -> bool,
+    /// Valid files that are made rather than kept.
+    made: fn() -> Vec<Vec<u8>>,
+}
+
+/// All readers.
+pub const TARGETS: [Target; 13] = [
+    kept("idx", |bytes| idx::read(bytes).is_ok()),
+    kept("cifar", |bytes| cifar::read(bytes, 1).is_ok()),
+    kept("mat", |bytes| mat::read(bytes).is_ok()),
+    kept("npy", |bytes| npy::read(bytes).is_ok()),
+    kept("npz", |bytes| {
+        Npz::new(Cursor::new(bytes)).is_ok_and(|mut npz| {
+            let names: Vec<String> = npz.names().map(Into::into).collect();
+            names.iter().all(|name| npz.array(name).is_ok())
+        })
+    }),
+    kept("zip", |bytes| {
+        Archive::new(Cursor::new(bytes)).is_ok_and(|mut archive| {
+            (0..archive.names().count()).all(|index| archive.read_at(index).is_ok())
+        })
+    }),
+    kept("tar", |bytes| {
+        let mut content = Vec::new();
+        let mut visit = |_: &str, member: &mut dyn Read| -> Result<(), Malformed> {
+            content.clear();
+            // as much as is there
+            let _ = member.read_to_end(&mut content);
+            Ok(())
+        };
+        tar::each(bytes, &mut visit).is_ok()
+    }),
+    kept("picture", |bytes| Picture::decode(bytes).is_ok()),
+    kept("config", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        RunConfig::parse(&text, "config", &[]).is_ok()
+    }),
+    kept("sweep", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let load = |name: &str| {
+            let name = name.trim_start_matches("../").trim_end_matches(".toml");
+            experiment::preset::run(name, &[]).map(|config| (name.to_owned(), config.to_toml()))
+        };
+        Sweep::parse(&text, "sweep", &[], load).is_ok()
+    }),
+    kept("record", |bytes| {
+        serde_json::from_slice::<RunRecord>(bytes).is_ok()
+    }),
+    Target {
+        name: "state",
+        read: |bytes| {
+            // by every rule, whichever it belongs to
+            let read = |rule: Rule| rule.state_from_bytes(LENGTH, bytes).is_ok();
+            rules().map(read).fold(false, |one, other| one | other)
+        },
+        made: || {
+            let state = |rule: Rule| rule.state(LENGTH).to_bytes();
+            rules().map(state).collect()
+        },
+    },
+    Target {
+        name: "swag",
+        read: |bytes| Swag::from_bytes(LENGTH, bytes).is_ok(),
+        made: || {
+            let mut swag = Swag::new(LENGTH, 2).expect("a rank above 0");
+            for snapshot in 0..3u8 {
+                let weights = [f32::from(snapshot); LENGTH];
+                swag.collect(&weights).expect("finite weights");
+            }
+            vec![swag.to_bytes()]
+        },
+    },
+];
+
+/// Weights of the states.
+const LENGTH: usize = 5;
+
+const fn kept(name: &'static str, read: fn(&[u8]) -> bool) -> Target {
+    Target {
+        name,
+        read,
+        made: Vec::new,
+    }
+}
+
+/// Every rule with its defaults.
+fn rules() -> impl Iterator<Item = Rule> {
+    let by_id = |id: &str| RuleConfig::by_id(id)?.build().ok();
+    RuleConfig::IDS.into_iter().filter_map(by_id)
+}
+
+impl Target {
+    /// The reader of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        TARGETS.into_iter().find(|target| target.name == name)
+    }
+
+    /// Its valid files.
+    ///
+    /// # Errors
+    /// The corpus cannot be read.
+    pub fn files(&self) -> std::io::Result<Vec<Vec<u8>>> {
+        let made = (self.made)();
+        if !made.is_empty() {
+            return Ok(made);
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("corpus")
+            .join(self.name);
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            paths.push(entry?.path());
+        }
+        paths.sort();
+        paths.iter().map(std::fs::read).collect()
+    }
+}
+
+/// Bytes that a reader may hold at a time for an input of this length.
+///
+/// Pictures unfold: a row of a compressed one may stand for a thousand, and their decoders take
+/// tables of a few MiB whatever they read.
+pub fn proportion(length: usize) -> u64 {
+    (64 << 20) + 2000 * length as u64
+}
+
+/// What was seen of one input.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// The reader took it.
+    pub accepted: bool,
+    /// Most bytes held at a time.
+    pub bytes: u64,
+}
+
+/// Reads once, and counts the memory that was taken.
+///
+/// # Errors
+/// A panic, or memory out of proportion; in words.
+pub fn execute(target: Target, input: &[u8]) -> Result<Seen, String> {
+    let mut accepted = Ok(false);
+    let counted = allocation_counter::measure(|| {
+        accepted = std::panic::catch_unwind(|| (target.read)(input));
+    });
+    let Ok(accepted) = accepted else {
+        return Err("it panicked".into());
+    };
+    let (bytes, allowed) = (counted.bytes_max, proportion(input.len()));
+    if bytes > allowed {
+        let length = input.len();
+        return Err(format!("{bytes} bytes were held for an input of {length}"));
+    }
+    Ok(Seen { accepted, bytes })
+}
+
+/// Numbers at which sizes overflow.
+const EDGES: [u64; 12] = [
+    0,
+    1,
+    0x7f,
+    0xff,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0x8000_0000,
+    1 << 40,
+    i64::MAX as u64,
+    u64::MAX,
+];
+
+/// Random words of a seed.
+pub fn words(seed: u32) -> Words {
+    Words::new([seed, 0], [0; 3])
+}
+
+/// One of the files with one to eight damages.
+pub fn mutate(files: &[Vec<u8>], random: &mut Words) -> Vec<u8> {
+    let mut below = |limit: usize| random.below(limit.max(1) as u32) as usize;
+    let mut bytes = files[below(files.len())].clone();
+    for _ in 0..=below(8) {
+        if bytes.is_empty() {
+            bytes.push(0);
+        }
+        let at = below(bytes.len());
+        let longest = 1 << below(10);
+        let span = 1 + below((bytes.len() - at).min(longest));
+        match below(8) {
+            0 => bytes[at] ^= 1 << below(8),
+            1 => bytes[at] = below(256) as u8,
+            2 => drop(bytes.drain(at..at + span)),
+            3 => bytes.truncate(at),
+            4 => {
+                let again = bytes[at..at + span].to_vec();
+                bytes.splice(at..at, again);
+            }
+            5 => {
+                let other = &files[below(files.len())];
+                let from = below(other.len());
+                let part = other[from..(from + span).min(other.len())].to_vec();
+                bytes.splice(at..at + span, part);
+            }
+            6 => {
+                let (edge, width) = (EDGES[below(EDGES.len())], [2, 4, 8][below(3)]);
+                let number = match below(2) {
+                    0 => edge.to_le_bytes()[..width].to_vec(),
+                    _ => edge.to_be_bytes()[8 - width..].to_vec(),
+                };
+                for (byte, new) in bytes[at..].iter_mut().zip(number) {
+                    *byte = new;
+                }
+            }
+            // a number in a text: another digit, a sign, an exponent
+            _ => {
+                let digit = |at: &usize| bytes[*at].is_ascii_digit();
+                let digits: Vec<usize> = (0..bytes.len()).filter(digit).collect();
+                if let Some(&at) = digits.get(below(digits.len())) {
+                    bytes[at] = b"0123456789-.eE"[below(14)];
+                }
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reader_takes_its_files_and_none_panics_at_damaged_ones() {
+        for target in TARGETS {
+            let files = target.files().expect("the corpus is there");
+            assert!(!files.is_empty(), "{}", target.name);
+            for file in &files {
+                let seen = execute(target, file).expect("a valid file");
+                assert!(seen.accepted, "{}", target.name);
+            }
+            let mut random = words(1);
+            let mut accepted = 0;
+            for number in 0..3000 {
+                let input = mutate(&files, &mut random);
+                match execute(target, &input) {
+                    Ok(seen) => accepted += usize::from(seen.accepted),
+                    Err(problem) => panic!("{} {number}: {problem}", target.name),
+                }
+            }
+            assert!(accepted < 3000, "{}: everything is accepted", target.name);
+        }
+    }
+
+    #[test]
+    fn damage_is_the_same_for_the_same_seed_and_differs() {
+        let files = [b"abcdefgh12345".to_vec()];
+        let made = |seed| {
+            let mut random = words(seed);
+            (0..50)
+                .map(|_| mutate(&files, &mut random))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(made(3), made(3));
+        assert_ne!(made(3), made(4));
+        let distinct: std::collections::BTreeSet<_> = made(3).into_iter().collect();
+        assert!(distinct.len() > 40);
+    }
+}
