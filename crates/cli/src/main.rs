@@ -14,6 +14,7 @@ mod figures;
 mod files;
 mod inference;
 mod logits;
+mod many;
 mod plot;
 mod progress;
 mod tables;

@@ -11,8 +11,6 @@ use experiment::{Event, Observer};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::training::message;
-
 /// Time between lines about epochs where many runs are at work.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -42,7 +40,8 @@ pub struct Progress {
 struct State {
     /// The bar of a run, and its steps per epoch.
     bars: HashMap<String, (ProgressBar, usize)>,
-    done: usize,
+    /// Runs that have ended, for now or for good.
+    ended: HashSet<String>,
     /// Why runs have failed, each reason with the first such run.
     failures: HashMap<String, String>,
     /// What was remarked; runs of a sweep share most of it.
@@ -57,7 +56,10 @@ impl State {
     /// How a run ended, in words; a reason that was told before is not told again.
     fn ending(&mut self, run: &str, event: &Event<'_>) -> String {
         if let Event::Failed(error) = event {
-            let first = self.failures.entry(message(error)).or_insert(run.into());
+            let first = self
+                .failures
+                .entry(error.with_causes())
+                .or_insert(run.into());
             if first != run {
                 return format!("failed like {first}");
             }
@@ -101,7 +103,7 @@ impl Progress {
 
     /// Whether the command itself will tell: it ends with the error of its only run.
     fn is_told_later(&self, event: &Event<'_>) -> bool {
-        self.runs == 1 && matches!(event, Event::Failed(_))
+        self.runs == 1 && matches!(event, Event::Failed(_) | Event::Taken(_))
     }
 
     fn human(&self, run: &str, event: &Event<'_>) {
@@ -111,6 +113,7 @@ impl Progress {
             | Event::Skipped(_)
             | Event::Stopped
             | Event::Dropped { .. }
+            | Event::Taken(_)
             | Event::Failed(_) => self.end(&mut state, run, event),
             Event::Paused => {
                 if let Some((bar, _)) = state.bars.remove(run) {
@@ -149,18 +152,18 @@ impl Progress {
 
     /// Removes the bar of a run that has ended and says how it ended.
     fn end(&self, state: &mut State, run: &str, event: &Event<'_>) {
-        state.done += 1;
+        state.ended.insert(run.to_owned());
         if let Some((bar, _)) = state.bars.remove(run) {
             bar.finish_and_clear();
         }
         if let Some(bar) = &self.all {
-            bar.inc(1);
+            bar.set_position(state.ended.len() as u64);
         }
         if self.is_told_later(event) {
             return;
         }
         let count = if self.runs > 1 {
-            format!("[{}/{}] ", state.done, self.runs)
+            format!("[{}/{}] ", state.ended.len(), self.runs)
         } else {
             String::new()
         };
@@ -248,7 +251,9 @@ fn ending(event: &Event<'_>) -> String {
         Event::Skipped(record) => format!("{}, was finished before", result(record)),
         Event::Stopped => "stopped, its state is saved".into(),
         Event::Dropped { reason } => format!("dropped: {reason}"),
-        Event::Failed(error) => format!("failed: {}", message(error)),
+        Event::Taken(Some(holder)) => format!("taken by {holder}"),
+        Event::Taken(None) => "taken by another process".into(),
+        Event::Failed(error) => format!("failed: {}", error.with_causes()),
         _ => String::new(),
     }
 }
@@ -290,8 +295,9 @@ fn object(run: &str, event: &Event<'_>) -> Option<Value> {
         Event::Dropped { reason } => {
             json!({"event": "dropped", "run": run, "reason": reason})
         }
+        Event::Taken(holder) => json!({"event": "taken", "run": run, "by": holder}),
         Event::Failed(error) => {
-            json!({"event": "failed", "run": run, "error": message(error)})
+            json!({"event": "failed", "run": run, "error": error.with_causes()})
         }
         _ => return None,
     };

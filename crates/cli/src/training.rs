@@ -321,21 +321,10 @@ pub fn reason(stop: &Stop) -> &'static str {
 /// An error of an experiment: a mistake of the user's or a failure.
 pub fn error(error: experiment::Error) -> anyhow::Error {
     if error.is_mistake() {
-        UserError::new(message(&error)).into()
+        UserError::new(error.with_causes()).into()
     } else {
         error.into()
     }
-}
-
-/// What went wrong, with all causes.
-pub fn message(error: &experiment::Error) -> String {
-    let mut message = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        message.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    message
 }
 
 #[cfg(test)]

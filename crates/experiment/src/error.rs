@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::lock::Holder;
+
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -58,10 +60,20 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another process works in the directory.
-    #[error("{path}: another process is at work in this folder")]
+    #[error("{path}: another process is at work in this folder{}", who(holder))]
     Locked {
         /// The directory.
         path: PathBuf,
+        /// Which one, where that is told.
+        holder: Option<Box<Holder>>,
+    },
+    /// The run diverged before, and would do so again.
+    #[error("{path}: {reason}; this was before, and --restart begins the run anew")]
+    DivergedBefore {
+        /// The directory.
+        path: PathBuf,
+        /// What was said then.
+        reason: String,
     },
     /// The loss or a gradient is no longer finite.
     #[error(
@@ -104,7 +116,29 @@ pub enum Error {
     Evaluation(#[from] evaluation::Error),
 }
 
+/// A holder in parentheses, if it is known.
+fn who(holder: &Option<Box<Holder>>) -> String {
+    let named = holder.as_ref().map(|holder| format!(" ({holder})"));
+    named.unwrap_or_default()
+}
+
 impl Error {
+    /// Whether the training diverged, now or before: it would do so again.
+    pub fn is_divergence(&self) -> bool {
+        matches!(self, Self::Diverged { .. } | Self::DivergedBefore { .. })
+    }
+
+    /// What went wrong, with all causes.
+    pub fn with_causes(&self) -> String {
+        let mut message = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            message.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        message
+    }
+
     pub(crate) fn setting(field: &str, problem: impl Into<String>) -> Self {
         Self::Setting {
             field: field.into(),
@@ -153,10 +187,11 @@ impl Error {
             }
             cause = error.source();
         }
-        !matches!(
+        let is_broken = matches!(
             self,
-            Self::Panic(_) | Self::Diverged { .. } | Self::Engine(engine::Error::Device(_))
-        )
+            Self::Panic(_) | Self::Engine(engine::Error::Device(_))
+        );
+        !is_broken && !self.is_divergence()
     }
 }
 

@@ -26,7 +26,7 @@ use crate::observer::Event;
 use crate::predictive::{Allowed, Fitted, Material, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
-const PREDICTIONS: &str = "predictions";
+pub(crate) const PREDICTIONS: &str = "predictions";
 /// Longest side of the pictures of mistakes in a record.
 const THUMBNAIL: usize = 32;
 

@@ -18,6 +18,15 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, |temporary| rename(temporary, path))
 }
 
+/// The same with a text, where the file holds another one: of several processes that write the same
+/// the first does.
+pub(crate) fn write_changed(path: &Path, text: &str) -> Result<()> {
+    match fs::read_to_string(path) {
+        Ok(found) if found == text => Ok(()),
+        _ => write_atomically(path, text.as_bytes()),
+    }
+}
+
 /// The same, and what the file was before stays under another name.
 pub(crate) fn write_keeping(path: &Path, previous: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, |temporary| {
@@ -83,6 +92,20 @@ pub(crate) fn remove_temporaries(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes a file, or a folder with all that is in it; what is not there is no problem, and of a
+/// link the link goes.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::file(path, "removed")),
+    }
+}
+
 /// Opens a file to be locked, made if it is not there. What it holds is left alone, and a link or
 /// anything else that is no plain file is refused.
 pub(crate) fn open_lock(path: &Path) -> Result<File> {
@@ -90,7 +113,7 @@ pub(crate) fn open_lock(path: &Path) -> Result<File> {
         return Err(Error::malformed(path, "is not a plain file; remove it"));
     }
     let mut options = File::options();
-    options.write(true).create(true).truncate(false);
+    options.read(true).write(true).create(true).truncate(false);
     options.open(path).map_err(Error::file(path, "created"))
 }
 

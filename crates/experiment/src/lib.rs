@@ -8,7 +8,7 @@
 //! - [`config`]: a run as a TOML file; unknown keys and values out of range are refused before
 //!   anything starts.
 //! - [`run`]: one run in one directory; killed at any moment, it resumes to the same bits.
-//! - [`sweep`]: a grid of runs.
+//! - [`sweep`]: a grid of runs; [`status`]: how they are, whoever works on them.
 //! - [`preset`]: the experiments of the paper by name.
 //!
 //! The crate prints nothing: what happens is told to an [`Observer`], and a run stops when its
@@ -26,6 +26,7 @@ pub mod export;
 pub mod files;
 mod hardware;
 pub mod layers;
+pub mod lock;
 pub mod model;
 pub mod observer;
 pub mod predictive;
@@ -34,6 +35,7 @@ mod reading;
 mod remarks;
 pub mod run;
 pub mod search;
+pub mod status;
 pub mod sweep;
 mod training;
 pub mod weights;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use evaluation::record::{Checkpoint, EpochPoint, RunRecord};
 
 use crate::error::Error;
+use crate::lock::Holder;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub enum Event<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// Another process is at work on the run, which is named where it is known.
+    Taken(Option<&'a Holder>),
     /// The run failed.
     Failed(&'a Error),
 }

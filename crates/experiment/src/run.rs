@@ -7,6 +7,8 @@
 //! DIR/last.safetensors         weights after the last step, likewise
 //! DIR/record.json              the run record, written last: a run with a record is finished
 //! DIR/predictions/             probabilities as NPY files, where the config asks for them
+//! DIR/failed.json              why the run failed, until it is tried again
+//! DIR/lock                     who is at work here
 //! ```
 //!
 //! A run killed at any moment goes on from its checkpoint to the same bits: the order of the
@@ -14,7 +16,7 @@
 //! the position is part of the checkpoint. Saving costs about `4 · parameters · (1 + state + best)`
 //! bytes each time, at most once per [`RunOptions::checkpoint_seconds`].
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -22,15 +24,16 @@ use std::time::Instant;
 use datasets::Library;
 use engine::{Device, Network};
 use evaluation::record::{EpochPoint, RunRecord, SCHEMA, Timings};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::Progress;
 use crate::config::{NetworkConfig, RunConfig, read_text, run_name};
 use crate::data::RunData;
 use crate::error::{Error, Result};
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, PREDICTIONS};
 use crate::files;
 use crate::hardware;
+use crate::lock::{self, Holder, Lock};
 use crate::model::{self, ModelFile};
 use crate::observer::{Event, Observer, Stop};
 use crate::remarks;
@@ -43,6 +46,8 @@ pub const CONFIG: &str = "config.toml";
 pub const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Name of the record.
 pub const RECORD: &str = "record.json";
+/// Name of the file that says why a run failed.
+pub const FAILED: &str = "failed.json";
 /// Weights of lowest validation loss.
 pub const BEST: &str = "best.safetensors";
 /// Weights after the last step.
@@ -120,7 +125,7 @@ impl Run {
         config.data.settle();
         files::create_folder(directory)?;
         // of several that make the same folder one comes first, and the others see its config
-        let _lock = lock(directory)?;
+        let _lock = lock::keep_out(directory)?;
         if directory.join(CONFIG).exists() {
             return Err(Error::Occupied {
                 path: directory.into(),
@@ -182,17 +187,47 @@ impl Run {
     pub fn open_or_create(directory: &Path, mut config: RunConfig) -> Result<Self> {
         config.data.settle();
         if !directory.join(CONFIG).exists() {
-            return Self::create(directory, config);
+            match Self::create(directory, config.clone()) {
+                // another process came first
+                Err(Error::Occupied { .. }) => {}
+                created => return created,
+            }
         }
         let run = Self::open(directory)?;
         if let Some(key) = run.config.difference(&config) {
             let path = directory.join(CONFIG);
             let problem = format!(
-                "is the config of another run, {key} differs; choose another folder or remove this one"
+                "is the config of another run, {key} differs; choose another folder or begin this \
+                 one anew with --restart"
             );
             return Err(Error::malformed(&path, problem));
         }
         Ok(run)
+    }
+
+    /// A new run in a directory, in the place of the one that is there, of which nothing is left.
+    ///
+    /// # Errors
+    /// Another process is at work in the directory, or it cannot be written.
+    pub fn restart(directory: &Path, config: RunConfig) -> Result<Self> {
+        config.check()?;
+        if directory.join(CONFIG).exists() {
+            let _lock = Lock::take(directory)?;
+            // the config last: what is interrupted in between is begun anew once more
+            for entry in fs::read_dir(directory).map_err(Error::file(directory, "read"))? {
+                let path = entry.map_err(Error::file(directory, "read"))?.path();
+                if is_of_a_run(&path) {
+                    files::remove(&path)?;
+                }
+            }
+            files::remove(&directory.join(CONFIG))?;
+        }
+        Self::open_or_create(directory, config)
+    }
+
+    /// Why the run failed, if it did and was not tried again.
+    fn failure(&self) -> Option<Failure> {
+        Failure::read(&self.directory)
     }
 
     /// The config.
@@ -232,7 +267,13 @@ impl Run {
     /// As [`Run::execute`].
     pub fn execute_with(&self, data: Option<RunData>, options: &RunOptions<'_>) -> Result<Outcome> {
         let mut outcomes = execute_together(vec![(self, data)], options);
-        outcomes.pop().expect("there is one outcome for each run")
+        let outcome = outcomes.pop().expect("there is one outcome for each run");
+        if let Err(Error::Locked { holder, .. }) = &outcome {
+            let name = self.config.run_name();
+            let event = Event::Taken(holder.as_deref());
+            options.observer.event(&name, event);
+        }
+        outcome
     }
 
     /// The record of a run that is finished; otherwise its data, and the lock of its directory.
@@ -241,24 +282,24 @@ impl Run {
         if let Some(finished) = record()? {
             return Ok(finished);
         }
-        let lock = self.lock()?;
+        let lock = Lock::take(&self.directory)?;
+        files::remove_temporaries(&self.directory)?;
         // whoever held the lock before may have finished it
         if let Some(finished) = record()? {
             return Ok(finished);
+        }
+        if let Some(failure) = self.failure().filter(|failure| failure.diverged) {
+            return Err(Error::DivergedBefore {
+                path: self.directory.clone(),
+                reason: failure.reason,
+            });
         }
         let data = match data {
             Some(data) => data,
             None => RunData::load_with(&self.config, self.network.as_ref(), options.library)?,
         };
+        files::remove(&self.directory.join(FAILED))?;
         Ok(Begun::Unfinished(lock, Box::new(data)))
-    }
-
-    /// Keeps other processes out until the file is closed; the system lets go when the process
-    /// dies.
-    fn lock(&self) -> Result<File> {
-        let file = lock(&self.directory)?;
-        files::remove_temporaries(&self.directory)?;
-        Ok(file)
     }
 
     /// Writes the weights, evaluates them and writes the record.
@@ -346,6 +387,46 @@ impl Run {
     }
 }
 
+/// Whether a file in the folder of a run was made by the run, its config and lock left out.
+fn is_of_a_run(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| {
+        [RECORD, FAILED, model::MODEL, PREDICTIONS].contains(&name)
+            || name.ends_with(".safetensors")
+            || name.ends_with(".tmp")
+    })
+}
+
+/// Why a run failed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    schema: String,
+    /// Whether it would do so again.
+    diverged: bool,
+    reason: String,
+}
+
+impl Failure {
+    /// Leaves the reason in the folder of the run, as well as that can be done: the error itself is
+    /// told in any case.
+    pub(crate) fn write(directory: &Path, error: &Error) {
+        let failure = Self {
+            schema: "maxitive-failed/1".into(),
+            diverged: error.is_divergence(),
+            reason: error.with_causes(),
+        };
+        if let Ok(text) = serde_json::to_string_pretty(&failure) {
+            let _ =
+                files::write_atomically(&directory.join(FAILED), format!("{text}\n").as_bytes());
+        }
+    }
+
+    fn read(directory: &Path) -> Option<Self> {
+        let text = fs::read_to_string(directory.join(FAILED)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+}
+
 /// What the folder of a run tells at a glance, whoever is at work in it.
 #[derive(Debug, Clone)]
 pub struct Glance {
@@ -357,6 +438,10 @@ pub struct Glance {
     pub curve: Vec<EpochPoint>,
     /// Whether it has its record.
     pub finished: bool,
+    /// Why it failed, if it did and was not tried again.
+    pub failed: Option<String>,
+    /// Who is at work in it, as far as that is told.
+    pub holder: Option<Holder>,
 }
 
 /// Looks at the run in a directory; its network need not be known.
@@ -393,20 +478,9 @@ pub fn glance(directory: &Path) -> Result<Glance> {
         epochs: config.train.epochs,
         curve,
         finished,
+        failed: Failure::read(directory).map(|failure| failure.reason),
+        holder: lock::holder(directory),
     })
-}
-
-/// Locks a folder until the file is closed.
-fn lock(directory: &Path) -> Result<File> {
-    let path = directory.join("lock");
-    let file = files::open_lock(&path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(Error::Locked {
-            path: directory.into(),
-        }),
-        Err(fs::TryLockError::Error(source)) => Err(Error::file(&path, "locked")(source)),
-    }
 }
 
 /// How a run is before it is executed.
@@ -414,7 +488,7 @@ enum Begun {
     /// It was finished before.
     Finished(Box<RunRecord>),
     /// There is something left to do.
-    Unfinished(File, Box<RunData>),
+    Unfinished(Lock, Box<RunData>),
 }
 
 /// Most evaluations that share a GPU: each keeps one core busy beside it.
@@ -456,21 +530,31 @@ fn side_by_side<T: Send>(
 }
 
 /// Executes runs that share network, data, split and batch in one training; the outcomes are in the
-/// order of the runs, and one that fails does not disturb the others.
+/// order of the runs, and one that fails does not disturb the others. Of a run that another process
+/// has there is no event.
 pub(crate) fn execute_together(
     runs: Vec<(&Run, Option<RunData>)>,
     options: &RunOptions<'_>,
 ) -> Vec<Result<Outcome>> {
     let names: Vec<String> = runs.iter().map(|(run, _)| run.config.run_name()).collect();
+    let folders: Vec<&Path> = runs.iter().map(|(run, _)| run.directory()).collect();
     let mut outcomes: Vec<Option<Result<Outcome>>> = runs.iter().map(|_| None).collect();
     let mut end = |run: usize, outcome: Result<Outcome>| {
         let event = match &outcome {
-            Ok(Outcome::Finished(record)) => Event::Finished(record),
-            Ok(Outcome::Stopped) if options.stop.is_raised() => Event::Stopped,
-            Ok(Outcome::Stopped) => Event::Paused,
-            Err(error) => Event::Failed(error),
+            Ok(Outcome::Finished(record)) => Some(Event::Finished(record)),
+            Ok(Outcome::Stopped) if options.stop.is_raised() => Some(Event::Stopped),
+            Ok(Outcome::Stopped) => Some(Event::Paused),
+            Err(Error::Locked { .. }) => None,
+            Err(error) => {
+                if !matches!(error, Error::DivergedBefore { .. }) {
+                    Failure::write(folders[run], error);
+                }
+                Some(Event::Failed(error))
+            }
         };
-        options.observer.event(&names[run], event);
+        if let Some(event) = event {
+            options.observer.event(&names[run], event);
+        }
         outcomes[run] = Some(outcome);
     };
     let mut skipped = Vec::new();

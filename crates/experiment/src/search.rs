@@ -228,7 +228,7 @@ impl Metric {
 }
 
 /// One round of a search: who was compared, by what, and who goes on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Epochs behind each run.
     pub epochs: usize,
@@ -239,7 +239,7 @@ pub struct Round {
 }
 
 /// A run in a round.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// Name of the run.
     pub run: String,
@@ -300,6 +300,19 @@ impl Halving {
     }
 }
 
+/// Names of the runs that a search in this folder has dropped, and why; none without a search.
+pub fn dropped(directory: &Path) -> Vec<(String, String)> {
+    #[derive(Deserialize)]
+    struct Search {
+        rounds: Vec<Round>,
+    }
+    let text = std::fs::read_to_string(directory.join(SEARCH)).unwrap_or_default();
+    let search: Option<Search> = serde_json::from_str(&text).ok();
+    let rounds = search.into_iter().flat_map(|search| search.rounds);
+    let dropped = rounds.flat_map(|round| round.runs).filter(|run| !run.kept);
+    dropped.map(|run| (run.run, run.reason)).collect()
+}
+
 /// Writes down what was compared, dropped and why.
 pub(crate) fn write(
     directory: &Path,
@@ -310,7 +323,7 @@ pub(crate) fn write(
 ) -> Outcome<()> {
     let failed = failed
         .iter()
-        .map(|(run, error)| serde_json::json!({ "run": run, "reason": error.to_string() }));
+        .map(|(run, error)| serde_json::json!({ "run": run, "reason": reason(error) }));
     let search = serde_json::json!({
         "schema": "maxitive-search/1",
         "name": name,
@@ -319,7 +332,15 @@ pub(crate) fn write(
         "failed": failed.collect::<Vec<_>>(),
     });
     let path = directory.join(SEARCH);
-    files::write_atomically(&path, format!("{search:#}\n").as_bytes())
+    files::write_changed(&path, &format!("{search:#}\n"))
+}
+
+/// Why a run failed; the same words whenever it is asked.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::DivergedBefore { reason, .. } => reason.clone(),
+        error => error.with_causes(),
+    }
 }
 
 #[cfg(test)]

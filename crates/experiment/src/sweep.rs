@@ -42,26 +42,32 @@
 //!
 //! Every run has a folder of its own, named after the method, the values of the grid and the seed.
 //! Finished runs are skipped, interrupted ones go on, and one that fails does not stop the rest.
+//! Several processes, on one machine or on many that share the folder, may work on one sweep: each
+//! takes what no other has ([`lock`](crate::lock)), and each run is trained once. In a search they
+//! wait for each other at the end of a round.
 //! Where time is limited ([`Stop::within`](crate::Stop::within)), runs are left for the next time
 //! that, by what the others took, could not end in what is left of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use engine::Device;
-use evaluation::record::RunRecord;
+use evaluation::record::{EpochPoint, RunRecord};
 use serde::Deserialize;
 
 use crate::config::{RunConfig, apply_setting, is_letter_of_a_name, parse_table, read_text, set};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::lock::Holder;
 use crate::observer::Event;
 use crate::preset;
-use crate::run::{self, Outcome, Run, RunOptions};
-use crate::search::{self, Halving, MAX_RUNS, RandomConfig};
+use crate::run::{self, Failure, Outcome, Run, RunOptions};
+use crate::search::{self, Halving, MAX_RUNS, RandomConfig, Round};
+use crate::status;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +102,10 @@ pub struct SweepOptions<'a> {
     /// Most runs of a training, instead of what the device says.
     #[doc(hidden)]
     pub together: Option<usize>,
+    /// Only each n-th run, from the i-th on; `1 <= i <= n`.
+    pub shard: Option<(usize, usize)>,
+    /// Begins runs anew that failed.
+    pub restart: bool,
     /// What every run needs; the threads of the device are those of one training.
     pub run: RunOptions<'a>,
 }
@@ -111,6 +121,10 @@ pub struct SweepOutcome {
     pub stopped: Vec<String>,
     /// Names of the runs that a search dropped, and why.
     pub dropped: Vec<(String, String)>,
+    /// Names of the runs that other processes are at work on, and which, where that is told.
+    pub taken: Vec<(String, Option<Holder>)>,
+    /// Whether there was anything to do.
+    pub worked: bool,
 }
 
 impl Sweep {
@@ -228,71 +242,137 @@ impl Sweep {
         &mut self.runs
     }
 
+    /// Its runs of a shard, by their numbers: each n-th from the i-th on.
+    pub fn shard(&self, shard: Option<(usize, usize)>) -> Vec<usize> {
+        let (first, of) = shard.unwrap_or((1, 1));
+        (first - 1..self.runs.len()).step_by(of).collect()
+    }
+
+    /// Writes down which runs there are, in a folder that is made if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn list(&self, directory: &Path) -> Result<()> {
+        files::create_folder(directory)?;
+        let names = self.runs.iter().map(RunConfig::run_name).collect();
+        status::list(directory, &self.name, names)
+    }
+
     /// Executes all runs in folders of `directory`, some at a time.
     ///
     /// # Errors
-    /// The directory cannot be made, or what a search needs of it cannot be read; what goes wrong
-    /// in a run is part of the outcome.
+    /// The directory cannot be made, what a search needs of it cannot be read, or a search is to be
+    /// cut into shards; what goes wrong in a run is part of the outcome.
     pub fn execute(&self, directory: &Path, options: &SweepOptions<'_>) -> Result<SweepOutcome> {
-        files::create_folder(directory)?;
-        let mut outcome = SweepOutcome::default();
-        let mut left: Vec<usize> = (0..self.runs.len()).collect();
-        if let Some(halving) = &self.halving {
-            left = self.halve(halving, directory, options, &mut outcome)?;
+        if self.halving.is_some() && options.shard.is_some() {
+            let problem = "a search compares all of its runs; start several processes without it";
+            return Err(Error::setting("shard", problem));
         }
-        for (number, result) in self.execute_some(&left, directory, options) {
-            outcome.add(self.runs[number].run_name(), result);
+        self.list(directory)?;
+        let mut outcome = SweepOutcome::default();
+        let mut left = self.shard(options.shard);
+        let mut rounds = Vec::new();
+        if let Some(halving) = &self.halving {
+            (left, rounds) = self.halve(halving, directory, options, &mut outcome)?;
+        }
+        let failed_before = outcome.failed.len();
+        self.finish(left, directory, options, &mut outcome);
+        if let Some(halving) = &self.halving
+            && outcome.failed.len() > failed_before
+        {
+            search::write(directory, &self.name, halving, &rounds, &outcome.failed)?;
         }
         Ok(outcome)
     }
 
-    /// Trains in rounds, and drops what is left behind; the runs that go on to the end. Where a
-    /// round is not over, there are none.
+    /// Executes runs to their end. As long as there is something to do, runs that another process
+    /// had are looked at again, for it may have let go.
+    fn finish(
+        &self,
+        mut left: Vec<usize>,
+        directory: &Path,
+        options: &SweepOptions<'_>,
+        outcome: &mut SweepOutcome,
+    ) {
+        let folder = |number: usize| directory.join(self.runs[number].run_name());
+        let mut ended: Vec<(usize, Option<Result<Outcome>>)> = Vec::new();
+        loop {
+            let unfinished = |number: &usize| !folder(*number).join(run::RECORD).exists();
+            let open: Vec<usize> = left.iter().copied().filter(unfinished).collect();
+            let results = self.execute_some(&left, directory, options);
+            let (taken, others): (Vec<_>, Vec<_>) = results
+                .into_iter()
+                .partition(|(_, result)| is_taken(result));
+            let worked =
+                |(number, result): &(usize, Option<_>)| result.is_some() && open.contains(number);
+            let worked = others.iter().any(worked);
+            outcome.worked |= worked;
+            ended.extend(others);
+            if !worked || taken.is_empty() || options.run.stop.is_raised() {
+                ended.extend(taken);
+                break;
+            }
+            left = taken.into_iter().map(|(number, _)| number).collect();
+        }
+        ended.sort_by_key(|(number, _)| *number);
+        for (number, result) in ended {
+            let name = self.runs[number].run_name();
+            let unclear = result.is_none() || is_taken(&result);
+            // another process may have finished it since
+            let record = (unclear && !options.run.stop.is_raised())
+                .then(|| Run::open(&folder(number)).and_then(|run| run.record()));
+            let result = match record {
+                Some(Ok(Some(record))) => {
+                    let event = Event::Skipped(&record);
+                    options.run.observer.event(&name, event);
+                    Some(Ok(Outcome::Finished(Box::new(record))))
+                }
+                _ => result,
+            };
+            if let Some(Err(Error::Locked { holder, .. })) = &result {
+                let event = Event::Taken(holder.as_deref());
+                options.run.observer.event(&name, event);
+            }
+            outcome.add(name, result);
+        }
+    }
+
+    /// The epochs behind a run, as far as they are saved.
+    fn curve(&self, number: usize, directory: &Path) -> Result<Vec<EpochPoint>> {
+        let config = &self.runs[number];
+        match directory.join(config.run_name()) {
+            folder if folder.join(run::CONFIG).exists() => {
+                Run::open_or_create(&folder, config.clone())?;
+                run::glance(&folder).map(|run| run.curve)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Trains in rounds, and drops what is left behind; the runs that go on to the end, and the
+    /// rounds. Where a round is not over, there are no such runs.
     fn halve(
         &self,
         halving: &Halving,
         directory: &Path,
         options: &SweepOptions<'_>,
         outcome: &mut SweepOutcome,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<(Vec<usize>, Vec<Round>)> {
         let name = |number: &usize| self.runs[*number].run_name();
-        let curve = |number: &usize| match directory.join(name(number)) {
-            folder if folder.join(run::CONFIG).exists() => {
-                Run::open_or_create(&folder, self.runs[*number].clone())?;
-                run::glance(&folder).map(|run| run.curve)
-            }
-            _ => Ok(Vec::new()),
-        };
         let whole = self.runs.first().map_or(0, |run| run.train.epochs);
         let mut left: Vec<usize> = (0..self.runs.len()).collect();
         let (mut rounds, mut epochs) = (Vec::new(), halving.epochs);
         while epochs < whole {
-            let mut unfinished = Vec::new();
-            for number in &left {
-                if curve(number)?.len() < epochs {
-                    unfinished.push(*number);
-                }
-            }
             let stop = options.run.stop.clone().after_epochs(epochs);
             let run = RunOptions {
                 stop: &stop,
                 ..options.run
             };
             let round = SweepOptions { run, ..*options };
-            for (number, result) in self.execute_some(&unfinished, directory, &round) {
-                if let Some(Err(error)) = result {
-                    outcome.failed.push((name(&number), error));
-                    left.retain(|other| *other != number);
-                }
-            }
-            let mut curves = Vec::new();
-            for number in &left {
-                curves.push((name(number), curve(number)?));
-            }
-            if curves.iter().any(|(_, curve)| curve.len() < epochs) {
+            let Some(curves) = self.round(&mut left, epochs, directory, &round, outcome)? else {
                 outcome.stopped = left.iter().map(name).collect();
-                return Ok(Vec::new());
-            }
+                return Ok((Vec::new(), rounds));
+            };
             let ranked = halving.rank(epochs, &curves);
             let ranked = ranked.map_err(|problem| Error::Malformed {
                 path: directory.into(),
@@ -309,7 +389,80 @@ impl Sweep {
             search::write(directory, &self.name, halving, &rounds, &outcome.failed)?;
             epochs = epochs.saturating_mul(halving.eta);
         }
-        Ok(left)
+        Ok((left, rounds))
+    }
+
+    /// Trains all runs of a round for so many epochs, and waits for those that other processes are
+    /// at work on; names and curves, or none if it was stopped. What fails is no longer left.
+    fn round(
+        &self,
+        left: &mut Vec<usize>,
+        epochs: usize,
+        directory: &Path,
+        options: &SweepOptions<'_>,
+        outcome: &mut SweepOutcome,
+    ) -> Result<Option<Vec<Curve>>> {
+        let name = |number: usize| self.runs[number].run_name();
+        let mut curves: BTreeMap<usize, Vec<EpochPoint>> = BTreeMap::new();
+        let mut told = Vec::new();
+        let first_failed = outcome.failed.len();
+        loop {
+            let mut unfinished = Vec::new();
+            for &number in left.iter() {
+                if curves.contains_key(&number) {
+                    continue;
+                }
+                match self.curve(number, directory)? {
+                    curve if curve.len() < epochs => unfinished.push(number),
+                    curve => drop(curves.insert(number, curve)),
+                }
+            }
+            if unfinished.is_empty() {
+                break;
+            }
+            if options.run.stop.is_raised() {
+                return Ok(None);
+            }
+            let (mut waits, mut stopped) = (true, false);
+            for (number, result) in self.execute_some(&unfinished, directory, options) {
+                waits &= is_taken(&result);
+                match result {
+                    Some(Err(Error::Locked { holder, .. })) if !told.contains(&number) => {
+                        let event = Event::Taken(holder.as_deref());
+                        options.run.observer.event(&name(number), event);
+                        told.push(number);
+                    }
+                    Some(Err(Error::Locked { .. })) => {}
+                    Some(Err(error)) => {
+                        outcome.failed.push((name(number), error));
+                        left.retain(|other| *other != number);
+                    }
+                    None => stopped = true,
+                    Some(Ok(_)) => {
+                        outcome.worked = true;
+                        stopped |= self.curve(number, directory)?.len() < epochs;
+                    }
+                }
+            }
+            if stopped {
+                return Ok(None);
+            }
+            if waits {
+                std::thread::sleep(WAIT);
+            }
+        }
+        let place = |run: &String| {
+            self.runs
+                .iter()
+                .position(|config| config.run_name() == *run)
+        };
+        outcome.failed[first_failed..].sort_by_key(|(run, _)| place(run));
+        let curves = curves.into_iter();
+        Ok(Some(
+            curves
+                .map(|(number, curve)| (name(number), curve))
+                .collect(),
+        ))
     }
 
     /// Executes runs by their numbers; what is `None` was not begun.
@@ -333,7 +486,7 @@ impl Sweep {
                 if !stop.could_end(measured.seconds(&configs)) {
                     continue;
                 }
-                let outcomes = execute_guarded(configs, directory, &options.run);
+                let outcomes = execute_guarded(configs, directory, options);
                 for (&number, outcome) in group.iter().zip(outcomes) {
                     if let Ok(Outcome::Finished(record)) = &outcome {
                         measured.add(&self.runs[number], record, options.run.device);
@@ -382,11 +535,25 @@ impl Sweep {
     }
 }
 
+/// A run and its epochs so far.
+type Curve = (String, Vec<EpochPoint>);
+
+/// Time between two looks at runs that other processes are at work on.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// Whether another process is at work on a run.
+fn is_taken(result: &Option<Result<Outcome>>) -> bool {
+    matches!(result, Some(Err(Error::Locked { .. })))
+}
+
 impl SweepOutcome {
     fn add(&mut self, name: String, result: Option<Result<Outcome>>) {
         match result {
             Some(Ok(Outcome::Finished(record))) => self.finished.push(*record),
             Some(Ok(Outcome::Stopped)) | None => self.stopped.push(name),
+            Some(Err(Error::Locked { holder, .. })) => {
+                self.taken.push((name, holder.map(|holder| *holder)));
+            }
             Some(Err(error)) => self.failed.push((name, error)),
         }
     }
@@ -450,19 +617,25 @@ fn with_names_of_their_own(mut bases: Vec<(String, toml::Table)>) -> Vec<(String
 fn execute_guarded(
     configs: Vec<&RunConfig>,
     directory: &Path,
-    options: &RunOptions<'_>,
+    options: &SweepOptions<'_>,
 ) -> Vec<Result<Outcome>> {
+    let folder = |config: &RunConfig| directory.join(config.run_name());
     let fail = |config: &RunConfig, error: Error| {
-        let name = config.run_name();
-        options.observer.event(&name, Event::Failed(&error));
+        if !matches!(error, Error::Locked { .. }) {
+            let name = config.run_name();
+            options.run.observer.event(&name, Event::Failed(&error));
+        }
         Err(error)
     };
-    let open = |config: &&RunConfig| {
-        Run::open_or_create(&directory.join(config.run_name()), (*config).clone())
+    let open = |config: &&RunConfig| match folder(config) {
+        folder if options.restart && folder.join(run::FAILED).exists() => {
+            Run::restart(&folder, (*config).clone())
+        }
+        folder => Run::open_or_create(&folder, (*config).clone()),
     };
     let runs: Vec<Result<Run>> = configs.iter().map(open).collect();
     let there = runs.iter().flatten().map(|run| (run, None)).collect();
-    let execute = AssertUnwindSafe(|| run::execute_together(there, options));
+    let execute = AssertUnwindSafe(|| run::execute_together(there, &options.run));
     let outcomes = catch_unwind(execute).unwrap_or_else(|panic| {
         let message = panic
             .downcast_ref::<String>()
@@ -470,9 +643,12 @@ fn execute_guarded(
             .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .unwrap_or_else(|| "panic".into());
         let there = configs.iter().zip(&runs).filter(|(_, run)| run.is_ok());
-        there
-            .map(|(config, _)| fail(config, Error::Panic(message.clone())))
-            .collect()
+        let panicked = there.map(|(config, _)| {
+            let error = Error::Panic(message.clone());
+            Failure::write(&folder(config), &error);
+            fail(config, error)
+        });
+        panicked.collect()
     });
     let mut outcomes = outcomes.into_iter();
     let all = configs.iter().zip(runs).map(|(config, run)| match run {

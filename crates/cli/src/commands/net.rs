@@ -8,7 +8,6 @@ use clap::Args;
 use engine::{Network, Shape, zoo};
 use experiment::config::NetworkConfig;
 
-use crate::training::message;
 use crate::user_error::{UserError, unknown};
 
 /// Print the layers of a network: output shape, parameters, work and memory per image.
@@ -66,7 +65,7 @@ pub fn execute(args: NetArgs) -> anyhow::Result<ExitCode> {
 
 /// The network of a file, for the images that were given.
 fn from_file(path: &Path, args: &NetArgs) -> anyhow::Result<Network> {
-    let told = |error: experiment::Error| UserError::new(message(&error));
+    let told = |error: experiment::Error| UserError::new(error.with_causes());
     let config = NetworkConfig::read(path).map_err(told)?;
     let classes = args.classes.unwrap_or(10);
     if config.layers.is_empty() {

@@ -44,7 +44,8 @@ pub fn execute(args: QuickstartArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let (grid, training) = (&args.grid, &args.grid.training);
     let sweep = args.extent.sweep("quickstart", &grid.settings)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, &training.compute.library(), grid)?;
+    let library = training.compute.library();
+    let (records, code) = execute_sweep(&sweep, &args.out, &library, grid, None)?;
     conclude(&records, Some(NOTE), &args.out, training)?;
     if training.advises() {
         writeln!(

@@ -14,6 +14,7 @@ use experiment::{Stop, Sweep, preset};
 use serde_json::json;
 
 use crate::commands::sweep::{GridArgs, execute_sweep};
+use crate::many::{ManyArgs, print_status};
 use crate::tables;
 use crate::training::{self, TrainingArgs};
 use crate::user_error::{UserError, unknown};
@@ -37,16 +38,23 @@ Experiments:
 Examples:
   maxitive reproduce fmnist
   maxitive reproduce fmnist --seeds 1 --epochs 10 --out trial
+  maxitive reproduce --status trial
   maxitive reproduce ablation-vartheta --data-dir ~/data")]
 pub struct ReproduceArgs {
     /// Name of the experiment
-    #[arg(value_name = "EXPERIMENT")]
-    experiment: String,
+    #[arg(
+        value_name = "EXPERIMENT",
+        required_unless_present = "status",
+        conflicts_with = "status"
+    )]
+    experiment: Option<String>,
     #[command(flatten)]
     extent: ExtentArgs,
     /// Folder of the runs and the report; by default maxitive-EXPERIMENT
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    many: ManyArgs,
     #[command(flatten)]
     grid: GridArgs,
 }
@@ -72,7 +80,7 @@ impl ExtentArgs {
             let sets_epochs = settings.iter().any(|text| text.starts_with("train.epochs"));
             let hint = "--epochs shortens what is counted in epochs likewise";
             if sets_epochs {
-                UserError::new(format!("{}; {hint}", training::message(&error))).into()
+                UserError::new(format!("{}; {hint}", error.with_causes())).into()
             } else {
                 training::error(error)
             }
@@ -107,23 +115,34 @@ pub fn experiments() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// An unknown experiment, data that are not there, a folder that cannot be written.
 pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
-    let name = args.experiment.as_str();
+    let (grid, training) = (&args.grid, &args.grid.training);
+    if let Some(folder) = &args.many.status {
+        print_status(folder, training.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = args.experiment.as_deref().unwrap_or_default();
     if !experiments().any(|known| known == name) {
         let known: Vec<&str> = experiments().collect();
         return Err(UserError::new(unknown("experiment", name, known)).into());
     }
-    let (grid, training) = (&args.grid, &args.grid.training);
     let mut sweep = args.extent.sweep(name, &grid.settings)?;
+    if args.many.answer(&sweep, training.json)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let alone = name == "runtime";
+    if alone && args.many.shard.is_some() {
+        let problem = "runtime measures one run at a time, and --shard is for several";
+        return Err(UserError::new(problem).into());
+    }
     let library = training.compute.library();
     let left_out = keep_trainable(&mut sweep, &library)?;
     keep_available(&mut sweep, &library)?;
-    let out = args
-        .out
-        .unwrap_or_else(|| PathBuf::from(format!("maxitive-{name}")));
-    let (records, code) = if name == "runtime" {
+    let default = || PathBuf::from(format!("maxitive-{name}"));
+    let out = args.out.clone().unwrap_or_else(default);
+    let (records, code) = if alone {
         one_process_each(&sweep, &out, training)?
     } else {
-        execute_sweep(&sweep, &out, &library, grid)?
+        execute_sweep(&sweep, &out, &library, grid, args.many.shard)?
     };
     conclude(&records, None, &out, training)?;
     Ok(if left_out > 0 && code == ExitCode::SUCCESS {
@@ -254,6 +273,7 @@ fn one_process_each(
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
     let stop = training.stop()?;
     let program = std::env::current_exe().context("the program does not find itself")?;
+    sweep.list(out).map_err(training::error)?;
     let mut records = Vec::new();
     let mut code = ExitCode::SUCCESS;
     for (done, config) in sweep.runs().iter().enumerate() {

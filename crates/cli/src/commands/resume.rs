@@ -18,6 +18,9 @@ pub struct ResumeArgs {
     /// Folder of the run
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Begin anew: only the config of the run is kept
+    #[arg(long)]
+    restart: bool,
     #[command(flatten)]
     training: TrainingArgs,
 }
@@ -27,6 +30,10 @@ pub struct ResumeArgs {
 /// # Errors
 /// The folder holds no run, or the run fails.
 pub fn execute(args: ResumeArgs) -> anyhow::Result<ExitCode> {
-    let run = Run::open(&args.directory).map_err(training::error)?;
+    let mut run = Run::open(&args.directory).map_err(training::error)?;
+    if args.restart {
+        let restarted = Run::restart(&args.directory, run.config().clone());
+        run = restarted.map_err(training::error)?;
+    }
     execute_run(&run, None, &args.training.compute.library(), &args.training)
 }

@@ -11,22 +11,27 @@ use evaluation::record::RunRecord;
 use experiment::Sweep;
 use experiment::run::RunOptions;
 use experiment::search::SEARCH;
-use experiment::sweep::SweepOptions;
+use experiment::sweep::{SweepOptions, SweepOutcome};
 
+use crate::many::{ManyArgs, Shard, print_status};
 use crate::tables;
 use crate::training::{self, TrainingArgs};
+use crate::user_error::UserError;
 
 /// Train a grid of methods, seeds and hyper-parameters, or search for the best ones.
 ///
 /// Every run has a folder of its own; finished runs are skipped, interrupted ones go on, and one
 /// that fails does not stop the rest. Several runs at a time with one thread each are faster than
-/// one run with many threads.
+/// one run with many threads. Several processes, on one machine or on many, may share the folder:
+/// each takes runs that no other has, and ends when none is left.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   maxitive sweep sweep.toml --out runs
   maxitive sweep sweep.toml --out runs --jobs 2 --set train.epochs=10
   until maxitive sweep sweep.toml --out runs --within 9m; [ $? -ne 75 ]; do sleep 1; done
+  maxitive sweep --status runs
+  maxitive sweep sweep.toml --out runs --shard 2/4       # the second of four jobs
 
 A sweep file:
   name = \"rates\"
@@ -50,11 +55,17 @@ A search, instead of or beside the grid; search.json says what was dropped and w
   metric = \"validation_loss\"")]
 pub struct SweepArgs {
     /// TOML file of the sweep
-    #[arg(value_name = "SWEEP.toml")]
-    sweep: PathBuf,
+    #[arg(
+        value_name = "SWEEP.toml",
+        required_unless_present = "status",
+        conflicts_with = "status"
+    )]
+    sweep: Option<PathBuf>,
     /// Folder of the runs; made if it is not there
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["status", "list"])]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    many: ManyArgs,
     #[command(flatten)]
     grid: GridArgs,
 }
@@ -68,6 +79,9 @@ pub struct GridArgs {
     /// Runs at a time; by default as many as there are threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
+    /// Begin runs anew that failed before
+    #[arg(long)]
+    restart: bool,
     #[command(flatten)]
     pub training: TrainingArgs,
 }
@@ -78,13 +92,27 @@ pub struct GridArgs {
 /// A sweep that is refused, or a folder that cannot be written.
 pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     let (grid, training) = (&args.grid, &args.grid.training);
-    let sweep = Sweep::read(&args.sweep, &grid.settings).map_err(training::error)?;
-    let (records, code) = execute_sweep(&sweep, &args.out, &training.compute.library(), grid)?;
+    if let Some(folder) = &args.many.status {
+        print_status(folder, training.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(path) = &args.sweep else {
+        return Err(UserError::new("no sweep was given").into());
+    };
+    let sweep = Sweep::read(path, &grid.settings).map_err(training::error)?;
+    if args.many.answer(&sweep, training.json)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(out) = &args.out else {
+        return Err(UserError::new("--out is missing: the folder of the runs").into());
+    };
+    let library = training.compute.library();
+    let (records, code) = execute_sweep(&sweep, out, &library, grid, args.many.shard)?;
     if !training.json && !records.is_empty() {
         tables::print(&records)?;
     }
     if training.advises() && !records.is_empty() {
-        let folder = training::quoted(&args.out);
+        let folder = training::quoted(out);
         writeln!(
             io::stderr(),
             "Draw it with: maxitive report {folder} -o report.html"
@@ -108,18 +136,22 @@ pub fn execute_sweep(
     out: &Path,
     library: &Library,
     grid: &GridArgs,
+    shard: Option<Shard>,
 ) -> anyhow::Result<(Vec<RunRecord>, ExitCode)> {
     let training = &grid.training;
     let stop = training.stop()?;
-    let progress = training.progress(sweep.runs().len());
+    let runs = sweep.shard(shard).len();
+    let progress = training.progress(runs);
     let threads = training.compute.threads();
     let jobs = grid
         .jobs
         .map_or_else(|| trainings(training.compute.device, threads), usize::from)
-        .clamp(1, sweep.runs().len().max(1));
+        .clamp(1, runs.max(1));
     let options = SweepOptions {
         jobs,
         together: None,
+        shard,
+        restart: grid.restart,
         run: RunOptions {
             library,
             device: training.compute.device.threads((threads / jobs).max(1)),
@@ -131,6 +163,7 @@ pub fn execute_sweep(
     let outcome = sweep.execute(out, &options);
     progress.clear();
     let outcome = outcome.map_err(training::error)?;
+    tell(&outcome, runs, out, training)?;
     let mut err = io::stderr();
     let code = if !outcome.stopped.is_empty() {
         let left = outcome.stopped.len();
@@ -145,16 +178,58 @@ pub fn execute_sweep(
     } else {
         ExitCode::FAILURE
     };
+    Ok((outcome.finished, code))
+}
+
+/// Says what became of runs that are not finished.
+fn tell(
+    outcome: &SweepOutcome,
+    runs: usize,
+    out: &Path,
+    training: &TrainingArgs,
+) -> io::Result<()> {
+    let mut err = io::stderr();
     if !outcome.dropped.is_empty() && training.advises() {
-        let (dropped, all) = (outcome.dropped.len(), sweep.runs().len());
+        let dropped = outcome.dropped.len();
         let path = out.join(SEARCH);
         let path = path.display();
-        writeln!(err, "{dropped} of {all} runs were dropped; {path} says why")?;
+        writeln!(
+            err,
+            "{dropped} of {runs} runs were dropped; {path} says why"
+        )?;
     }
     if !outcome.failed.is_empty() {
-        let (failed, all) = (outcome.failed.len(), sweep.runs().len());
+        let failed = outcome.failed.len();
         let names: Vec<&str> = outcome.failed.iter().map(|(name, _)| &name[..]).collect();
-        writeln!(err, "{failed} of {all} runs failed: {}", names.join(", "))?;
+        writeln!(err, "{failed} of {runs} runs failed: {}", names.join(", "))?;
+        if outcome
+            .failed
+            .iter()
+            .any(|(_, error)| error.is_divergence())
+            && training.advises()
+        {
+            writeln!(
+                err,
+                "Runs that diverged are not tried again without --restart"
+            )?;
+        }
     }
-    Ok((outcome.finished, code))
+    if !training.advises() {
+        return Ok(());
+    }
+    let (finished, taken) = (outcome.finished.len(), outcome.taken.len());
+    let look = format!("maxitive sweep --status {}", training::quoted(out));
+    if taken > 0 && outcome.worked {
+        writeln!(
+            err,
+            "{taken} of {runs} runs are taken by other processes; see {look}"
+        )?;
+    } else if taken > 0 {
+        writeln!(
+            err,
+            "Nothing is left to take: {finished} of {runs} runs are finished, {taken} are taken by \
+             other processes; see {look}"
+        )?;
+    }
+    Ok(())
 }

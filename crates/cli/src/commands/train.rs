@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use datasets::Library;
 use experiment::run::{RECORD, Run, RunOptions};
-use experiment::{Outcome, RunConfig, RunData, preset};
+use experiment::{Error, Outcome, RunConfig, RunData, preset};
 
 use crate::tables;
 use crate::training::{self, TrainingArgs};
@@ -17,15 +17,16 @@ use crate::user_error::{UserError, unknown};
 ///
 /// CONFIG is a TOML file, or the name of one of the paper's configs that are built in, such as
 /// fashion-mnist-lenet/ucbopt. The folder gets the resolved config, checkpoints (weights named as
-/// in PyTorch's state dict) and record.json. Ctrl-C saves; `maxitive resume` goes on to the same
-/// bits.
+/// in PyTorch's state dict) and record.json. Ctrl-C saves; the same command, or `maxitive resume`,
+/// goes on to the same bits.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   maxitive train fashion-mnist-lenet/ucbopt --out runs/ucbopt
   maxitive train mine.toml --set seed=1 --set optimizer.lr=0.02 --out runs/mine-1
   maxitive train mine.toml --set data.dataset=fashion-mnist-mini --set train.epochs=5 --out trial
-  maxitive train mine.toml --out runs/mine --within 9m      # saved in time; then maxitive resume
+  maxitive train mine.toml --out runs/mine --within 9m      # saved in time; again while it exits with 75
+  maxitive train mine.toml --set optimizer.lr=0.01 --out runs/mine --restart
 
 Configs that are built in: see `maxitive train --list`")]
 pub struct TrainArgs {
@@ -35,9 +36,12 @@ pub struct TrainArgs {
     /// Another value for a key of the config, as in TOML; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Folder of the run; made if it is not there
+    /// Folder of the run; made if it is not there. A run of the same config in it is continued
     #[arg(long, value_name = "DIR", required_unless_present_any = ["list", "show"])]
     out: Option<PathBuf>,
+    /// Begin anew: what is in the folder of an earlier run, of any config, is removed
+    #[arg(long)]
+    restart: bool,
     /// Print the resolved config and stop
     #[arg(long)]
     show: bool,
@@ -74,7 +78,11 @@ pub fn execute(args: TrainArgs) -> anyhow::Result<ExitCode> {
     // data that are not there, or do not fit, leave no folder behind
     let library = args.training.compute.library();
     let data = RunData::load(&config, &library).map_err(training::error)?;
-    let run = Run::create(out, config).map_err(training::error)?;
+    let run = match args.restart {
+        true => Run::restart(out, config),
+        false => Run::open_or_create(out, config),
+    };
+    let run = run.map_err(training::error)?;
     execute_run(&run, Some(data), &library, &args.training)
 }
 
@@ -113,7 +121,16 @@ pub fn execute_run(
     };
     let outcome = run.execute_with(data, &options);
     progress.clear();
-    match outcome.map_err(training::error)? {
+    let outcome = outcome.map_err(|error| {
+        let again = matches!(error, Error::Diverged { .. });
+        let error = training::error(error);
+        if again {
+            let hint = "then begin anew with the same command and --restart";
+            return anyhow::anyhow!("{error}; {hint}");
+        }
+        error
+    })?;
+    match outcome {
         Outcome::Finished(record) => {
             if !training.json {
                 tables::print(&[*record])?;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use clap::Args;
 use evaluation::record::EpochPoint;
 use experiment::run::{self, CONFIG};
-use experiment::search::SEARCH;
+use experiment::search;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::progress;
 use crate::training;
@@ -22,7 +22,7 @@ use crate::user_error::UserError;
 ///
 /// Looks at what the runs below a folder save, every few seconds as they do, and disturbs nobody.
 /// On a terminal a line per run with the curve of its validation loss, elsewhere a line per new
-/// epoch. Ends when all runs are finished or were dropped by a search.
+/// epoch. Ends when all runs are finished, have failed or were dropped by a search.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -116,7 +116,7 @@ fn look(folder: &Path, runs: &mut BTreeMap<String, Watched>) -> anyhow::Result<(
 fn find(
     root: &Path,
     folder: &Path,
-    dropped: &[String],
+    dropped: &[(String, String)],
     runs: &mut BTreeMap<String, Watched>,
 ) -> anyhow::Result<()> {
     if folder.join(CONFIG).is_file() {
@@ -132,7 +132,9 @@ fn find(
         let run = run::glance(folder).map_err(training::error)?;
         let state = match run.finished {
             true => FINISHED,
-            false if dropped.contains(&run.name) => "dropped",
+            false if run.holder.is_some() => UNFINISHED,
+            false if dropped.iter().any(|(name, _)| *name == run.name) => "dropped",
+            false if run.failed.is_some() => "failed",
             false => UNFINISHED,
         };
         let watched = Watched {
@@ -143,7 +145,7 @@ fn find(
         runs.insert(name, watched);
         return Ok(());
     }
-    let dropped = dropped_in(folder);
+    let dropped = search::dropped(folder);
     let unreadable =
         |error: io::Error| UserError::new(format!("{}: cannot be read: {error}", folder.display()));
     for entry in fs::read_dir(folder).map_err(unreadable)? {
@@ -154,20 +156,6 @@ fn find(
         }
     }
     Ok(())
-}
-
-/// Names of the runs that a search in this folder has dropped or that failed in it.
-fn dropped_in(folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(folder.join(SEARCH)).unwrap_or_default();
-    let search: Value = serde_json::from_str(&text).unwrap_or_default();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let rounds = list(&search["rounds"]);
-    let ranked = rounds.iter().flat_map(|round| list(&round["runs"]));
-    let dropped = ranked.filter(|run| run["kept"] == false);
-    let names = dropped.chain(list(&search["failed"]));
-    names
-        .filter_map(|run| run["run"].as_str().map(str::to_owned))
-        .collect()
 }
 
 /// Most epochs side by side in a picture.

@@ -17,6 +17,7 @@ mod infer_groups;
 mod infer_parquet;
 mod infer_saved;
 mod infer_valid;
+mod many;
 mod mistakes;
 mod own_data;
 mod report;

@@ -676,7 +676,7 @@ fn of_several_that_train_into_one_folder_one_wins() {
         assert_eq!(won.len(), 1);
         for (_, outcome) in lost {
             assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-            let taken = ["already holds a run", "another process is at work"];
+            let taken = ["is the config of another run", "another process is at work"];
             assert!(
                 taken.iter().any(|word| outcome.stderr.contains(word)),
                 "{}",

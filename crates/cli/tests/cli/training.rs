@@ -37,7 +37,7 @@ fn images(count: u32, salt: u32) -> (Vec<u8>, Vec<u8>) {
     (images, labels)
 }
 
-fn place() -> Place {
+pub fn place() -> Place {
     let place = Place::new();
     for (set, part, count, salt) in [
         ("fashion-mnist", "train", 120, 1),
@@ -53,9 +53,9 @@ fn place() -> Place {
     place.with("tiny.toml", CONFIG)
 }
 
-const DATA: [&str; 3] = ["--data-dir", "data", "--unverified"];
+pub const DATA: [&str; 3] = ["--data-dir", "data", "--unverified"];
 
-fn run(place: &Place, arguments: &[&str]) -> crate::common::Outcome {
+pub fn run(place: &Place, arguments: &[&str]) -> crate::common::Outcome {
     place.run(&[arguments, &DATA].concat())
 }
 
@@ -89,21 +89,26 @@ fn a_run_prints_a_table_and_leaves_a_record() {
         (&"cpu".into(), &"f32".into())
     );
     assert_eq!(record["config"]["optimizer"]["ess"], 108.0);
-    // again: it is there, it is finished
+    // another config is another run; the same one is there and finished
     let outcome = run(&place, &["train", "tiny.toml", "--out", "run"]);
     assert_eq!(outcome.code, Some(2));
     assert!(
-        outcome.stderr.contains("already holds a run"),
+        outcome.stderr.contains("of another run, seed differs"),
         "{}",
         outcome.stderr
     );
-    let outcome = run(&place, &["resume", "run"]);
-    assert_eq!(outcome.code, Some(0));
-    assert!(
-        outcome.stderr.contains("was finished before"),
-        "{}",
-        outcome.stderr
-    );
+    for arguments in [
+        &["resume", "run"][..],
+        &["train", "tiny.toml", "--set", "seed=3", "--out", "run"],
+    ] {
+        let outcome = run(&place, arguments);
+        assert_eq!(outcome.code, Some(0));
+        assert!(
+            outcome.stderr.contains("was finished before"),
+            "{}",
+            outcome.stderr
+        );
+    }
 }
 
 /// The JSON objects that were printed, one a line.
@@ -643,7 +648,7 @@ fn endless(place: &Place, program: &str, before: &[&str]) -> Child {
     child
 }
 
-fn send(child: &Child, signal: &str) {
+pub fn send(child: &Child, signal: &str) {
     let id = child.id().to_string();
     let sent = Command::new("kill").args([signal, &id]).status().unwrap();
     assert!(sent.success());
@@ -717,7 +722,7 @@ fn a_time_limit_saves_and_says_how_to_go_on() {
 }
 
 /// A small generator, so that the moments are the same every time.
-fn random(state: &mut u64) -> u64 {
+pub fn random(state: &mut u64) -> u64 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,6 @@
 //! The crate from the outside: predictive methods, and whole runs.
 
+mod many;
 mod planted;
 mod predictive;
 mod run;

@@ -26,7 +26,7 @@ const SEARCHED: &str = r#"
     eta = 2
 "#;
 
-fn sweep() -> Sweep {
+pub fn sweep() -> Sweep {
     let config = small("sgd", &["schedule={shape='warmup-cosine', warmup=2}"]).to_toml();
     Sweep::parse(SEARCHED, "searched", &[], |name| {
         Ok((name.into(), config.clone()))
@@ -34,10 +34,12 @@ fn sweep() -> Sweep {
     .unwrap()
 }
 
-fn execute(lab: &Lab, folder: &str, stop: &Stop, jobs: usize) -> SweepOutcome {
+pub fn execute(lab: &Lab, folder: &str, stop: &Stop, jobs: usize) -> SweepOutcome {
     let options = SweepOptions {
         jobs,
         together: Some(jobs),
+        shard: None,
+        restart: false,
         run: RunOptions {
             device: Device::cpu().threads(1),
             ..lab.options(&Silent, stop)
@@ -46,7 +48,7 @@ fn execute(lab: &Lab, folder: &str, stop: &Stop, jobs: usize) -> SweepOutcome {
     sweep().execute(&lab.directory(folder), &options).unwrap()
 }
 
-fn search(lab: &Lab, folder: &str) -> Value {
+pub fn search(lab: &Lab, folder: &str) -> Value {
     let text = std::fs::read_to_string(lab.directory(folder).join(SEARCH)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
