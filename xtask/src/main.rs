@@ -4,6 +4,7 @@
 
 mod mutants;
 mod python;
+mod sbom;
 mod width;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
-       kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]
+       kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|sbom FILE
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
         included), CUDA kernels on the host and compiled by NVRTC, examples, documentation with
@@ -26,7 +27,8 @@ python  the Python package, built as a wheel and tested in an environment of its
 kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless others are named;
         NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks
 mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.toml), all or those
-        with these words in their names; the tests named for each must fail";
+        with these words in their names; the tests named for each must fail
+sbom    what the program is built of, as a CycloneDX document in JSON";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
 const SLOW_EXAMPLES: [&str; 1] = ["swap"];
@@ -45,6 +47,7 @@ fn main() -> Result<()> {
         ["python", "--without-torch"] => python::test(false),
         ["kernels", ref words @ ..] => compile_kernels(words),
         ["mutants", ref words @ ..] => mutants::run(&root(), words),
+        ["sbom", file] => sbom::write(&root(), Path::new(file)),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
             Ok(())
