@@ -89,6 +89,7 @@ impl Picture {
         } else if bytes.starts_with(b"GIF8") {
             decode_other(bytes, Gif, "GIF picture")
         } else if bytes.starts_with(b"II*\0") || bytes.starts_with(b"MM\0*") {
+            check_tags(bytes)?;
             decode_other(bytes, Tiff, "TIFF picture")
         } else if bytes.starts_with(b"RIFF") {
             decode_other(bytes, WebP, "WebP picture")
@@ -393,6 +394,36 @@ fn decode_png(bytes: &[u8]) -> std::result::Result<Picture, Malformed> {
         pixels = opaque.copied().collect();
     }
     checked(channels, height as usize, width as usize, pixels)
+}
+
+/// Refuses a TIFF file with a tag of more entries than the file has bytes: the decoder takes 32
+/// bytes for each before it looks. What cannot be read here is left to the decoder.
+fn check_tags(bytes: &[u8]) -> std::result::Result<(), Malformed> {
+    let is_little = bytes.starts_with(b"II");
+    let number = |at: usize, size: usize| -> Option<usize> {
+        let part = bytes.get(at..at.checked_add(size)?)?;
+        let add = |sum: usize, byte: &u8| sum << 8 | usize::from(*byte);
+        Some(match is_little {
+            true => part.iter().rev().fold(0, add),
+            false => part.iter().fold(0, add),
+        })
+    };
+    let Some(directory) = number(4, 4) else {
+        return Ok(());
+    };
+    for tag in 0..number(directory, 2).unwrap_or(0) {
+        // two bytes each for the tag and its kind, four for the entries, four for their place
+        let at = directory + 2 + 12 * tag + 4;
+        match number(at, 4) {
+            Some(entries) if entries > bytes.len() => {
+                let problem = format!("a tag of {entries} entries in {} bytes", bytes.len());
+                return Err(Malformed::new("TIFF picture", at as u64, problem));
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 fn decode_other(
