@@ -17,6 +17,7 @@ mod logits;
 mod many;
 mod plot;
 mod progress;
+mod slurm;
 mod tables;
 mod text;
 mod training;

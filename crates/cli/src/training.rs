@@ -1,5 +1,6 @@
 //! What the commands that train have in common: arguments, interruption, errors.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +46,18 @@ impl ComputeArgs {
         }
     }
 
+    /// The arguments that decide on the data, for another process.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        if let Some(data) = &self.data_dir {
+            arguments.extend(["--data-dir".into(), data.into()]);
+        }
+        if self.unverified {
+            arguments.push("--unverified".into());
+        }
+        arguments
+    }
+
     /// Threads in all.
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(
@@ -85,15 +98,24 @@ impl TrainingArgs {
         !self.quiet && !self.json
     }
 
+    /// The arguments for another process that trains likewise; where and how long it does is left
+    /// out.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = self.compute.arguments();
+        let seconds = self.checkpoint_seconds.to_string();
+        arguments.extend(["--checkpoint-seconds".into(), seconds.into()]);
+        let switches = [(self.quiet, "--quiet"), (self.json, "--json")];
+        let switches = switches.into_iter().filter(|(is_set, _)| *is_set);
+        arguments.extend(switches.map(|(_, switch)| switch.into()));
+        arguments
+    }
+
     /// The command that goes on with the run in a folder, with the arguments that decide on the
     /// data.
     pub fn resume_command(&self, folder: &Path) -> String {
         let mut command = format!("maxitive resume {}", quoted(folder));
-        if let Some(data) = &self.compute.data_dir {
-            command.push_str(&format!(" --data-dir {}", quoted(data)));
-        }
-        if self.compute.unverified {
-            command.push_str(" --unverified");
+        for argument in self.compute.arguments() {
+            command.push_str(&format!(" {}", quoted(Path::new(&argument))));
         }
         if self.compute.device != Device::default() {
             command.push_str(&format!(" --device {}", self.compute.device.name()));
@@ -174,6 +196,11 @@ pub struct Within {
 }
 
 impl Within {
+    /// All of it, in seconds.
+    pub fn seconds(&self) -> u64 {
+        self.whole.as_secs()
+    }
+
     /// What is left of it.
     fn left(&self) -> Duration {
         self.whole.saturating_sub(self.from.elapsed())
@@ -181,7 +208,7 @@ impl Within {
 }
 
 /// Hours, minutes and seconds: `9m`, `1h30m`, `45s`; a number alone is of seconds.
-fn within(text: &str) -> Result<Within, String> {
+pub fn within(text: &str) -> Result<Within, String> {
     let problem = || "not a time such as 9m, 1h30m or 45s".to_owned();
     let (mut seconds, mut number) = (0u64, String::new());
     for letter in text

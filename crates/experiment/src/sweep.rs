@@ -102,6 +102,8 @@ pub struct SweepOptions<'a> {
     /// Most runs of a training, instead of what the device says.
     #[doc(hidden)]
     pub together: Option<usize>,
+    /// Most runs of a training, where the device would take more.
+    pub at_most: Option<usize>,
     /// Only each n-th run, from the i-th on; `1 <= i <= n`.
     pub shard: Option<(usize, usize)>,
     /// Begins runs anew that failed.
@@ -521,6 +523,7 @@ impl Sweep {
                 let network = config.network.build(engine::Shape::new(3, 32, 32), 10).ok();
                 let device = config.on(options.run.device);
                 let fits = network.map_or(1, |network| device.together(&network));
+                let fits = fits.min(options.at_most.unwrap_or(fits)).max(1);
                 (usize::MAX, options.together.unwrap_or(fits))
             });
             match groups.get_mut(*group).filter(|group| group.len() < *most) {

@@ -1,5 +1,6 @@
 //! `maxitive reproduce`: an experiment of the paper by its name.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use crate::commands::sweep::{GridArgs, execute_sweep};
 use crate::many::{ManyArgs, print_status};
+use crate::slurm::{SlurmArgs, Work};
 use crate::tables;
 use crate::training::{self, TrainingArgs};
 use crate::user_error::{UserError, unknown};
@@ -39,6 +41,7 @@ Examples:
   maxitive reproduce fmnist
   maxitive reproduce fmnist --seeds 1 --epochs 10 --out trial
   maxitive reproduce --status trial
+  maxitive reproduce cifar10 --slurm --gpus 1 --time 4h --out /shared/cifar10
   maxitive reproduce ablation-vartheta --data-dir ~/data")]
 pub struct ReproduceArgs {
     /// Name of the experiment
@@ -57,6 +60,8 @@ pub struct ReproduceArgs {
     many: ManyArgs,
     #[command(flatten)]
     grid: GridArgs,
+    #[command(flatten)]
+    slurm: SlurmArgs,
 }
 
 /// How many runs of what length.
@@ -71,6 +76,15 @@ pub struct ExtentArgs {
 }
 
 impl ExtentArgs {
+    /// The arguments for another process.
+    fn arguments(self) -> Vec<OsString> {
+        let seeds = self.seeds.map(|n| ["--seeds".into(), n.to_string().into()]);
+        let epochs = self
+            .epochs
+            .map(|n| ["--epochs".into(), n.to_string().into()]);
+        seeds.into_iter().chain(epochs).flatten().collect()
+    }
+
     /// The experiment of this name with these settings and this extent.
     ///
     /// # Errors
@@ -130,8 +144,8 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let alone = name == "runtime";
-    if alone && args.many.shard.is_some() {
-        let problem = "runtime measures one run at a time, and --shard is for several";
+    if alone && (args.many.shard.is_some() || args.slurm.is_asked()) {
+        let problem = "runtime measures one run at a time; --shard and --slurm are for several";
         return Err(UserError::new(problem).into());
     }
     let library = training.compute.library();
@@ -139,6 +153,18 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
     keep_available(&mut sweep, &library)?;
     let default = || PathBuf::from(format!("maxitive-{name}"));
     let out = args.out.clone().unwrap_or_else(default);
+    if args.slurm.is_asked() {
+        let mut command: Vec<OsString> = vec!["reproduce".into(), name.into()];
+        command.extend(args.extent.arguments());
+        let work = Work {
+            command,
+            sweep: &sweep,
+            out: &out,
+            grid,
+        };
+        args.slurm.submit(&work)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (records, code) = if alone {
         one_process_each(&sweep, &out, training)?
     } else {
@@ -282,22 +308,14 @@ fn one_process_each(
         let run = Run::open_or_create(&directory, config.clone()).map_err(training::error)?;
         let mut command = Command::new(&program);
         command.arg("resume").arg(&directory);
-        if training.json {
-            command.arg("--json");
-        } else {
-            command.arg("--quiet").stdout(Stdio::null());
-        }
-        if let Some(folder) = &training.compute.data_dir {
-            command.arg("--data-dir").arg(folder);
-        }
-        if let Some(threads) = training.compute.threads {
-            command.args(["--threads", &threads.to_string()]);
+        command.args(training.arguments());
+        if !training.json {
+            command.stdout(Stdio::null());
+            command.args((!training.quiet).then_some("--quiet"));
         }
         command.args(["--device", training.compute.device.name()]);
-        let seconds = training.checkpoint_seconds.to_string();
-        command.args(["--checkpoint-seconds", &seconds]);
-        if training.compute.unverified {
-            command.arg("--unverified");
+        if let Some(threads) = training.compute.threads {
+            command.args(["--threads", &threads.to_string()]);
         }
         if let Some(left) = stop.left() {
             command.args(["--within", &left.as_secs().max(1).to_string()]);

@@ -1,5 +1,6 @@
 //! `maxitive sweep`: a grid of runs, or a search.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use experiment::search::SEARCH;
 use experiment::sweep::{SweepOptions, SweepOutcome};
 
 use crate::many::{ManyArgs, Shard, print_status};
+use crate::slurm::{SlurmArgs, Work};
 use crate::tables;
 use crate::training::{self, TrainingArgs};
 use crate::user_error::UserError;
@@ -32,6 +34,7 @@ Examples:
   until maxitive sweep sweep.toml --out runs --within 9m; [ $? -ne 75 ]; do sleep 1; done
   maxitive sweep --status runs
   maxitive sweep sweep.toml --out runs --shard 2/4       # the second of four jobs
+  maxitive sweep sweep.toml --out /shared/runs --slurm --tasks 4 --time 2h --gpus 1
 
 A sweep file:
   name = \"rates\"
@@ -68,6 +71,8 @@ pub struct SweepArgs {
     many: ManyArgs,
     #[command(flatten)]
     grid: GridArgs,
+    #[command(flatten)]
+    slurm: SlurmArgs,
 }
 
 /// What every command that trains many runs understands.
@@ -79,11 +84,31 @@ pub struct GridArgs {
     /// Runs at a time; by default as many as there are threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
+    /// Most runs of one training on a GPU, where it would take more, so that several GPUs share a
+    /// sweep
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    together: Option<u16>,
     /// Begin runs anew that failed before
     #[arg(long)]
     restart: bool,
     #[command(flatten)]
     pub training: TrainingArgs,
+}
+
+impl GridArgs {
+    /// The arguments for another process that trains likewise; where, how long and how many runs
+    /// together is left out.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        for setting in &self.settings {
+            arguments.extend(["--set".into(), setting.into()]);
+        }
+        if let Some(jobs) = self.jobs {
+            arguments.extend(["--jobs".into(), jobs.to_string().into()]);
+        }
+        arguments.extend(self.training.arguments());
+        arguments
+    }
 }
 
 /// Runs the command.
@@ -106,6 +131,16 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     let Some(out) = &args.out else {
         return Err(UserError::new("--out is missing: the folder of the runs").into());
     };
+    if args.slurm.is_asked() {
+        let work = Work {
+            command: vec!["sweep".into(), path.into()],
+            sweep: &sweep,
+            out,
+            grid,
+        };
+        args.slurm.submit(&work)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let library = training.compute.library();
     let (records, code) = execute_sweep(&sweep, out, &library, grid, args.many.shard)?;
     if !training.json && !records.is_empty() {
@@ -150,6 +185,7 @@ pub fn execute_sweep(
     let options = SweepOptions {
         jobs,
         together: None,
+        at_most: grid.together.map(usize::from),
         shard,
         restart: grid.restart,
         run: RunOptions {

@@ -21,4 +21,6 @@ mod many;
 mod mistakes;
 mod own_data;
 mod report;
+#[cfg(unix)]
+mod slurm;
 mod training;

@@ -30,6 +30,7 @@ fn options<'a>(lab: &'a Lab, observer: &'a dyn Observer, stop: &'a Stop) -> Swee
     SweepOptions {
         jobs: 1,
         together: None,
+        at_most: None,
         shard: None,
         restart: false,
         run: RunOptions {

@@ -765,6 +765,7 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
         let options = SweepOptions {
             jobs: 2,
             together: None,
+            at_most: None,
             shard: None,
             restart: false,
             run: RunOptions {
@@ -827,6 +828,7 @@ fn a_sweep_begins_no_run_that_could_not_end() {
         let options = SweepOptions {
             jobs: 1,
             together: None,
+            at_most: None,
             shard: None,
             restart: false,
             run: lab.options(&Silent, stop),
@@ -952,6 +954,7 @@ fn runs_that_are_trained_together_are_the_same_and_one_that_fails_leaves_alone()
         let options = SweepOptions {
             jobs: 1,
             together: Some(together),
+            at_most: None,
             shard: None,
             restart: false,
             run: lab.options(&Silent, stop),

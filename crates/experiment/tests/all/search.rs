@@ -38,6 +38,7 @@ pub fn execute(lab: &Lab, folder: &str, stop: &Stop, jobs: usize) -> SweepOutcom
     let options = SweepOptions {
         jobs,
         together: Some(jobs),
+        at_most: None,
         shard: None,
         restart: false,
         run: RunOptions {
