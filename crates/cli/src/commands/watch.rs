@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use console::Term;
 use evaluation::record::EpochPoint;
 use experiment::run::{self, CONFIG};
 use experiment::search;
@@ -59,17 +60,35 @@ impl Watched {
         self.state != UNFINISHED
     }
 
-    /// Epoch, losses and the curve in one line.
-    fn line(&self) -> String {
+    /// Epoch, losses and state.
+    fn text(&self) -> String {
         let last = self.curve.last();
         let epoch = last.map_or("no epoch yet".into(), |point| {
             progress::epoch(point, Some(self.epochs))
         });
-        let state = if self.is_over() { self.state } else { "" };
-        format!("{} {epoch} {state}", picture(&self.curve))
-            .trim_end()
-            .to_owned()
+        match self.is_over() {
+            true => format!("{epoch} {}", self.state),
+            false => epoch,
+        }
     }
+}
+
+/// A line per run: name, curve, then how it is. The curves get what the rest leaves of `width`
+/// columns, so that no number is cut off.
+fn lines(runs: &BTreeMap<String, Watched>, width: usize) -> Vec<String> {
+    let texts: Vec<String> = runs.values().map(Watched::text).collect();
+    let longest = |width: usize, text: &String| width.max(text.chars().count());
+    let name_width = runs.keys().fold(0, longest);
+    let rest = name_width + texts.iter().fold(0, longest) + 2;
+    let columns = match width.saturating_sub(rest) {
+        few if few < FEWEST => 0,
+        columns => columns.min(COLUMNS),
+    };
+    let line = |((name, run), text): ((&String, &Watched), String)| match columns {
+        0 => format!("{name:name_width$} {text}"),
+        _ => format!("{name:name_width$} {} {text}", picture(&run.curve, columns)),
+    };
+    runs.iter().zip(texts).map(line).collect()
 }
 
 /// Runs the command.
@@ -160,12 +179,14 @@ fn find(
 
 /// Most epochs side by side in a picture.
 const COLUMNS: usize = 24;
+/// Fewer are no curve.
+const FEWEST: usize = 4;
 
 /// The losses of the last epochs as bars: on the validation images, where there are some.
-fn picture(curve: &[EpochPoint]) -> String {
+fn picture(curve: &[EpochPoint], columns: usize) -> String {
     let loss = |point: &EpochPoint| point.validation_loss.unwrap_or(point.train_loss);
     let losses: Vec<f64> = curve.iter().map(loss).collect();
-    let losses = &losses[losses.len().saturating_sub(COLUMNS)..];
+    let losses = &losses[losses.len().saturating_sub(columns)..];
     let low = losses.iter().copied().fold(f64::INFINITY, f64::min);
     let high = losses.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let bars = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -178,24 +199,22 @@ fn picture(curve: &[EpochPoint]) -> String {
         bars[((share * 8.0) as usize).min(7)]
     };
     let drawn: String = losses.iter().map(bar).collect();
-    format!("{drawn:COLUMNS$}")
+    format!("{drawn:columns$}")
 }
 
 /// Prints how all runs are.
 fn print(runs: &BTreeMap<String, Watched>, json: bool) -> io::Result<()> {
     let mut out = io::stdout();
-    let width = runs.keys().map(|name| name.chars().count()).max();
-    let width = width.unwrap_or_default();
+    if !json {
+        let mut lines = lines(runs, usize::MAX).into_iter();
+        return lines.try_for_each(|line| writeln!(out, "{line}"));
+    }
     for (name, run) in runs {
-        if json {
-            let state = run.state;
-            let object = json!({
-                "run": name, "state": state, "epochs": run.epochs, "curve": run.curve,
-            });
-            writeln!(out, "{object}")?;
-        } else {
-            writeln!(out, "{name:width$} {}", run.line())?;
-        }
+        let state = run.state;
+        let object = json!({
+            "run": name, "state": state, "epochs": run.epochs, "curve": run.curve,
+        });
+        writeln!(out, "{object}")?;
     }
     Ok(())
 }
@@ -223,19 +242,21 @@ impl Shown {
 
     /// Shows what is new.
     fn show(&mut self, runs: &BTreeMap<String, Watched>) -> io::Result<()> {
+        if let Some(bars) = &self.bars {
+            let (_, width) = Term::stderr().size();
+            for (name, text) in runs.keys().zip(lines(runs, width.into())) {
+                let line = self.lines.entry(name.clone()).or_insert_with(|| {
+                    let style = ProgressStyle::with_template("{wide_msg}");
+                    let line = bars.add(ProgressBar::new(1));
+                    line.with_style(style.expect("the template is well formed"))
+                });
+                line.set_message(text);
+                line.tick();
+            }
+            return Ok(());
+        }
         let mut out = io::stdout();
         for (name, run) in runs {
-            if let Some(bars) = &self.bars {
-                let line = self.lines.entry(name.clone()).or_insert_with(|| {
-                    let style = ProgressStyle::with_template("{prefix:24} {wide_msg}");
-                    let line = bars.add(ProgressBar::new(1));
-                    line.set_style(style.expect("the template is well formed"));
-                    line.with_prefix(name.clone())
-                });
-                line.set_message(run.line());
-                line.tick();
-                continue;
-            }
             let told = self.told.entry(name.clone()).or_default();
             for point in run.curve.iter().skip(*told) {
                 if self.json {
@@ -257,5 +278,57 @@ impl Shown {
             print(runs, json)?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(epoch: usize, loss: f64) -> EpochPoint {
+        EpochPoint {
+            epoch,
+            lr: 0.1,
+            train_loss: 0.5,
+            train_accuracy: 0.5,
+            validation_loss: Some(loss),
+            validation_accuracy: Some(0.5),
+            seconds: 1.0,
+            updates: None,
+        }
+    }
+
+    #[test]
+    fn curves_get_the_columns_that_numbers_leave() {
+        let run = |losses: &[f64], state| Watched {
+            epochs: 12,
+            curve: (0..).zip(losses).map(|(e, &l)| point(e, l)).collect(),
+            state,
+        };
+        let falling: Vec<f64> = (0..12).map(|epoch| 12.0 - f64::from(epoch)).collect();
+        let runs = BTreeMap::from([
+            ("a".to_owned(), run(&falling, FINISHED)),
+            ("long".to_owned(), run(&[2.0, 1.0], UNFINISHED)),
+        ]);
+        // 4 for names, 2 between, 49 for the longest text
+        let text = "epoch 12/12 loss 0.500, validation 1.000 finished";
+        assert_eq!(text.len(), 49);
+        let other = "epoch 2/12 loss 0.500, validation 1.000";
+        assert_eq!(
+            lines(&runs, 80),
+            [
+                format!("a    {:24} {text}", "██▇▆▆▅▄▃▃▂▁▁"),
+                format!("long {:24} {other}", "█▁")
+            ]
+        );
+        // the last epochs are those that stay
+        assert_eq!(
+            lines(&runs, 60),
+            [format!("a    █▇▅▃▁ {text}"), format!("long █▁    {other}")]
+        );
+        assert_eq!(
+            lines(&runs, 58),
+            [format!("a    {text}"), format!("long {other}")]
+        );
     }
 }

@@ -623,6 +623,71 @@ fn a_run_is_watched_while_it_works() {
     assert!(epochs.eq(0..30), "{}", outcome.stdout);
 }
 
+/// The program `script` of util-linux gives the command a terminal.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_shows_runs_line_by_line_while_they_work() {
+    let place = place();
+    let sweep = "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1]\n";
+    std::fs::write(place.path("sweep.toml"), sweep).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
+        .args(["sweep", "sweep.toml", "--out", "runs", "--threads", "1"])
+        .args(["--set", "train.epochs=30", "--checkpoint-seconds", "0"])
+        .args(DATA)
+        .current_dir(place.folder())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !std::fs::read_dir(place.path("runs")).is_ok_and(|runs| runs.count() > 0) {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let watch = format!(
+        "stty cols 80 rows 24 && '{}' watch runs --every 0.05",
+        env!("CARGO_BIN_EXE_maxitive")
+    );
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &watch, "/dev/null"])
+        .env("TERM", "xterm")
+        .env("LANG", "C.UTF-8")
+        .current_dir(place.folder())
+        .stdin(Stdio::null())
+        .output();
+    assert!(child.wait().unwrap().success());
+    let Ok(output) = output else {
+        eprintln!("skipped: there is no program script");
+        return;
+    };
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}");
+    // what is left at the end, after the last line that was cleared
+    let (drawn, left) = shown.rsplit_once("\u{1b}[2K").unwrap();
+    assert!(
+        drawn.contains("\u{1b}[1A"),
+        "nothing was drawn again: {shown:?}"
+    );
+    assert!(
+        drawn.contains("tiny-seed0 ") && drawn.contains("loss "),
+        "{shown:?}"
+    );
+    let lines: Vec<&str> = left.lines().collect();
+    assert_eq!(lines.len(), 2, "{shown:?}");
+    for (seed, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("tiny-seed{seed} ")), "{line}");
+        assert!(
+            line.contains("epoch 30/30 loss ") && line.ends_with(" finished"),
+            "{line}"
+        );
+        assert_eq!(
+            line.matches(|c| ('▁'..='█').contains(&c)).count(),
+            24,
+            "{line}"
+        );
+    }
+}
+
 #[cfg(unix)]
 /// A training without end in the folder `long`, after its first checkpoint.
 fn endless(place: &Place, program: &str, before: &[&str]) -> Child {
