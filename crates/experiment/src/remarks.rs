@@ -6,6 +6,7 @@ use datasets::ImageSet;
 use evaluation::record::EpochPoint;
 
 use crate::config::{Balance, RunConfig};
+use crate::data::RunData;
 use crate::error::{Error, Result};
 
 /// A class this many times larger than another is told of.
@@ -113,19 +114,41 @@ pub(crate) fn of_schedule(config: &RunConfig) -> Option<String> {
 /// near 1.
 const WORSE_THAN_GUESSING: f64 = 2.0;
 
-/// Weights that are numbers, but of no use.
+/// Weights that are numbers, but of no use, or of no more than one answer to everything.
 pub(crate) fn of_weights(
     config: &RunConfig,
     curve: &[EpochPoint],
-    classes: usize,
+    data: &RunData,
 ) -> Option<String> {
-    let loss = curve.last()?.train_loss;
-    let guess = (classes as f64).ln();
-    (loss > WORSE_THAN_GUESSING * guess).then(|| {
-        format!(
+    let last = curve.last()?;
+    let (loss, guess) = (last.train_loss, (data.network.classes() as f64).ln());
+    if loss > WORSE_THAN_GUESSING * guess {
+        return Some(format!(
             "training: the loss of the last epoch is {loss:.3e}, that of guessing {guess:.3}: the \
              weights are of no use; try a smaller optimizer.lr than {:e}",
             config.optimizer.lr
+        ));
+    }
+    of_one_answer(
+        last.validation_accuracy?,
+        &data.set,
+        &data.labels(&data.validation),
+    )
+}
+
+/// A validation accuracy that the most frequent class alone gives, whatever the image.
+fn of_one_answer(accuracy: f64, set: &ImageSet, labels: &[u32]) -> Option<String> {
+    let mut counts = vec![0; set.classes()];
+    labels.iter().for_each(|&label| counts[label as usize] += 1);
+    let largest = (0..counts.len()).rev().max_by_key(|&class| counts[class])?;
+    let share = counts[largest] as f64 / labels.len() as f64;
+    // shares of the same images: equal ones have the same bits
+    (accuracy <= share).then(|| {
+        format!(
+            "training: the validation accuracy of the last epoch, {accuracy:.3}, is not above the \
+             {share:.3} of answering class {} every time; try more epochs, a smaller train.batch \
+             or another optimizer.lr",
+            class_name(set, largest)
         )
     })
 }
@@ -172,6 +195,17 @@ mod tests {
         assert!(of_classes(&all, &all, &[0, 2, 4], &[1, 3, 5], Balance::None).is_empty());
         // no validation at all is no remark
         assert!(of_classes(&all, &all, &[0, 1, 2, 3, 4, 5], &[], Balance::None).is_empty());
+    }
+
+    #[test]
+    fn one_answer_to_everything_is_told_of() {
+        let labels = [1, 1, 2, 0];
+        let named = set(&labels, Some(&["disk", "ring", "star"]));
+        let told = of_one_answer(0.5, &named, &labels).unwrap();
+        let expected = "training: the validation accuracy of the last epoch, 0.500, is not above \
+                        the 0.500 of answering class \"ring\" every time";
+        assert!(told.starts_with(expected), "{told}");
+        assert_eq!(of_one_answer(0.75, &named, &labels), None);
     }
 
     #[test]

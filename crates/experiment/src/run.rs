@@ -322,7 +322,7 @@ impl Run {
         }
         model::write_posterior(&self.directory, "last", &last)?;
         ModelFile::of(&self.config, data).write(&self.directory)?;
-        let useless = remarks::of_weights(&self.config, &progress.curves, data.network.classes());
+        let useless = remarks::of_weights(&self.config, &progress.curves, data);
         if let Some(note) = &useless {
             options.observer.event(name, Event::Note(note));
         }

@@ -9,7 +9,7 @@
 use evaluation::record::{
     Checkpoint, Evaluation, OodNormalization, OutOfDomainEvaluation, RunRecord,
 };
-use evaluation::results::Classification;
+use evaluation::results::{ByClass, Classification};
 use evaluation::{InDomain, Metric, OutOfDomain, Score, Scores};
 
 use crate::names;
@@ -390,8 +390,17 @@ impl<'a> Group<'a> {
     }
 
     /// Whether the mean accuracy of a row on the test set is no better than guessing: at most
-    /// 1/classes, or within three deviations of it where there are enough images.
+    /// 1/classes, or within three deviations of it where there are enough images. A row that gives
+    /// one answer to all images guesses, too, however frequent that class is.
     fn is_at_chance(&self, row: &str, checkpoint: Checkpoint) -> bool {
+        let mut sorted = self.evaluations(row, checkpoint).peekable();
+        let is_one = |(_, found): (u64, &Evaluation)| {
+            let by_class = found.by_class.as_ref();
+            by_class.is_some_and(gives_one_answer)
+        };
+        if sorted.peek().is_some() && sorted.all(is_one) {
+            return true;
+        }
         let found = self
             .evaluations(row, checkpoint)
             .filter_map(|(_, evaluation)| {
@@ -415,6 +424,14 @@ impl<'a> Group<'a> {
         };
         mean_and_deviation(&accuracies).0 <= chance + reach
     }
+}
+
+/// Whether all images of one class are right and none of any other.
+fn gives_one_answer(found: &ByClass) -> bool {
+    let classes = found.images.iter().zip(&found.right);
+    let present = classes.filter(|(images, _)| **images > 0);
+    let (right, wrong): (Vec<_>, Vec<_>) = present.partition(|(_, right)| **right > 0);
+    right.len() == 1 && right[0].0 == right[0].1 && !wrong.is_empty()
 }
 
 impl Table<'_> {
@@ -653,6 +670,23 @@ mod tests {
         assert_eq!(marks(true, &[Some((0.5, Some(0.1)))]), [false]);
         let all_infinite = [Some((f64::INFINITY, None)), Some((f64::INFINITY, None))];
         assert_eq!(marks(false, &all_infinite), [false, false]);
+    }
+
+    #[test]
+    fn one_answer_to_all_images_is_a_guess() {
+        let is_one = |images: &[usize], right: &[usize]| {
+            gives_one_answer(&ByClass {
+                images: images.to_vec(),
+                right: right.to_vec(),
+                ..ByClass::default()
+            })
+        };
+        assert!(is_one(&[150, 75, 30], &[150, 0, 0]));
+        assert!(!is_one(&[150, 75, 30], &[149, 0, 0]));
+        assert!(!is_one(&[150, 75, 30], &[150, 1, 0]));
+        assert!(!is_one(&[150, 75, 30], &[0, 0, 0]));
+        // a test set of one class tells nothing
+        assert!(!is_one(&[150, 0], &[150, 0]));
     }
 
     #[test]

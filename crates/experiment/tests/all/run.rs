@@ -131,7 +131,12 @@ fn every_method_runs_and_says_what_it_did() {
         assert_eq!(record.curves.len(), 6, "{method}");
         let unverified = "unverified: the checksums were not compared";
         let notes = ["fashion-mnist", "mnist"].map(|set| format!("{set}: {unverified}"));
-        assert_eq!(record.notes, notes, "{method}");
+        // some have learned too little to say nothing of it
+        let of_data = record
+            .notes
+            .iter()
+            .filter(|note| !note.starts_with("training: "));
+        assert!(of_data.eq(&notes), "{method}: {:?}", record.notes);
         assert_eq!(record.timings.steps, 6 * 12, "{method}");
         assert_eq!(record.evaluations.len(), 2 * config.rows.len(), "{method}");
         for evaluation in &record.evaluations {
