@@ -593,6 +593,7 @@ impl Assessment {
         let options = report::Options {
             title: Some(title),
             note: self.interval_note(),
+            ..report::Options::default()
         };
         Ok((record, options))
     }

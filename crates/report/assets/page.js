@@ -386,6 +386,91 @@ function scores(host, row, [from, to, inside, outside]) {
   });
 }
 
+// The losses of a sweep's runs over one of its settings.
+function trials(host, sweep, key) {
+  const shown = sweep.runs.map((run, i) => ({ ...run, index: i })).filter(run => run.row == null || isOn(run.row));
+  if (!shown.length) return;
+  const width = Math.round(clamp(columnWidth(host), 240, 420)), height = Math.round(width * 0.62) + 20;
+  const frame = { left: 44, right: width - 14, top: 12, bottom: height - 36 };
+  const losses = shown.map(run => run.loss), room = (Math.max(...losses) - Math.min(...losses)) * 0.06 || 0.05;
+  const low = Math.min(...losses) - room, high = Math.max(...losses) + room;
+  const y = linear(low, high, frame.bottom, frame.top), across = scale(key, frame.left + 12, frame.right - 12);
+  plot(host, { width, height, title: key.name, label: `Validation loss of ${shown.length} runs over ${key.name}. Focus and use the arrow keys to read values.` }, root => {
+    axes(root, frame, { x: value => value, y, xTicks: [], yTicks: ticks(low, high, 5), xName: across.isLog ? 'logarithmic' : '' });
+    for (const [at, text] of across.marks) root.append(svg('line', { class: 'axis', x1: at, x2: at, y1: frame.bottom, y2: frame.bottom + 4 }), svg('text', { x: at, y: frame.bottom + 15, 'text-anchor': 'middle' }, text));
+    const place = run => [across.at(run.index), y(run.loss)];
+    const marks = shown.map(run => {
+      const [cx, cy] = place(run), isBest = run.index === sweep.best;
+      return svg('circle', { class: isBest ? 'trial best' : 'trial', r: isBest ? 5 : 3.6, cx, cy, stroke: trialColor(run), fill: isBest ? trialColor(run) : 'var(--card)' });
+    });
+    root.append(...marks);
+    const order = shown.map((_, i) => i).sort((a, b) => place(shown[a])[0] - place(shown[b])[0] || shown[a].loss - shown[b].loss);
+    const light = k => marks.forEach((mark, i) => mark.classList.toggle('lit', k >= 0 && i === order[k]));
+    return {
+      count: order.length,
+      nearest(px, py) {
+        let best = -1, far = 40;
+        order.forEach((i, k) => { const [a, b] = place(shown[i]), d = Math.hypot(a - px, b - py); if (d < far) { best = k; far = d; } });
+        return best;
+      },
+      place: k => place(shown[order[k]]),
+      show(k) { light(k); return describe(sweep, shown[order[k]]); },
+      leave: () => light(-1),
+    };
+  });
+}
+const trialColor = run => run.row == null ? 'var(--accent)' : color(group().rows[run.row]);
+function describe(sweep, run) {
+  return [element('b', '', run.name), line(null, 'validation loss', three(run.loss)), ...sweep.keys.map(key => line(null, key.name, key.texts[run.index]))];
+}
+// Where the values of a setting lie: numbers on a line, logarithmic if they span a power of ten, words side by side.
+function scale(key, from, to) {
+  const numbers = key.numbers;
+  if (!numbers) {
+    const words = [...new Set(key.texts)], at = linear(0, Math.max(words.length - 1, 1), from, to);
+    return { at: i => at(words.indexOf(key.texts[i])), marks: words.map((word, i) => [at(i), word.length > 12 ? word.slice(0, 11) + '…' : word]) };
+  }
+  const low = Math.min(...numbers), high = Math.max(...numbers), isLog = low > 0 && high / low >= 10;
+  const at = (isLog ? logarithmic : linear)(low, high, from, to), distinct = [...new Set(numbers)];
+  const shown = distinct.length <= 4 ? distinct : isLog ? logTicks(low, high).filter(t => t >= low && t <= high) : ticks(low, high, 4);
+  return { isLog, at: i => at(numbers[i]), marks: shown.map(value => [at(value), short(value)]) };
+}
+// A line per run through all its settings to its loss.
+function parallel(host, sweep) {
+  const shown = sweep.runs.map((run, i) => ({ ...run, index: i })).filter(run => run.row == null || isOn(run.row));
+  if (sweep.keys.length < 2 || !shown.length) return;
+  const width = Math.round(clamp(columnWidth(host), 300, 860)), height = 300, top = 34, bottom = height - 14;
+  const loss = { name: 'validation loss', numbers: sweep.runs.map(run => run.loss), texts: [] };
+  const lanes = [...sweep.keys, loss].map(key => ({ key, scale: scale(key, bottom, top) }));
+  const x = linear(0, lanes.length - 1, 60, width - 60);
+  plot(host, { width, height, title: 'All settings at once', fine: 'a line per run, the best one thick', label: `Parallel coordinates of ${shown.length} runs over ${sweep.keys.map(key => key.name).join(', ')} and validation loss. Focus and use the arrow keys to read runs from the best on.` }, root => {
+    lanes.forEach((lane, i) => {
+      const end = i === lanes.length - 1;
+      root.append(svg('line', { class: 'axis', x1: x(i), x2: x(i), y1: top, y2: bottom }), svg('text', { class: 'strong', x: x(i), y: 14, 'text-anchor': 'middle' }, lane.key.name.split('.').pop()));
+      for (const [at, text] of lane.scale.marks) root.append(svg('text', { class: 'over', x: x(i) + (end ? 6 : -6), y: at + 3.5, 'text-anchor': end ? 'start' : 'end' }, text));
+    });
+    const order = shown.slice().sort((a, b) => a.loss - b.loss);
+    const points = run => lanes.map((lane, i) => [x(i), lane.scale.at(run.index)]);
+    const paths = order.map(run => svg('path', { class: run.index === sweep.best ? 'line best' : 'line', stroke: trialColor(run), d: path(points(run)), 'data-name': run.name }));
+    root.append(...paths.slice().reverse());
+    return {
+      count: order.length,
+      nearest(px, py) {
+        let best = -1, far = 30;
+        order.forEach((run, k) => {
+          const at = points(run), i = clamp(at.findIndex(p => p[0] >= px), 1, at.length - 1), share = clamp((px - at[i - 1][0]) / (at[i][0] - at[i - 1][0]), 0, 1);
+          const d = Math.abs(at[i - 1][1] + share * (at[i][1] - at[i - 1][1]) - py);
+          if (d < far) { best = k; far = d; }
+        });
+        return best;
+      },
+      place: k => points(order[k])[lanes.length - 1],
+      show(k) { paths.forEach((p, i) => p.classList.toggle('dim', i !== k)); return describe(sweep, order[k]); },
+      leave: () => paths.forEach(p => p.classList.remove('dim')),
+    };
+  });
+}
+
 const painters = {
   'glance-in': host => view().metrics.forEach(metric => dots(host, metric)),
   'glance-out': host => { const out = view().out[set()]; if (out) out.metrics.forEach(metric => dots(host, metric)); },
@@ -410,6 +495,8 @@ const painters = {
     const out = view().out[set()];
     if (out) for (const row of visible()) if (out.histogram[row.index]) scores(host, row, out.histogram[row.index]);
   },
+  sweep: host => group().sweep.keys.forEach(key => trials(host, group().sweep, key)),
+  parallel: host => parallel(host, group().sweep),
   training(host) {
     const shown = group().training.map((family, i) => {
       const own = family.rows.map(r => ({ ...group().rows[r], index: r })).filter(row => isOn(row.index));

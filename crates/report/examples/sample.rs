@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = report::Options {
         title: None,
         note: Some("Synthetic records: nothing on this page was measured.".to_owned()),
+        ..report::Options::default()
     };
     fs::write(folder.join("report.html"), report::html(&records, &options))?;
     fs::write(folder.join("tables.csv"), report::csv(&records))?;

@@ -1,10 +1,13 @@
-//! Records found in folders: every `record.json` at any depth, or the files that are named.
+//! Records found in folders: every `record.json` at any depth, or the files that are named; and the
+//! searches beside them.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use evaluation::record::{RecordError, RunRecord};
+
+use crate::search::{SCHEMA, SEARCH, Search};
 
 /// Name of the file that holds the record of a run.
 pub const RECORD: &str = "record.json";
@@ -24,6 +27,14 @@ pub enum Error {
     /// A file is no record of the version that is read.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// A file is no search of the version that is read.
+    #[error("{}: {problem}", path.display())]
+    Search {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A folder without a record at any depth.
     #[error("{}: no {RECORD} in this folder or below it", path.display())]
     NoRecord {
@@ -58,7 +69,7 @@ pub fn read(places: &[PathBuf]) -> Result<Vec<RunRecord>, Error> {
             continue;
         }
         let before = files.len();
-        find(place, &mut files)?;
+        find(place, RECORD, &mut files)?;
         if files.len() == before {
             return Err(Error::NoRecord {
                 path: place.clone(),
@@ -78,7 +89,47 @@ pub fn read(places: &[PathBuf]) -> Result<Vec<RunRecord>, Error> {
     Ok(records)
 }
 
-fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+/// Reads the searches in these folders, at any depth.
+///
+/// # Errors
+/// A folder cannot be read, or a file is no search of the version that is read.
+pub fn searches(places: &[PathBuf]) -> Result<Vec<Search>, Error> {
+    let mut files = Vec::new();
+    for place in places.iter().filter(|place| place.is_dir()) {
+        find(place, SEARCH, &mut files)?;
+    }
+    let identity = |file: &PathBuf| fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+    let mut seen = Vec::new();
+    files.retain(|file| {
+        let identity = identity(file);
+        let is_new = !seen.contains(&identity);
+        seen.push(identity);
+        is_new
+    });
+    files.iter().map(|file| read_search(file)).collect()
+}
+
+fn read_search(path: &Path) -> Result<Search, Error> {
+    let text = fs::read_to_string(path).map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let refuse = |problem: String| Error::Search {
+        path: path.to_owned(),
+        problem,
+    };
+    let search: Search = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
+    match search.schema == SCHEMA {
+        true => Ok(search),
+        false => Err(refuse(format!(
+            "has the schema \"{}\", expected \"{SCHEMA}\"",
+            search.schema
+        ))),
+    }
+}
+
+/// Files of this name at any depth.
+fn find(folder: &Path, wanted: &str, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     let unreadable = |source| Error::Unreadable {
         path: folder.to_owned(),
         source,
@@ -92,8 +143,8 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     entries.sort();
     for (path, is_folder) in entries {
         if is_folder {
-            find(&path, files)?;
-        } else if path.file_name().is_some_and(|name| name == RECORD) {
+            find(&path, wanted, files)?;
+        } else if path.file_name().is_some_and(|name| name == wanted) {
             files.push(path);
         }
     }

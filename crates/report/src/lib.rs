@@ -7,7 +7,8 @@
 //! - [`paper`]: what the paper prints, and what an independent reproduction found.
 //! - [`names`]: what datasets and networks are called on the page.
 //! - [`sheet`]: pictures with what a model says of them.
-//! - [`files`]: records found in folders.
+//! - [`search`]: what searches by successive halving leave behind.
+//! - [`files`]: records and searches found in folders.
 //!
 //! Cost: linear in the size of the records; the page grows with rows, checkpoints and out-of-domain
 //! sets, not with the seeds.
@@ -20,9 +21,11 @@ pub mod files;
 pub mod names;
 mod page;
 pub mod paper;
+pub mod search;
 pub mod sheet;
 mod style;
 pub mod summary;
+mod sweep;
 mod tables;
 
 pub use page::{Options, html};

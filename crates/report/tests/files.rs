@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use evaluation::record::RecordError;
-use report::files::{Error, read};
+use report::files::{Error, read, searches};
 
 fn put(folder: &Path, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.join(name);
@@ -101,4 +101,37 @@ fn what_is_no_record_is_named() {
         matches!(error, Error::Record(RecordError::File { .. })),
         "{error}"
     );
+}
+
+#[test]
+fn searches_are_found_beside_the_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    put(root, "s/run/record.json", json(1));
+    let text = r#"{ "schema": "maxitive-search/1", "name": "s", "failed": [],
+        "halving": { "eta": 3, "epochs": 1, "metric": "validation_accuracy" },
+        "rounds": [{ "epochs": 1, "kept": 1, "runs": [
+            { "run": "a", "value": 0.5, "kept": true, "reason": "" },
+            { "run": "b", "value": null, "kept": false, "reason": "" }] }] }"#;
+    let file = put(root, "s/search.json", text);
+    let places = [root.to_owned(), root.join("s"), file.clone()];
+    let found = searches(&places).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].halving.eta, 3);
+    assert_eq!(found[0].rounds[0].runs[1].value, None);
+    for (damaged, problem) in [
+        (
+            text.replace("search/1", "search/9"),
+            "has the schema \"maxitive-search/9\"",
+        ),
+        (
+            text.replace("\"rounds\"", "\"round\""),
+            "missing field `rounds`",
+        ),
+    ] {
+        put(root, "s/search.json", damaged);
+        let message = searches(&places).unwrap_err().to_string();
+        assert!(message.contains(problem), "{message}");
+        assert!(message.contains("search.json"), "{message}");
+    }
 }

@@ -14,11 +14,11 @@ use crate::files::write_atomically;
 use crate::user_error::UserError;
 
 /// Compare runs on one page: tables, calibration, out-of-domain detection, training curves,
-/// settings.
+/// hyper-parameters, settings.
 ///
 /// Reads the records of runs and writes one HTML file that holds everything it shows and loads
 /// nothing. Runs of different seeds are averaged, and the paper's figures stand beside ours where
-/// there are any. Prints the names of the files.
+/// there are any. What a search dropped is shown from its search.json. Prints the names of the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -54,10 +54,12 @@ pub struct ReportArgs {
 /// # Errors
 /// No record is found, one cannot be read, or a file cannot be written.
 pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let records = files::read(&args.places).map_err(|error| UserError::new(reason(&error)))?;
+    let refuse = |error: files::Error| UserError::new(reason(&error));
+    let records = files::read(&args.places).map_err(refuse)?;
     let options = Options {
         title: args.title,
         note: None,
+        searches: files::searches(&args.places).map_err(refuse)?,
     };
     // everything is made before the first file is written
     let page = ::report::html(&records, &options);

@@ -5,19 +5,20 @@ use evaluation::results::DetectionCurves;
 use evaluation::{Better, Scheme};
 use serde_json::{Map, Value, json};
 
+use super::View;
 use crate::curves::{
     average, epochs, kept_epochs, number, pool_bins, pool_histograms, rates, recall_grid, roc_grid,
 };
 use crate::paper::Published;
-use crate::style::Style;
 use crate::summary::{Cell, Family, Group, OutOfDomainSet, Table, checkpoint_id};
 
 /// One group.
-pub(super) fn group(group: &Group<'_>, families: &[Family<'_>], styles: &[Style]) -> Value {
+pub(super) fn group(shown: &View<'_, '_>) -> Value {
+    let group = shown.group;
     let rows: Vec<Value> = group
         .rows
         .iter()
-        .zip(styles)
+        .zip(&shown.styles)
         .map(|(name, style)| json!({"name": name, "color": style.color, "dash": style.dash}))
         .collect();
     let sets: Vec<&str> = group.sets.iter().map(|set| set.label.as_str()).collect();
@@ -38,7 +39,8 @@ pub(super) fn group(group: &Group<'_>, families: &[Family<'_>], styles: &[Style]
         "sets": sets,
         "checkpoints": checkpoints,
         "views": views,
-        "training": training(families),
+        "training": training(&shown.families),
+        "sweep": super::sweep::data(shown),
     })
 }
 

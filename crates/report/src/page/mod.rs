@@ -20,6 +20,7 @@ mod panel;
 mod results;
 mod settings;
 mod short;
+mod sweep;
 mod training;
 mod view;
 
@@ -36,17 +37,20 @@ use self::html::{Switches, script_json};
 use self::panel::panel;
 use self::view::View;
 use crate::curves::{number, recall_grid, roc_grid};
+use crate::search::Search;
 use crate::style::DASHES;
 use crate::summary::groups;
 use crate::{facts, names, paper};
 
 /// What the page says beside the records.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// Title; by default made from the records.
     pub title: Option<String>,
     /// A paragraph under the title, plain text: what the reader should know about these runs.
     pub note: Option<String>,
+    /// Searches that some of the runs come from.
+    pub searches: Vec<Search>,
 }
 
 /// One self-contained HTML file about these records. The same records give the same bytes.
@@ -61,7 +65,11 @@ pub struct Options {
 /// ```
 pub fn html(records: &[RunRecord], options: &Options) -> String {
     let groups = groups(records);
-    let views: Vec<View<'_, '_>> = groups.iter().enumerate().map(View::new).collect();
+    let views: Vec<View<'_, '_>> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| View::new(index, group, &options.searches))
+        .collect();
     let title = options
         .title
         .clone()
@@ -116,7 +124,7 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
         "dashes": DASHES,
         "groups": views
             .iter()
-            .map(|view| data::group(view.group, &view.families, &view.styles))
+            .map(data::group)
             .collect::<Vec<_>>(),
     });
     let _ = write!(

@@ -6,8 +6,10 @@ use evaluation::record::Evaluation;
 
 use super::html::{Switches, escape, swatch};
 use crate::facts::flatten;
+use crate::search::Search;
 use crate::style::{self, Style};
 use crate::summary::{Cell, Family, Group};
+use crate::sweep::Sweep;
 
 /// A section of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +22,14 @@ pub(super) enum Section {
     Detection,
     Bounds,
     Training,
+    Sweep,
     Cost,
     Settings,
 }
 
 impl Section {
     /// In the order of the page.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Short,
         Self::Glance,
         Self::Results,
@@ -35,6 +38,7 @@ impl Section {
         Self::Detection,
         Self::Bounds,
         Self::Training,
+        Self::Sweep,
         Self::Cost,
         Self::Settings,
     ];
@@ -50,6 +54,7 @@ impl Section {
             Self::Detection => "detection",
             Self::Bounds => "bounds",
             Self::Training => "training",
+            Self::Sweep => "sweep",
             Self::Cost => "cost",
             Self::Settings => "settings",
         }
@@ -65,6 +70,7 @@ impl Section {
             Self::Detection => "Out-of-domain",
             Self::Bounds => "What is possible",
             Self::Training => "Training",
+            Self::Sweep => "Hyper-parameters",
             Self::Cost => "Time and memory",
             Self::Settings => "Settings",
         }
@@ -77,15 +83,20 @@ pub(super) struct View<'g, 'a> {
     pub(super) group: &'g Group<'a>,
     pub(super) families: Vec<Family<'a>>,
     pub(super) styles: Vec<Style>,
+    /// What the runs of a sweep differ in.
+    pub(super) sweep: Option<Sweep<'a>>,
+    pub(super) all_searches: &'g [Search],
 }
 
 impl<'g, 'a> View<'g, 'a> {
-    pub(super) fn new((index, group): (usize, &'g Group<'a>)) -> Self {
+    pub(super) fn new(index: usize, group: &'g Group<'a>, all_searches: &'g [Search]) -> Self {
         Self {
             index,
             group,
             families: group.families(),
             styles: style::assign(&group.rows),
+            sweep: Sweep::of(group),
+            all_searches,
         }
     }
 
@@ -166,6 +177,7 @@ impl<'g, 'a> View<'g, 'a> {
                 }),
             Section::Bounds => self.evaluations().any(|e| e.bounds.is_some()),
             Section::Training => runs.iter().any(|run| !run.curves.is_empty()),
+            Section::Sweep => self.sweep.is_some() || self.searches().next().is_some(),
             Section::Cost => runs
                 .iter()
                 .any(|run| run.timings.train_s > 0.0 || run.timings.peak_memory_bytes.is_some()),
@@ -205,6 +217,7 @@ impl<'g, 'a> View<'g, 'a> {
                 Section::Detection => self.detection(page, switches),
                 Section::Bounds => self.bounds(page, switches),
                 Section::Training => self.training(page),
+                Section::Sweep => self.sweep(page),
                 Section::Cost => self.cost(page),
                 Section::Settings => self.settings(page),
             }

@@ -693,6 +693,7 @@ fn names_cannot_become_markup_or_script() {
     let options = Options {
         title: Some(evil.to_owned()),
         note: Some(evil.to_owned()),
+        searches: vec![],
     };
     browser.open(&report::html(&records, &options));
     assert_eq!(
@@ -711,5 +712,169 @@ fn names_cannot_become_markup_or_script() {
         browser.evaluate("[typeof window.hacked, [...document.images].filter(i => !i.src.startsWith('data:')).length, document.scripts.length]"),
         json!(["undefined", 0, 2])
     );
+    assert_content(&browser);
+}
+
+/// Six runs of a sweep over a rate and a batch size: the loss has a valley over the rate.
+fn swept() -> Vec<RunRecord> {
+    let mut records = Vec::new();
+    for (batch, worse) in [(32, 0.0), (128, 0.05)] {
+        for (lr, loss) in [(0.001, 0.8), (0.01, 0.3), (0.1, 0.6)] {
+            let mut record = synthetic::record("rates", &synthetic::METHODS[0], 0, 2, &[]);
+            record.name = format!("mine-lr={lr}-batch={batch}-seed0");
+            record.config = json!({
+                "name": record.name, "optimizer": { "rule": "adamw", "lr": lr }, "train": { "batch": batch },
+            });
+            record.curves[0].validation_loss = Some(loss + worse);
+            record.curves[1].validation_loss = Some(loss + worse + 0.1);
+            for evaluation in &mut record.evaluations {
+                evaluation.row = format!("mine, lr = {lr}, batch = {batch}");
+            }
+            records.push(record);
+        }
+    }
+    records
+}
+
+/// Of four runs two went on after the first epoch and one after the second; one failed.
+fn search(name: &str, runs: [&str; 4]) -> report::search::Search {
+    let ranked = |places: &[(usize, f64)], kept: usize| {
+        let ranked = places.iter().enumerate().map(|(rank, &(run, value))| {
+            json!({ "run": runs[run], "value": value, "kept": rank < kept, "reason": "" })
+        });
+        json!(ranked.collect::<Vec<_>>())
+    };
+    let mut search = json!({
+        "schema": "maxitive-search/1", "name": name,
+        "halving": { "eta": 2, "epochs": 1, "metric": "validation_loss" },
+        "rounds": [
+            { "epochs": 1, "kept": 2, "runs": ranked(&[(0, 0.5), (1, 0.625), (2, 0.75), (3, 0.875)], 2) },
+            { "epochs": 2, "kept": 1, "runs": ranked(&[(1, 0.25), (0, 0.375)], 1) },
+        ],
+        "failed": [{ "run": "broken", "reason": "no memory" }],
+    });
+    // what is not finite is written as null
+    search["rounds"][0]["runs"][3]["value"] = Value::Null;
+    serde_json::from_value(search).unwrap()
+}
+
+#[test]
+fn a_sweep_shows_its_settings_and_what_a_search_dropped() {
+    let Some(browser) = browser() else { return };
+    let records = swept();
+    let names = [0, 1, 2, 3].map(|i| records[i].name.as_str());
+    let options = Options {
+        searches: vec![search("rates", names), search("another", names)],
+        ..Options::default()
+    };
+    browser.open(&report::html(&records, &options));
+    assert_eq!(plots(&browser, "sweep"), 2.0);
+    assert_eq!(plots(&browser, "parallel"), 1.0);
+    let dots = "[...document.querySelectorAll('[data-chart=\"sweep\"] svg')].map(s => [s.closest('figure').querySelector('figcaption').innerText, s.querySelectorAll('.trial').length, s.querySelectorAll('.trial.best').length])";
+    assert_eq!(
+        browser.evaluate(dots),
+        json!([["optimizer.lr", 6, 1], ["train.batch", 6, 1]])
+    );
+    // the lowest loss of each run, the best one thick
+    let best = "[...document.querySelectorAll('[data-chart=\"parallel\"] path.best')].map(p => p.dataset.name)";
+    assert_eq!(browser.evaluate(best), json!([names[1]]));
+    browser.evaluate("document.querySelector('[data-chart=\"parallel\"] svg').focus()");
+    browser.press("ArrowRight");
+    let tip = browser.text("document.querySelector('#tip').innerText");
+    for words in [
+        names[1],
+        "0.300",
+        "optimizer.lr",
+        "0.01",
+        "train.batch",
+        "32",
+    ] {
+        assert!(tip.contains(words), "{tip}");
+    }
+    // of the squares of the ranks 4 0 2 5 1 3, 17.5, the rates leave 1.5: 1 - 1.5/17.5 · 5/3; the
+    // batches explain 1.5, less than two groups do by chance
+    let table = "[...document.querySelectorAll('.keys-table tbody tr')].map(r => [...r.cells].map(c => c.innerText))";
+    assert_eq!(
+        browser.evaluate(table),
+        json!([
+            ["optimizer.lr", "86 %", "0.001, 0.01, 0.1", "0.01"],
+            ["train.batch", "0 %", "32, 128", "32"]
+        ])
+    );
+    // one search is of this experiment
+    let heads = "[...document.querySelectorAll('.sweep h3')].map(h => h.innerText)";
+    assert_eq!(
+        browser.evaluate(heads),
+        json!(["Which setting matters", "Search rates"])
+    );
+    let lead = browser.text("document.querySelector('.sweep h3:last-of-type + p').innerText");
+    let expected = format!(
+        "{} won with 0.300: rank 2 of 4 after 1 epoch (0.625), rank 1 of 2 after 2 epochs (0.250).",
+        names[1]
+    );
+    assert!(lead.ends_with(&expected), "{lead}");
+    let rows = "[...document.querySelectorAll('.search-table tbody tr')].map(r => [...r.cells].map(c => c.innerText))";
+    assert_eq!(
+        browser.evaluate(rows),
+        json!([
+            [
+                names[1],
+                "0.625\n2 of 4",
+                "0.250\n1 of 2",
+                "went on to the end"
+            ],
+            [
+                names[0],
+                "0.500\n1 of 4",
+                "0.375\n2 of 2",
+                "dropped after 2 epochs: rank 2 of 2, 1 went on"
+            ],
+            [
+                names[2],
+                "0.750\n3 of 4",
+                "–",
+                "dropped after 1 epoch: rank 3 of 4, 2 went on"
+            ],
+            [
+                names[3],
+                "not finite\n4 of 4",
+                "–",
+                "dropped after 1 epoch: rank 4 of 4, 2 went on"
+            ],
+            ["broken", "–", "–", "failed: no memory"]
+        ])
+    );
+    assert_content(&browser);
+    for (width, scheme) in [(1400, "light"), (360, "dark")] {
+        browser.resize(width, 900, width < 400);
+        browser.medium("", scheme);
+        assert_eq!(browser.evaluate(OVERFLOWING), json!([]), "{width}");
+        assert_eq!(browser.evaluate(FAINT), json!([]), "{scheme}");
+        browser.picture(&format!("sweep-{width}"));
+    }
+    // a row that is switched off leaves the plots
+    browser.resize(1400, 900, false);
+    browser.click("input[data-method=\"0\"]");
+    let left = "document.querySelectorAll('[data-chart=\"parallel\"] path.line').length";
+    assert_eq!(browser.number(left), 5.0);
+}
+
+#[test]
+fn a_search_that_goes_on_says_so() {
+    let Some(browser) = browser() else { return };
+    let mut records = swept();
+    let names = records.iter().map(|record| record.name.clone());
+    let names: Vec<String> = names.collect();
+    let [a, b, c, d] = [0, 1, 2, 3].map(|i| names[i].as_str());
+    let options = Options {
+        searches: vec![search("rates", [a, b, c, d])],
+        ..Options::default()
+    };
+    // none of those that went on is finished, and no two runs are left to compare
+    records.retain(|record| record.name == c);
+    browser.open(&report::html(&records, &options));
+    let lead = browser.text("document.querySelector('.sweep p').innerText");
+    assert!(lead.ends_with("It is not over."), "{lead}");
+    assert_eq!(plots(&browser, "sweep"), 0.0);
     assert_content(&browser);
 }
