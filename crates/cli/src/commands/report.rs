@@ -18,7 +18,8 @@ use crate::user_error::UserError;
 ///
 /// Reads the records of runs and writes one HTML file that holds everything it shows and loads
 /// nothing. Runs of different seeds are averaged, and the paper's figures stand beside ours where
-/// there are any. What a search dropped is shown from its search.json. Prints the names of the files.
+/// there are any. What a search dropped is shown from its search.json. Prints the names of the
+/// files.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
