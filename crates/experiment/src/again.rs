@@ -43,7 +43,7 @@ pub fn reevaluate(
             "holds no record.json: the run is not finished; `maxitive resume` finishes it";
         return Err(Error::malformed(directory, problem));
     };
-    let config = changed(directory, model.config(), settings)?;
+    let config = changed(directory, settings)?;
     let data = RunData::load(&config, options.library)?;
     let start = Instant::now();
     let last = model.trained(&config.rows, Checkpoint::Final)?;
@@ -93,11 +93,21 @@ pub fn reevaluate(
     Ok(Some(record))
 }
 
-/// The config with other settings, which must not be those of the training.
-fn changed(directory: &Path, trained: &RunConfig, settings: &[String]) -> Result<RunConfig> {
+/// The config of a run with other settings, which must not be those of the training; `{row}` in
+/// the names of rows is the name of the run's first.
+///
+/// # Errors
+/// There is no run, or a setting is refused.
+pub fn changed(directory: &Path, settings: &[String]) -> Result<RunConfig> {
+    let run = Run::open(directory)?;
+    let trained = run.config();
     let path = directory.join(CONFIG);
     let origin = path.display().to_string();
-    let config = RunConfig::parse(&files::read_text(&path)?, &origin, settings)?;
+    let mut config = RunConfig::parse(&files::read_text(&path)?, &origin, settings)?;
+    let first = trained.rows.first().map_or("", |row| &row.row);
+    for row in &mut config.rows {
+        row.row = row.row.replace("{row}", first);
+    }
     let as_trained = RunConfig {
         experiment: trained.experiment.clone(),
         rows: trained.rows.clone(),

@@ -824,7 +824,10 @@ fn add_rows(table: &mut toml::Table, more: &[toml::Table]) -> std::result::Resul
 
 /// Refuses runs that give the same row of a table for the same seed: their values would be
 /// averaged.
-fn check_rows(runs: &[RunConfig]) -> std::result::Result<(), String> {
+///
+/// # Errors
+/// The message has both runs and the row.
+pub fn check_rows(runs: &[RunConfig]) -> std::result::Result<(), String> {
     let mut seen: HashMap<(&str, &str, &str, u64), &RunConfig> = HashMap::new();
     for run in runs {
         for row in &run.rows {

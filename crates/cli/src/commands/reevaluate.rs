@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use experiment::again::reevaluate;
+use experiment::again::{changed, reevaluate};
 use experiment::run::RunOptions;
+use experiment::sweep::check_rows;
 
 use crate::tables;
 use crate::training::{self, ComputeArgs};
@@ -16,7 +17,8 @@ use crate::user_error::UserError;
 ///
 /// The weights are those that were trained, and the folders of the runs stay as they are: what is
 /// found goes into a record.json in a folder of its own below --out, for `maxitive report`. What
-/// can be set are the rows, data.out_of_domain, data.ood_normalization, evaluation and experiment.
+/// can be set are the rows, data.out_of_domain, data.ood_normalization, evaluation and experiment;
+/// {row} in the name of a row is the name of the run's first.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -61,9 +63,13 @@ pub fn execute(args: ReevaluateArgs) -> anyhow::Result<ExitCode> {
         {
             return Err(UserError::new("--method and --set rows: one of them").into());
         }
-        let name = format!("{method:?}");
-        settings.push(format!("rows=[{{ row = {name}, predictive = {name} }}]"));
+        let (row, method) = (format!("{{row}}, {method}"), format!("{method:?}"));
+        settings.push(format!("rows=[{{ row = {row:?}, predictive = {method} }}]"));
     }
+    // rows of different trainings that have one name would be averaged
+    let configs = args.runs.iter().map(|run| changed(run, &settings));
+    let configs = configs.collect::<experiment::Result<Vec<_>>>();
+    check_rows(&configs.map_err(training::error)?).map_err(UserError::new)?;
     let library = args.compute.library();
     let stop = training::stop(None)?;
     let progress = training::progress(args.json, args.quiet, args.runs.len());

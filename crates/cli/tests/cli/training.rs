@@ -897,6 +897,28 @@ fn a_run_is_evaluated_again_by_another_method() {
         assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
         assert!(!place.path("b").exists());
     }
+    // another rule: its row has a name of its own, and one name for both is refused
+    let more = [
+        "--set",
+        "optimizer.rule=\"sgd\"",
+        "--set",
+        "rows=[{row=\"sgd\",predictive=\"point\"}]",
+    ];
+    let train = ["train", "tiny.toml", "--out", "runs/sgd", "--quiet"];
+    assert_eq!(run(&place, &[&train[..], &more].concat()).code, Some(0));
+    let outcome = again(&["runs/sgd", "--out", "two", "--method", "possibilistic"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for name in ["mean, possibilistic", "sgd, possibilistic"] {
+        assert!(outcome.stdout.contains(name), "{}", outcome.stdout);
+    }
+    let one = ["--set", "rows=[{row=\"x\",predictive=\"point\"}]"];
+    let outcome = again(&[&["runs/sgd", "--out", "b"], &one[..]].concat());
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("both give the row"),
+        "{}",
+        outcome.stderr
+    );
     let outcome = run(&place, &["reevaluate", "nowhere", "--out", "b"]);
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("nowhere"), "{}", outcome.stderr);
