@@ -16,7 +16,7 @@ use crate::evaluate::Evaluator;
 use crate::files;
 use crate::hardware;
 use crate::model::Model;
-use crate::run::{CONFIG, RECORD, Run, RunOptions};
+use crate::run::{CONFIG, RECORD, Run, RunOptions, write_record};
 
 /// What may be another than in training.
 const FREE: &str = "rows, data.out_of_domain, data.ood_normalization, evaluation and experiment";
@@ -33,8 +33,7 @@ pub fn reevaluate(
     out: &Path,
     options: &RunOptions<'_>,
 ) -> Result<Option<RunRecord>> {
-    let path = out.join(RECORD);
-    if path.exists() || out.join(CONFIG).exists() {
+    if out.join(RECORD).exists() || out.join(CONFIG).exists() {
         return Err(Error::Occupied { path: out.into() });
     }
     let model = Model::open(directory)?;
@@ -79,17 +78,14 @@ pub fn reevaluate(
     timings.evaluation_s = start.elapsed().as_secs_f64();
     let record = RunRecord {
         experiment: config.experiment.clone(),
-        config: serde_json::to_value(&config)
-            .expect("a checked config has only tables, numbers and words"),
+        config: config.to_value(),
         code: hardware::code(),
         timings,
         notes,
         evaluations,
         ..record
     };
-    let text = record.to_json();
-    let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
-    files::write_atomically(&path, text.as_bytes())?;
+    write_record(out, &record)?;
     Ok(Some(record))
 }
 

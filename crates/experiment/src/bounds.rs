@@ -118,7 +118,7 @@ pub(crate) fn shown_classes(bounds: &ClassBounds, probabilities: &[f32]) -> Vec<
     classes
 }
 
-/// Minus the probability of all classes that are at least as probable.
+/// Minus the probability of all more probable classes and of a share of its own.
 fn aps(image: &AllowedImage, share: f64) -> Vec<f64> {
     let p = &image.probabilities;
     let above = |own: f64| -> f64 { p.iter().filter(|other| **other > own).sum() };

@@ -45,6 +45,9 @@ use crate::layers::{self, LayerConfig};
 use crate::predictive::{Method, Point};
 use crate::reading;
 
+/// Why writing a config does not fail.
+const PLAIN: &str = "a checked config has only tables, numbers and words";
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -708,7 +711,12 @@ impl RunConfig {
 
     /// The whole config as TOML, every value spelled out.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a checked config has only tables, numbers and words")
+        toml::to_string(self).expect(PLAIN)
+    }
+
+    /// The config as it stands in a record.
+    pub(crate) fn to_value(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect(PLAIN)
     }
 
     /// Another number of epochs, with everything that is counted in epochs shortened or stretched

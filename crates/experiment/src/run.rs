@@ -359,8 +359,7 @@ impl Run {
             parameters: data.network.parameter_count(),
             rule: config.optimizer.rule.id().into(),
             seed: config.seed,
-            config: serde_json::to_value(&config)
-                .expect("a checked config has only tables, numbers and words"),
+            config: config.to_value(),
             code: hardware::code(),
             device: device.name().to_owned(),
             precision: device.precision().name().to_owned(),
@@ -379,12 +378,17 @@ impl Run {
             curves: progress.curves,
             evaluations,
         };
-        let path = self.directory.join(RECORD);
-        let text = record.to_json();
-        let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
-        files::write_atomically(&path, text.as_bytes())?;
+        write_record(&self.directory, &record)?;
         Ok(Outcome::Finished(Box::new(record)))
     }
+}
+
+/// Writes the record of a run into a folder.
+pub(crate) fn write_record(directory: &Path, record: &RunRecord) -> Result<()> {
+    let path = directory.join(RECORD);
+    let text = record.to_json();
+    let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
+    files::write_atomically(&path, text.as_bytes())
 }
 
 /// Whether a file in the folder of a run was made by the run, its config and lock left out.

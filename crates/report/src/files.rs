@@ -1,6 +1,7 @@
 //! Records found in folders: every `record.json` at any depth, or the files that are named; and the
 //! searches beside them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,17 +77,11 @@ pub fn read(places: &[PathBuf]) -> Result<Vec<RunRecord>, Error> {
             });
         }
     }
-    let mut seen = Vec::new();
-    let mut records = Vec::new();
-    for file in files {
-        let identity = fs::canonicalize(&file).unwrap_or_else(|_| file.clone());
-        if seen.contains(&identity) {
-            continue;
-        }
-        seen.push(identity);
-        records.push(RunRecord::read(&file)?);
-    }
-    Ok(records)
+    let files = each_once(files);
+    files
+        .iter()
+        .map(|file| Ok(RunRecord::read(file)?))
+        .collect()
 }
 
 /// Reads the searches in these folders, at any depth.
@@ -98,15 +93,17 @@ pub fn searches(places: &[PathBuf]) -> Result<Vec<Search>, Error> {
     for place in places.iter().filter(|place| place.is_dir()) {
         find(place, SEARCH, &mut files)?;
     }
-    let identity = |file: &PathBuf| fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-    let mut seen = Vec::new();
-    files.retain(|file| {
-        let identity = identity(file);
-        let is_new = !seen.contains(&identity);
-        seen.push(identity);
-        is_new
-    });
-    files.iter().map(|file| read_search(file)).collect()
+    each_once(files)
+        .iter()
+        .map(|file| read_search(file))
+        .collect()
+}
+
+/// The files without those that came before under another name.
+fn each_once(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    files.retain(|file| seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.clone())));
+    files
 }
 
 fn read_search(path: &Path) -> Result<Search, Error> {
