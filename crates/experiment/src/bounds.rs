@@ -8,6 +8,7 @@
 //!
 //! - `possibility`: `log Π_k`, the possibility that it has the largest logit; that of the answer is
 //!   always 1, and so answers are ranked among each other by `-log max_{k≠ŷ} Π_k`, their necessity;
+//!   classes that the bounds are not about follow behind the last of the others by `log p_k`;
 //! - `probability`: `p_k`, the usual score `1 - p_y`;
 //! - `aps`: minus the probability of all more probable classes and of a random share of its own,
 //!   one share an image (adaptive prediction sets).
@@ -29,11 +30,7 @@ type Contour = fn(&AllowedImage, f64) -> Vec<f64>;
 
 /// The contours, with their names.
 const CONTOURS: [(&str, Contour); 3] = [
-    ("possibility", |image, _| {
-        let mut contour = image.log_possibility.clone();
-        contour[image.answer] = image.scores.necessity;
-        contour
-    }),
+    ("possibility", |image, _| by_possibility(image)),
     ("probability", |image, _| image.probabilities.clone()),
     ("aps", aps),
 ];
@@ -116,6 +113,17 @@ pub(crate) fn shown_classes(bounds: &ClassBounds, probabilities: &[f32]) -> Vec<
     classes.sort_by(|a, b| b.probability.total_cmp(&a.probability));
     classes.truncate(CLASSES);
     classes
+}
+
+/// The possibilities, without ties at 1 and at 0.
+fn by_possibility(image: &AllowedImage) -> Vec<f64> {
+    let known = image.log_possibility.iter().copied();
+    let last = (known.filter(|log| log.is_finite())).fold(0.0, f64::min);
+    let pairs = image.log_possibility.iter().zip(&image.probabilities);
+    let ranked = pairs.map(|(&log, p)| if log.is_finite() { log } else { last + p.ln() });
+    let mut contour: Vec<f64> = ranked.collect();
+    contour[image.answer] = image.scores.necessity;
+    contour
 }
 
 /// Minus the probability of all more probable classes and of a share of its own.
@@ -316,6 +324,19 @@ mod tests {
         let classes: Vec<usize> = shown.iter().map(|class| class.class).collect();
         assert_eq!(classes, [1, 0]);
         assert_eq!((shown[0].lower, shown[0].upper), (0.5, 0.75));
+    }
+
+    /// Also where the bounds are about fewer classes than there are.
+    #[test]
+    fn classes_without_bounds_follow_by_their_probability() {
+        let (mut image, _) = drawn(0);
+        image.answer = 1;
+        image.scores.necessity = 3.0;
+        image.probabilities = vec![0.25, 0.5, 0.125, 0.0625, 0.0625];
+        image.log_possibility = vec![-2.0, 0.0, f64::NEG_INFINITY, -7.0, f64::NEG_INFINITY];
+        let behind = [0.125f64, 0.0625].map(|p| -7.0 + p.ln());
+        let expected = [-2.0, 3.0, behind[0], -7.0, behind[1]];
+        assert_eq!(by_possibility(&image), expected);
     }
 
     #[test]
