@@ -1,5 +1,6 @@
-//! A finished run for other programs: `weights.safetensors`, named as in PyTorch's state dict, and
-//! `network.json`, which says how they are used.
+//! A finished run for other programs: `model.onnx` (see [`crate::onnx`]), or
+//! `weights.safetensors`, named as in PyTorch's state dict, and `network.json`, which says how they
+//! are used.
 //!
 //! A layer of `network.json` has a `name`, a `kind` (as `maxitive net` prints it), the names of
 //! its `inputs` (`input` is the image, other names are layers), the shape of its `output`
@@ -16,12 +17,15 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::model::Model;
+use crate::onnx;
 use crate::weights;
 
 /// The weights.
 pub const WEIGHTS: &str = "weights.safetensors";
 /// The description.
 pub const NETWORK: &str = "network.json";
+/// All in one file.
+pub const ONNX: &str = "model.onnx";
 const SCHEMA: &str = "maxitive-export/1";
 
 /// Writes both files into a folder that has neither.
@@ -29,18 +33,51 @@ const SCHEMA: &str = "maxitive-export/1";
 /// # Errors
 /// The folder has one of them, the weights are not there, or a file cannot be written.
 pub fn write(model: &Model, checkpoint: Checkpoint, folder: &Path) -> Result<()> {
-    for file in [WEIGHTS, NETWORK] {
-        let path = folder.join(file);
-        if path.exists() {
-            return Err(Error::malformed(&path, "is there already"));
-        }
-    }
+    refuse_existing(folder, &[WEIGHTS, NETWORK])?;
     let parameters = model.weights(checkpoint)?;
     let text = serde_json::to_string_pretty(&describe(model, checkpoint))
         .map_err(|error| Error::malformed(&folder.join(NETWORK), error.to_string()))?;
     files::create_folder(folder)?;
     weights::write(&folder.join(WEIGHTS), model.network(), &parameters)?;
     files::write_atomically(&folder.join(NETWORK), (text + "\n").as_bytes())
+}
+
+/// Writes `model.onnx` into a folder that has none; its metadata have `classes`, a JSON list of
+/// their names, `dataset`, `checkpoint` and `version`, that of this program.
+///
+/// # Errors
+/// The folder has one, the weights are not there, or the file cannot be written.
+pub fn write_onnx(model: &Model, checkpoint: Checkpoint, folder: &Path) -> Result<()> {
+    refuse_existing(folder, &[ONNX])?;
+    let classes: Vec<String> = (0..model.file().classes)
+        .map(|c| model.class_name(c))
+        .collect();
+    let metadata = [
+        ("classes", json!(classes).to_string()),
+        ("dataset", model.file().dataset.clone()),
+        (
+            "checkpoint",
+            json!(checkpoint).as_str().unwrap_or_default().into(),
+        ),
+        ("version", env!("CARGO_PKG_VERSION").into()),
+    ];
+    let parameters = model.weights(checkpoint)?;
+    let bytes = onnx::encode(
+        model.network(),
+        &parameters,
+        model.normalization(),
+        &metadata,
+    )?;
+    files::create_folder(folder)?;
+    files::write_atomically(&folder.join(ONNX), &bytes)
+}
+
+fn refuse_existing(folder: &Path, names: &[&str]) -> Result<()> {
+    let mut paths = names.iter().map(|name| folder.join(name));
+    match paths.find(|path| path.exists()) {
+        Some(path) => Err(Error::malformed(&path, "is there already")),
+        None => Ok(()),
+    }
 }
 
 fn describe(model: &Model, checkpoint: Checkpoint) -> Value {

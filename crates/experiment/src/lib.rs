@@ -29,6 +29,7 @@ pub mod layers;
 pub mod lock;
 pub mod model;
 pub mod observer;
+pub mod onnx;
 pub mod predictive;
 pub mod preset;
 mod reading;

@@ -201,6 +201,11 @@ impl Model {
         &self.network
     }
 
+    /// What its images are normalized by.
+    pub fn normalization(&self) -> &Normalization {
+        &self.normalization
+    }
+
     /// The weights of a checkpoint.
     ///
     /// # Errors

@@ -545,13 +545,42 @@ fn a_run_is_exported_with_all_that_a_stranger_needs() {
         layers.last().unwrap()["output"],
         serde_json::json!([3, 1, 1])
     );
-    let again = place.run(&["export", "run", "-o", "out"]);
-    assert_eq!(again.code, Some(2));
-    assert!(
-        again.stderr.contains("is there already"),
-        "{}",
-        again.stderr
-    );
+    let onnx = ["export", "run", "-o", "out", "--format", "onnx"];
+    let outcome = place.run(&onnx);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "out/model.onnx\n");
+    // weights as they are, classes in the metadata
+    let model = std::fs::read(place.path("out/model.onnx")).unwrap();
+    let holds = |part: &[u8]| model.windows(part.len()).any(|window| window == part);
+    for (name, values) in tensors(&weights) {
+        assert!(holds(name.as_bytes()) && holds(&values), "{name}");
+    }
+    assert!(holds(b"classes") && holds(br#"["0","1","2"]"#));
+    for arguments in [&["export", "run", "-o", "out"][..], &onnx] {
+        let again = place.run(arguments);
+        assert_eq!(again.code, Some(2));
+        assert!(
+            again.stderr.contains("is there already"),
+            "{}",
+            again.stderr
+        );
+    }
+}
+
+/// Names and values of a safetensors file: the length of its header, the header, all values.
+fn tensors(file: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let (length, rest) = file.split_at(8);
+    let length = u64::from_le_bytes(length.try_into().unwrap()) as usize;
+    let (header, values) = rest.split_at(length);
+    let header: serde_json::Map<String, Value> = serde_json::from_slice(header).unwrap();
+    let place = |tensor: &Value, end: usize| tensor["data_offsets"][end].as_u64();
+    let bytes = |tensor: Value| Some(place(&tensor, 0)? as usize..place(&tensor, 1)? as usize);
+    let all: Vec<_> = header
+        .into_iter()
+        .filter_map(|(name, tensor)| Some((name, values[bytes(tensor)?].to_vec())))
+        .collect();
+    assert!(all.len() > 2);
+    all
 }
 
 #[test]

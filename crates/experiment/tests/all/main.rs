@@ -1,6 +1,8 @@
 //! The crate from the outside: predictive methods, and whole runs.
 
 mod many;
+mod onnx;
+mod onnx_cases;
 mod planted;
 mod predictive;
 mod run;
