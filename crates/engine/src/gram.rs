@@ -8,8 +8,10 @@
 use std::num::NonZero;
 
 use images::check_length;
+use machine::Isa;
 
 use crate::cpu;
+use crate::cpu::Choices;
 use crate::cpu::gram::{Answers, Request};
 use crate::error::{Result, check_range};
 use crate::network::Network;
@@ -108,7 +110,8 @@ pub fn gram_matrices(
         classes: &mut found.classes,
         matrices: &mut found.matrices,
     };
-    cpu::gram::run(network, &request, config.threads.get(), &mut answers);
+    let machine = (Choices::new(true), config.threads.get(), Isa::detect());
+    cpu::gram::run(network, &request, machine, &mut answers);
     Ok(found)
 }
 

@@ -3,9 +3,9 @@
 //!
 //! The gradients of values have an arena for each class, so that an operation with weights sees
 //! those of all classes at once. It gives what its weights add to the matrix, weight by weight, and
-//! no gradient of a weight is kept.
+//! no gradient of a weight is kept. Convolutions that take Winograd's form elsewhere take it here,
+//! with the tiles of the input transformed once for all classes.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use machine::Isa;
@@ -15,6 +15,7 @@ use super::lower::{Choices, Copies, Program, Step};
 use super::schedule::{Cpu, Shared};
 use super::simple::passed;
 use super::vector::{LANES, Vector, kernel};
+use super::winograd::ClassTiles;
 use crate::backend::Source;
 use crate::dropout::DropoutMode;
 use crate::network::{Conv, Network, Shape};
@@ -60,10 +61,14 @@ fn pairs(classes: usize) -> usize {
 }
 
 /// Computes the matrices of all images.
-pub(crate) fn run(network: &Network, request: &Request<'_>, threads: usize, out: &mut Answers<'_>) {
+pub(crate) fn run(
+    network: &Network,
+    request: &Request<'_>,
+    (choices, threads, isa): (Choices, usize, Isa),
+    out: &mut Answers<'_>,
+) {
     let plan = Plan::new(network, Purpose::TRAINING);
-    let (program, copies) = Program::with_copies(plan, Choices::new(true), request.classes);
-    let isa = Isa::detect();
+    let (program, copies) = Program::with_copies(plan, choices, request.classes);
     let mut cpu = Cpu::with_program(program, (0, 0), threads, isa);
     cpu.transform_weights(1, |_| request.parameters);
     let size = network.input_shape().len();
@@ -254,26 +259,29 @@ impl Pass<'_> {
         let weights = shape.input.channels * shape.kernel * shape.kernel;
         let mut inverse = vec![0.0; weights];
         let mut found = vec![[0.0; LANES]; weights * delta.len()];
+        let (isa, x, scratch) = (self.block.isa, self.block.at(x), self.block.scratch());
+        let tiled = self.block.program.winograd[conv.number].is_some();
         // SAFETY: see `share`.
         unsafe {
-            let input = Padded::new(shape, self.block.at(x), self.block.scratch());
+            let input = match tiled {
+                true => Input::Tiled(ClassTiles::new(isa, shape, delta.len(), x, scratch)),
+                false => Input::Padded(Padded::new(shape, x, scratch)),
+            };
             for o in 0..shape.output.channels {
                 let first = conv.weight + o * weights;
                 let each = inverse.iter_mut().enumerate();
                 each.for_each(|(i, to)| *to = self.request.inverse(first + i));
                 let bias = conv.bias.map(|bias| self.request.inverse(bias + o));
+                let pixels = shape.output.plane();
+                let offset = o * pixels * LANES;
+                match &input {
+                    Input::Tiled(tiles) => tiles.gradients(isa, (delta, offset), &mut found),
+                    Input::Padded(input) => {
+                        run_channel(isa, shape, input, (delta, offset), &mut found);
+                    }
+                }
                 let sums = self.sums.as_mut_ptr().cast();
-                let offset = o * shape.output.plane() * LANES;
-                run_channel(
-                    self.block.isa,
-                    shape,
-                    &input,
-                    (delta, offset),
-                    &inverse,
-                    bias,
-                    &mut found,
-                    sums,
-                );
+                run_squares(isa, &found, &inverse, bias, (delta, offset, pixels), sums);
                 self.gather();
             }
         }
@@ -337,6 +345,12 @@ impl Pass<'_> {
             .zip(self.sums.iter_mut().flatten());
         both.for_each(|(total, sum)| *total += f64::from(std::mem::take(sum)));
     }
+}
+
+/// The input of a convolution, as its weights meet it.
+enum Input {
+    Padded(Padded),
+    Tiled(ClassTiles),
 }
 
 /// The input of a convolution with its zeros around.
@@ -426,28 +440,35 @@ unsafe fn add_square<V: Vector>(g: &[Lanes], scale: V, part: usize, sums: *mut f
 /// Most classes.
 const MOST: usize = crate::gram::GRAM_CLASSES;
 
-/// Adds what some rows of the output give to the gradients of `W` weights of one output channel,
-/// for `K` classes and a part of the images: `sums` holds those of a weight one after another,
-/// `stride` classes apart.
+/// Vectors of two planes that meet: pixels in some rows, or tiles.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meeting {
+    pub rows: usize,
+    pub columns: usize,
+    /// Numbers from one row, and from one column, of the input to the next.
+    pub x_row: usize,
+    pub x_column: usize,
+    /// Numbers from one row of the gradients to the next.
+    pub delta_row: usize,
+}
+
+/// Adds to the gradients of `W` weights, for `K` classes and a part of the images: `sums` holds
+/// those of a weight one after another, `stride` classes apart.
 #[inline(always)]
 unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
-    conv: &Conv,
-    (row, rows): (usize, &Range<usize>),
-    x: [*const f32; W],
-    delta: [*const f32; K],
+    meeting: &Meeting,
+    mut x: [*const f32; W],
+    mut delta: [*const f32; K],
     (sums, stride): (*mut f32, usize),
 ) {
-    let step = conv.stride * LANES;
     // SAFETY: the caller promises whole planes.
     unsafe {
         let at = |w: usize, k: usize| sums.add((w * stride + k) * LANES);
         let mut sums: [[V; K]; W] =
             std::array::from_fn(|w| std::array::from_fn(|k| V::load(at(w, k))));
-        for y in rows.clone() {
-            let x = x.map(|x| x.add(y * conv.stride * row));
-            let delta = delta.map(|delta| delta.add(y * conv.output.width * LANES));
-            for p in 0..conv.output.width {
-                let x = x.map(|x| V::load(x.add(p * step)));
+        for _ in 0..meeting.rows {
+            for p in 0..meeting.columns {
+                let x = x.map(|x| V::load(x.add(p * meeting.x_column)));
                 for (k, delta) in delta.iter().enumerate() {
                     let delta = V::load(delta.add(p * LANES));
                     for (sums, x) in sums.iter_mut().zip(x) {
@@ -455,6 +476,8 @@ unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
                     }
                 }
             }
+            x = x.map(|x| x.wrapping_add(meeting.x_row));
+            delta = delta.map(|delta| delta.wrapping_add(meeting.delta_row));
         }
         for (w, sums) in sums.iter().enumerate() {
             for (k, sum) in sums.iter().enumerate() {
@@ -467,8 +490,7 @@ unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
 /// [`correlate`] for all classes, a few at a time.
 #[inline(always)]
 unsafe fn correlate_all<V: Vector, const W: usize>(
-    conv: &Conv,
-    place: (usize, &Range<usize>),
+    meeting: &Meeting,
     x: [*const f32; W],
     delta: &[*const f32],
     sums: *mut f32,
@@ -478,88 +500,86 @@ unsafe fn correlate_all<V: Vector, const W: usize>(
         // SAFETY: passed on from the caller.
         unsafe {
             match *few {
-                [a] => correlate::<V, W, 1>(conv, place, x, [a], sums),
-                [a, b] => correlate::<V, W, 2>(conv, place, x, [a, b], sums),
-                [a, b, c] => correlate::<V, W, 3>(conv, place, x, [a, b, c], sums),
-                [a, b, c, d] => correlate::<V, W, 4>(conv, place, x, [a, b, c, d], sums),
+                [a] => correlate::<V, W, 1>(meeting, x, [a], sums),
+                [a, b] => correlate::<V, W, 2>(meeting, x, [a, b], sums),
+                [a, b, c] => correlate::<V, W, 3>(meeting, x, [a, b, c], sums),
+                [a, b, c, d] => correlate::<V, W, 4>(meeting, x, [a, b, c, d], sums),
                 _ => unreachable!("chunks have one to {CLASSES} classes"),
             }
         }
     }
 }
 
-/// What the weights of one output channel add. The rows of the output are taken a few at a time,
-/// so that their gradients stay in the first cache while all weights meet them; `found` keeps the
-/// gradients of the weights meanwhile.
+/// Adds the sums over the vectors that meet, for `count` weights, whose inputs begin at `x`, and
+/// all classes; those of a weight are one after another.
+///
+/// # Safety
+/// Everything that meets is there, and a vector for each weight and class.
+#[inline(always)]
+pub(super) unsafe fn meet<V: Vector>(
+    meeting: &Meeting,
+    count: usize,
+    x: impl Fn(usize) -> *const f32,
+    delta: &[*const f32],
+    sums: *mut f32,
+) {
+    let mut weight = 0;
+    macro_rules! weights {
+        ($count:literal) => {
+            while count - weight >= $count {
+                let x: [_; $count] = std::array::from_fn(|i| x(weight + i));
+                let to = sums.wrapping_add(weight * delta.len() * LANES);
+                // SAFETY: passed on from the caller.
+                unsafe { correlate_all::<V, $count>(meeting, x, delta, to) };
+                weight += $count;
+            }
+        };
+    }
+    if V::MANY_REGISTERS {
+        weights!(4);
+    }
+    weights!(3);
+    weights!(1);
+}
+
+/// The gradients of the weights of one output channel, for every class. The rows of the output are
+/// taken a few at a time, so that their gradients stay in the first cache while all weights meet
+/// them.
 #[inline(always)]
 unsafe fn channel<V: Vector>(
     conv: &Conv,
     input: &Padded,
     (delta, offset): (&[*const f32], usize),
-    inverse: &[f32],
-    bias: Option<f32>,
     found: &mut [Lanes],
-    sums: *mut f32,
 ) {
     let taps = conv.kernel * conv.kernel;
-    let (height, m) = (conv.output.height, delta.len());
-    let band = (PIXELS / conv.output.width).max(1);
-    let at = |weight: usize| {
-        let (c, tap) = (weight / taps, weight % taps);
-        let (y, x) = (tap / conv.kernel, tap % conv.kernel);
-        let corner = c * input.plane + y * input.row + x * LANES;
-        input.start.wrapping_add(corner)
-    };
-    let mut here = [std::ptr::null(); MOST];
-    let here = &mut here[..m];
-    // SAFETY: the caller promises whole values of this shape, and room for the gradients of all
-    // weights.
-    unsafe {
-        for part in 0..V::PARTS {
-            let shift = part * V::WIDTH;
+    let (height, width, m) = (conv.output.height, conv.output.width, delta.len());
+    let band = (PIXELS / width).max(1);
+    found.fill([0.0; LANES]);
+    for part in 0..V::PARTS {
+        let shift = part * V::WIDTH;
+        for first in (0..height).step_by(band) {
+            let meeting = Meeting {
+                rows: band.min(height - first),
+                columns: width,
+                x_row: conv.stride * input.row,
+                x_column: conv.stride * LANES,
+                delta_row: width * LANES,
+            };
+            let at = |weight: usize| {
+                let (c, tap) = (weight / taps, weight % taps);
+                let (y, x) = (tap / conv.kernel + first * conv.stride, tap % conv.kernel);
+                let corner = c * input.plane + y * input.row + x * LANES;
+                input.start.wrapping_add(corner + shift)
+            };
+            let mut here = [std::ptr::null(); MOST];
             for (here, delta) in here.iter_mut().zip(delta) {
-                *here = delta.add(offset + shift);
+                *here = delta.wrapping_add(offset + first * width * LANES + shift);
             }
-            found.fill([0.0; LANES]);
-            for first in (0..height).step_by(band) {
-                let rows = first..height.min(first + band);
-                let last = rows.end == height;
-                let place = (input.row, &rows);
-                macro_rules! weights {
-                    ($weight:expr, $count:literal) => {{
-                        let g = &mut found[$weight * m..($weight + $count) * m];
-                        let x: [_; $count] =
-                            std::array::from_fn(|i| at($weight + i).wrapping_add(shift));
-                        let to = g.as_mut_ptr().cast::<f32>().add(shift);
-                        correlate_all::<V, $count>(conv, place, x, here, to);
-                        let g = g.chunks_exact(m).zip(&inverse[$weight..]);
-                        for (g, inverse) in g.filter(|_| last) {
-                            add_square::<V>(g, V::splat(*inverse), part, sums);
-                        }
-                        $weight += $count;
-                    }};
-                }
-                let mut weight = 0;
-                while V::MANY_REGISTERS && weight + 4 <= inverse.len() {
-                    weights!(weight, 4);
-                }
-                while weight + 3 <= inverse.len() {
-                    weights!(weight, 3);
-                }
-                while weight < inverse.len() {
-                    weights!(weight, 1);
-                }
-            }
-            let Some(bias) = bias else { continue };
-            let mut g = [[0.0; LANES]; MOST];
-            for (g, delta) in g.iter_mut().zip(&*here) {
-                let mut sum = V::splat(0.0);
-                for p in 0..conv.output.plane() {
-                    sum = sum.add(V::load(delta.add(p * LANES)));
-                }
-                sum.store(g.as_mut_ptr().add(shift));
-            }
-            add_square::<V>(&g[..m], V::splat(bias), part, sums);
+            let to = found.as_mut_ptr().cast::<f32>().wrapping_add(shift);
+            // SAFETY: the caller promises whole values of this shape, and room for the gradients
+            // of all weights.
+            unsafe { meet::<V>(&meeting, found.len() / m, at, &here[..m], to) };
         }
     }
 }
@@ -568,9 +588,47 @@ kernel!(
         conv: &Conv,
         input: &Padded,
         delta: (&[*const f32], usize),
+        found: &mut [Lanes],
+    )
+);
+
+/// What the weights of one output channel add, whose gradients were `found`, and its bias, whose
+/// gradient is the sum over the plane of `delta`.
+#[inline(always)]
+unsafe fn squares<V: Vector>(
+    found: &[Lanes],
+    inverse: &[f32],
+    bias: Option<f32>,
+    (delta, offset, pixels): (&[*const f32], usize, usize),
+    sums: *mut f32,
+) {
+    let m = delta.len();
+    // SAFETY: the caller promises whole planes and a vector for each pair.
+    unsafe {
+        for part in 0..V::PARTS {
+            for (g, inverse) in found.chunks_exact(m).zip(inverse) {
+                add_square::<V>(g, V::splat(*inverse), part, sums);
+            }
+            let Some(bias) = bias else { continue };
+            let shift = part * V::WIDTH;
+            let mut g = [[0.0; LANES]; MOST];
+            for (g, delta) in g.iter_mut().zip(delta) {
+                let mut sum = V::splat(0.0);
+                for p in 0..pixels {
+                    sum = sum.add(V::load(delta.add(offset + shift + p * LANES)));
+                }
+                sum.store(g.as_mut_ptr().add(shift));
+            }
+            add_square::<V>(&g[..m], V::splat(bias), part, sums);
+        }
+    }
+}
+kernel!(
+    run_squares = squares(
+        found: &[Lanes],
         inverse: &[f32],
         bias: Option<f32>,
-        found: &mut [Lanes],
+        delta: (&[*const f32], usize, usize),
         sums: *mut f32,
     )
 );

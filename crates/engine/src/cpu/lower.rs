@@ -2,7 +2,7 @@
 //! convolution before them, and places in the arena that do not meet in the cache.
 
 use super::vector::LANES;
-use super::winograd::{self, Tiling};
+use super::winograd::{self, ClassTiles, Tiling};
 use super::{conv, gram};
 use crate::network::Pool;
 use crate::plan::{Convolution, Op, Plan, Slot, Slots};
@@ -157,11 +157,14 @@ impl Program {
         let (values, length, is_gradient) = plan.place_gradients_apart(STAGGER);
         let mut program = Self::placed(plan, values + count * length, choices);
         let steps = program.plan.ops.iter();
-        let padded = steps.filter_map(|step| match step {
-            Step::Op(Op::ConvBackward { conv, .. }) => Some(gram::padded(&conv.shape)),
+        let inputs = steps.filter_map(|step| match step {
+            Step::Op(Op::ConvBackward { conv, .. }) => Some(match program.winograd[conv.number] {
+                Some(_) => ClassTiles::scratch(conv.shape.input, conv.shape.output, count),
+                None => gram::padded(&conv.shape),
+            }),
             _ => None,
         });
-        program.scratch = padded.fold(program.scratch, usize::max);
+        program.scratch = inputs.fold(program.scratch, usize::max);
         let copies = Copies {
             is_gradient,
             length,

@@ -7,7 +7,7 @@ use machine::Isa;
 use random::Stream;
 
 use super::lower::{Program, Step, Winograd};
-use super::{Choices, Cpu};
+use super::{Choices, Cpu, gram};
 use crate::backend::{Backend, Job, Sample, Source, Task, Wanted};
 use crate::dropout::DropoutMode;
 use crate::network::{Conv2d, LayerKind, Network, NetworkBuilder, PaddingRule, Shape};
@@ -558,6 +558,68 @@ fn nothing_hides_a_nan() {
             for (image, row) in logits.chunks(3).enumerate() {
                 assert_eq!(row.iter().all(|z| z.is_nan()), image == 2, "{pixel}");
                 assert_eq!(row.iter().any(|z| z.is_nan()), image == 2, "{pixel}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Without kinks, so that nothing but rounding is between them.
+    #[test]
+    fn gram_matrices_are_those_of_the_twin(
+        (height, width, padding) in (3..22usize, 3..22usize, 0..=2usize),
+        (inputs, middle, outputs, classes) in (1..7usize, 1..7usize, 1..4usize, 2..7usize),
+        seed in any::<u64>(),
+    ) {
+        let mut net = NetworkBuilder::new("tiles", Shape::new(inputs, height, width));
+        let x = net.input();
+        let x = net.conv2d("a", x, Conv2d::new(middle, 3).padding(padding));
+        let x = net.conv2d("b", x, Conv2d::new(outputs, 3).padding(1));
+        let x = net.flatten("f", x);
+        let x = net.linear("o", x, classes);
+        let network = net.build(x).unwrap();
+        let data = data(&network, 2, seed);
+        let inverse: Vec<f32> = (0..data.parameters.len())
+            .map(|i| 0.5 + Stream::named(seed, "inverse").uniform(i as u64) as f32)
+            .collect();
+        let size = network.input_shape().len();
+        let mut want = Vec::new();
+        for image in data.images.chunks_exact(size) {
+            let (weights, image) = (wide(&data.parameters), wide(image));
+            let mode = DropoutMode::Predict(SEED);
+            let rows = twin::jacobian(&network, &weights, &image, mode).unwrap();
+            for k in rows.chunks_exact(weights.len()) {
+                for l in rows.chunks_exact(weights.len()) {
+                    let terms = k.iter().zip(l).zip(&inverse);
+                    want.push(terms.map(|((k, l), i)| k * l * f64::from(*i)).sum::<f64>());
+                }
+            }
+        }
+        for isa in Isa::available() {
+            for winograd in [Winograd::Never, Winograd::Everywhere] {
+                let request = gram::Request {
+                    parameters: &data.parameters,
+                    inverse: &inverse,
+                    seed: SEED,
+                    images: &data.images,
+                    classes,
+                    last_layer: false,
+                };
+                let mut logits = vec![0.0; 2 * classes];
+                let mut chosen = vec![0; 2 * classes];
+                let mut matrices = vec![0.0; 2 * classes * classes];
+                let mut answers = gram::Answers {
+                    logits: &mut logits,
+                    classes: &mut chosen,
+                    matrices: &mut matrices,
+                };
+                let choices = Choices { winograd, ..USUAL };
+                gram::run(&network, &request, (choices, 1, isa), &mut answers);
+                let found: Vec<f32> = matrices.iter().map(|&c| c as f32).collect();
+                let allowed = WINOGRAD * norm(want.iter().copied());
+                prop_assert!(error(&found, &want) <= allowed, "{} {winograd:?}", isa.name());
             }
         }
     }

@@ -11,10 +11,11 @@
 
 use std::ops::Range;
 
+use super::gram::{self, Meeting};
 use super::outer::{self, Outer};
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::{LANES, Vector, kernel};
-use crate::network::Shape;
+use crate::network::{Conv, Shape};
 use machine::Isa;
 
 /// Numbers between two planes of the scratch memory, so that the planes do not meet in one set of
@@ -28,6 +29,9 @@ const CHUNK: usize = 16;
 /// Tiles of F(4×4) from which on the gradient of the weights uses it: sums over fewer are dearer to
 /// fold than to form.
 const GRADIENT_TILES: usize = 16;
+
+/// Tiles per strip of the gradients by class.
+const CLASS_TILES: usize = 32;
 
 /// Size of the tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -601,6 +605,63 @@ unsafe fn fold_sums<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     }
 }
 
+/// The gradients of the weights of one output channel, for every class and image: `out` has those
+/// of a weight for all classes one after another.
+#[inline(always)]
+unsafe fn class_gradients<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
+    tiles: &ClassTiles,
+    (delta, offset): (&[*const f32], usize),
+    out: *mut f32,
+) {
+    let (channels, m, capacity) = (tiles.input.channels, delta.len(), tiles.capacity);
+    let input_plane = channels * capacity * LANES + GAP;
+    let class_plane = CHUNK * capacity * LANES + GAP;
+    let sums_plane = channels * m * LANES + GAP;
+    // SAFETY: the scratch memory has room for all planes, and `delta` and `out` are whole.
+    unsafe {
+        tiles.sums.write_bytes(0, N * N * sums_plane);
+        for (strip, some) in tiles.strips().enumerate() {
+            for (k, delta) in delta.iter().enumerate() {
+                let to = tiles.gradients.add(k * capacity * LANES);
+                transform_gradient::<V, F, N, M>(tiles.output, 1, some, delta.add(offset), to);
+            }
+            let meeting = Meeting {
+                rows: 1,
+                columns: some.count,
+                x_row: 0,
+                x_column: LANES,
+                delta_row: 0,
+            };
+            for p in 0..N * N {
+                for part in 0..V::PARTS {
+                    let shift = part * V::WIDTH;
+                    let x = tiles.tiles.add((strip * N * N + p) * input_plane + shift);
+                    let x = |i: usize| x.wrapping_add(i * capacity * LANES).cast_const();
+                    let delta = tiles.gradients.add(p * class_plane + shift);
+                    let delta: [*const f32; CHUNK] = std::array::from_fn(|k| {
+                        delta.wrapping_add(k * capacity * LANES).cast_const()
+                    });
+                    let sums = tiles.sums.add(p * sums_plane + shift);
+                    gram::meet::<V>(&meeting, channels, x, &delta[..m], sums);
+                }
+            }
+        }
+        for at in 0..channels * m {
+            let (i, k) = (at / m, at % m);
+            for part in 0..V::PARTS {
+                let shift = part * V::WIDTH;
+                let from = tiles.sums.add(at * LANES + shift);
+                let g = both!(N => 3, F::kernel_gradient, i, j => {
+                    V::load(from.add((N * i + j) * sums_plane))
+                });
+                for (tap, g) in g.as_flattened().iter().enumerate() {
+                    g.store(out.add(((9 * i + tap) * m + k) * LANES + shift));
+                }
+            }
+        }
+    }
+}
+
 /// Makes functions that run the passes with the tiles and the instruction set they are given.
 macro_rules! passes {
     ($($(#[$doc:meta])* $run:ident = $body:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
@@ -669,6 +730,11 @@ passes!(
         out: *mut f32,
     );
     run_fold_sums = fold_sums(count: usize, sums: *const f32, dw: *mut f32);
+    run_class_gradients = class_gradients(
+        tiles: &ClassTiles,
+        delta: (&[*const f32], usize),
+        out: *mut f32,
+    );
 );
 
 /// Weights `[out, in, 3, 3]` of a convolution from shape `input` to shape `output`, transformed for
@@ -856,6 +922,105 @@ pub(crate) unsafe fn weight_gradient(
             }
         }
         run_fold_sums(isa, tiling, area, sums, dw);
+    }
+}
+
+/// All tiles of the input of a convolution, transformed, for the gradients of its weights by class
+/// and image, and room for what else they take.
+pub(crate) struct ClassTiles {
+    tiling: Tiling,
+    input: Shape,
+    output: Shape,
+    /// Tiles per strip.
+    capacity: usize,
+    /// Of the input, a strip after another.
+    tiles: *mut f32,
+    /// Of the gradients of one output channel, a strip of every class.
+    gradients: *mut f32,
+    /// Sums over tiles, for each point, input channel and class.
+    sums: *mut f32,
+}
+
+impl ClassTiles {
+    /// The numbers that tiles, gradients and sums take.
+    fn lens(input: Shape, output: Shape, classes: usize) -> [usize; 3] {
+        let tiling = Tiling::of_gradient(output);
+        let (capacity, total) = (Self::capacity(tiling, output), tiling.tiles(output).1);
+        let plane = |count: usize| tiling.points() * (count * LANES + GAP);
+        [
+            total.div_ceil(capacity) * plane(input.channels * capacity),
+            plane(CHUNK * capacity),
+            plane(input.channels * classes),
+        ]
+    }
+
+    /// Vectors of scratch memory.
+    pub fn scratch(input: Shape, output: Shape, classes: usize) -> usize {
+        let lens = Self::lens(input, output, classes);
+        lens.iter().sum::<usize>().div_ceil(LANES)
+    }
+
+    /// The gradients of a point of a strip stay in the first cache.
+    fn capacity(tiling: Tiling, output: Shape) -> usize {
+        tiling.tiles(output).1.min(CLASS_TILES)
+    }
+
+    /// # Safety
+    /// `x` is a whole input of a 3×3 convolution of stride 1, and the scratch memory has
+    /// [`scratch`](Self::scratch) vectors for so many classes, at most 16.
+    pub unsafe fn new(
+        isa: Isa,
+        conv: &Conv,
+        classes: usize,
+        x: *const f32,
+        scratch: *mut f32,
+    ) -> Self {
+        let (input, output) = (conv.input, conv.output);
+        let tiling = Tiling::of_gradient(output);
+        let [tiles, gradients, _] = Self::lens(input, output, classes);
+        let found = Self {
+            tiling,
+            input,
+            output,
+            capacity: Self::capacity(tiling, output),
+            tiles: scratch,
+            gradients: scratch.wrapping_add(tiles),
+            sums: scratch.wrapping_add(tiles + gradients),
+        };
+        let strip = tiling.points() * (input.channels * found.capacity * LANES + GAP);
+        let before = (conv.padding.top, conv.padding.left);
+        for (number, tiles) in found.strips().enumerate() {
+            let to = found.tiles.wrapping_add(number * strip);
+            // SAFETY: the caller's promise.
+            unsafe { run_transform_input(isa, tiling, input, before, tiles, x, to) };
+        }
+        found
+    }
+
+    fn strips(&self) -> impl Iterator<Item = Tiles> {
+        let (across, total) = self.tiling.tiles(self.output);
+        let capacity = self.capacity;
+        (0..total).step_by(capacity).map(move |first| Tiles {
+            across,
+            first,
+            count: capacity.min(total - first),
+            capacity,
+        })
+    }
+
+    /// The gradients of the weights of the output channel at the offset, for each class one
+    /// after another.
+    ///
+    /// # Safety
+    /// `delta` has a whole output for each of the classes, and `out` room for all weights.
+    pub unsafe fn gradients(
+        &self,
+        isa: Isa,
+        delta: (&[*const f32], usize),
+        out: &mut [[f32; LANES]],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { run_class_gradients(isa, self.tiling, self, delta, out.as_mut_ptr().cast()) };
     }
 }
 

@@ -45,6 +45,26 @@ fn everything() -> Network {
     net.build(out).expect("the layers fit")
 }
 
+/// Convolutions in Winograd's form, with tiles of either size: planes of one tile, of some, and of
+/// more than a strip; odd numbers of rows, columns and channels; paddings 0, 1 and 2.
+fn tiled() -> Network {
+    let mut net = NetworkBuilder::new("tiled", Shape::new(9, 26, 27));
+    let mut at = net.input();
+    for (name, channels, padding) in [("a", 11, 1), ("b", 10, 0), ("c", 9, 2), ("d", 13, 1)] {
+        let conv = Conv2d {
+            stride: 1,
+            padding: PaddingRule::Symmetric(padding),
+            ..Conv2d::new(channels, 3)
+        };
+        at = net.conv2d(name, at, conv);
+        at = net.frn_tlu(&format!("{name}n"), at);
+        at = net.avg_pool(&format!("{name}p"), at, 2, 2);
+    }
+    let at = net.flatten("f", at);
+    let out = net.linear("o", at, 5);
+    net.build(out).expect("the layers fit")
+}
+
 /// Numbers that look random, the same everywhere.
 fn noise(seed: u64, count: usize, scale: f64) -> Vec<f32> {
     let stream = random::Stream::named(seed, "gram test");
@@ -112,6 +132,7 @@ fn the_jacobian_is_that_of_finite_differences() {
 fn matrices_are_those_of_the_dense_jacobian() {
     for (net, scale) in [
         (everything(), 0.5),
+        (tiled(), 0.3),
         (zoo::lenet(10).unwrap(), 0.15),
         (zoo::lenet_dropout(10, 0.05).unwrap(), 0.15),
     ] {
