@@ -28,15 +28,15 @@ impl Form {
         }
     }
 
+    /// What becomes of images of this shape.
+    pub fn shape(&self, from: Shape) -> Shape {
+        let [height, width] = self.size.unwrap_or([from.height, from.width]);
+        Shape::new(self.channels.unwrap_or(from.channels), height, width)
+    }
+
     /// All images of a set in this form.
     pub(crate) fn apply(&self, set: ImageSet) -> Result<ImageSet> {
-        let Shape {
-            channels,
-            height,
-            width,
-        } = set.shape();
-        let [tall, wide] = self.size.unwrap_or([height, width]);
-        let shape = Shape::new(self.channels.unwrap_or(channels), tall, wide);
+        let shape = self.shape(set.shape());
         if shape == set.shape() {
             return Ok(set);
         }

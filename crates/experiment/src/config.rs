@@ -192,6 +192,20 @@ pub enum SplitKind {
 }
 
 impl DataConfig {
+    /// The section `[data]` in the TOML file of a run; none if there is no such section.
+    ///
+    /// # Errors
+    /// The file cannot be read, or says something else.
+    pub fn read(path: &Path) -> Result<Option<Self>> {
+        #[derive(Deserialize)]
+        struct Section {
+            data: Option<DataConfig>,
+        }
+        let origin = path.display().to_string();
+        let section: Section = read_text(&files::read_text(path)?, &origin)?;
+        Ok(section.data)
+    }
+
     /// The form that all images get.
     pub fn form(&self) -> datasets::Form {
         datasets::Form {

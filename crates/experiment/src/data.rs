@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datasets::{ImageSet, Library, Normalization, Part, SplitOrder};
-use engine::{Input, Network};
+use engine::{Input, Network, Shape};
 
 use crate::config::{DataConfig, OodNormalization, RunConfig, SplitKind};
 use crate::error::{Error, Result};
@@ -199,6 +199,21 @@ impl RunData {
             OodNormalization::Own => normalization_of(config, name, set),
             OodNormalization::Training => self.normalization.clone(),
         }
+    }
+}
+
+impl DataConfig {
+    /// Shape of the images and number of classes that a network for these data has to do with. The
+    /// files of a dataset that is known by its name are not looked at.
+    ///
+    /// # Errors
+    /// A dataset of the user's own cannot be had.
+    pub fn shape_and_classes(&self, library: &Library) -> Result<(Shape, usize)> {
+        if let Some(entry) = datasets::manifest::find(&self.dataset) {
+            return Ok((self.form().shape(entry.shape), entry.classes));
+        }
+        let set = library.load_as(&self.dataset, Part::Train, self.form())?;
+        Ok((set.shape(), set.classes()))
     }
 }
 

@@ -221,6 +221,34 @@ fn a_network_of_ones_own_is_drawn_trained_and_resumed() {
     let config = "name = \"mine\"\ndata = { dataset = \"shapes\" }\ntrain = { epochs = 20 }\n\
         network = { file = \"net.toml\" }\noptimizer = { rule = \"ucbopt\", lr = 0.05 }\n";
     let place = place.with("mine.toml", config);
+    // its data say what the network is for
+    let of_data = place.run(&["net", "mine.toml"]);
+    assert_eq!(of_data.code, Some(0), "{}", of_data.stderr);
+    assert_eq!(of_data.stdout, drawn.stdout);
+    assert_eq!(
+        of_data.stderr,
+        "mine.toml: shapes has images of 1x28x28 and 3 classes\n"
+    );
+    let place = place.with(
+        "known.toml",
+        config.replace("\"shapes\"", "\"cifar-100\", resize = 28, channels = 1"),
+    );
+    let known = place.run(&["net", "known.toml", "--classes", "3"]);
+    assert_eq!((known.code, &known.stdout), (Some(0), &drawn.stdout));
+    let known = place.run(&["net", "known.toml"]);
+    assert!(known.stderr.contains("1x28x28 and 100 classes"));
+    let place = place.with("gone.toml", config.replace("\"shapes\"", "\"gone\""));
+    let gone = place.run(&["net", "gone.toml"]);
+    assert_eq!(gone.code, Some(2));
+    let words = "gone.toml: data.dataset: ";
+    assert!(gone.stderr.contains(words), "{}", gone.stderr);
+    assert!(
+        gone.stderr.contains("--input 3x32x32 --classes 10"),
+        "{}",
+        gone.stderr
+    );
+    let told = ["net", "gone.toml", "--input", "1x28x28", "--classes", "3"];
+    assert_eq!(place.run(&told).stdout, drawn.stdout);
     let outcome = train(&place, &["train.batch=16"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let record = record(&place);
