@@ -335,7 +335,7 @@ pub fn epoch_object(run: &str, point: &EpochPoint) -> Value {
 }
 
 /// Adds the entries of one object to another.
-fn merge(into: &mut Value, from: Value) {
+pub fn merge(into: &mut Value, from: Value) {
     if let (Value::Object(into), Value::Object(from)) = (into, from) {
         into.extend(from);
     }

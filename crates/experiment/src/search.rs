@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
-use evaluation::record::EpochPoint;
+use evaluation::record::{EpochPoint, RunRecord};
 use random::Stream;
 use serde::{Deserialize, Serialize};
 use toml::Value;
@@ -224,6 +224,56 @@ impl Metric {
             Self::ValidationLoss => a.total_cmp(&b),
             Self::ValidationAccuracy => b.total_cmp(&a),
         }
+    }
+}
+
+/// The best of the finished runs on one dataset.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Best {
+    /// Name of the run; the first in the order of the sweep, if several are as good.
+    pub run: String,
+    /// What it was trained on; losses on different data are not compared.
+    pub dataset: String,
+    /// What runs were compared by.
+    pub metric: Metric,
+    /// Its best value.
+    pub value: f64,
+    /// How many runs were compared: the finished ones with validation images.
+    pub compared: usize,
+    /// Names of the other runs with this value.
+    pub ties: Vec<String>,
+}
+
+impl Best {
+    /// The best run of each dataset, in the order of the records; none of those without validation
+    /// images.
+    pub(crate) fn of(metric: Metric, records: &[RunRecord]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for record in records {
+            let value = metric.best(&record.curves);
+            let Some(value) = value.filter(|value| value.is_finite()) else {
+                continue;
+            };
+            let run = record.name.clone();
+            let Some(best) = all.iter_mut().find(|best| best.dataset == record.dataset) else {
+                all.push(Self {
+                    run,
+                    dataset: record.dataset.clone(),
+                    metric,
+                    value,
+                    compared: 1,
+                    ties: Vec::new(),
+                });
+                continue;
+            };
+            best.compared += 1;
+            match metric.compare(value, best.value) {
+                Ordering::Less => (best.run, best.value, best.ties) = (run, value, Vec::new()),
+                Ordering::Equal => best.ties.push(run),
+                Ordering::Greater => {}
+            }
+        }
+        all
     }
 }
 

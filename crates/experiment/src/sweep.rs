@@ -66,7 +66,7 @@ use crate::lock::Holder;
 use crate::observer::Event;
 use crate::preset;
 use crate::run::{self, Failure, Outcome, Run, RunOptions};
-use crate::search::{self, Halving, MAX_RUNS, RandomConfig, Round};
+use crate::search::{self, Best, Halving, MAX_RUNS, RandomConfig, Round};
 use crate::status;
 
 #[derive(Debug, Deserialize)]
@@ -248,6 +248,13 @@ impl Sweep {
     pub fn shard(&self, shard: Option<(usize, usize)>) -> Vec<usize> {
         let (first, of) = shard.unwrap_or((1, 1));
         (first - 1..self.runs.len()).step_by(of).collect()
+    }
+
+    /// The best of these finished runs by their validation images, one for each dataset: by the
+    /// metric of the search, else by the lowest loss.
+    pub fn best(&self, finished: &[RunRecord]) -> Vec<Best> {
+        let metric = self.halving.as_ref().map(|halving| halving.metric);
+        Best::of(metric.unwrap_or_default(), finished)
     }
 
     /// Writes down which runs there are, in a folder that is made if it is not there.

@@ -11,10 +11,12 @@ use engine::Device;
 use evaluation::record::RunRecord;
 use experiment::Sweep;
 use experiment::run::RunOptions;
-use experiment::search::SEARCH;
+use experiment::search::{Best, Metric, SEARCH};
 use experiment::sweep::{SweepOptions, SweepOutcome};
+use serde_json::json;
 
 use crate::many::{ManyArgs, Shard, print_status};
+use crate::progress::merge;
 use crate::slurm::{SlurmArgs, Work};
 use crate::tables;
 use crate::training::{self, TrainingArgs};
@@ -24,8 +26,9 @@ use crate::user_error::UserError;
 ///
 /// Every run has a folder of its own; finished runs are skipped, interrupted ones go on, and one
 /// that fails does not stop the rest. Several runs at a time with one thread each are faster than
-/// one run with many threads. Several processes, on one machine or on many, may share the folder:
-/// each takes runs that no other has, and ends when none is left.
+/// one run with many threads. At the end the run is named that did best on its validation images.
+/// Several processes, on one machine or on many, may share the folder: each takes runs that no
+/// other has, and ends when none is left.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -146,6 +149,7 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
     if !training.json && !records.is_empty() {
         tables::print(&records)?;
     }
+    print_best(&sweep, &records, out, training.json)?;
     if training.advises() && !records.is_empty() {
         let folder = training::quoted(out);
         writeln!(
@@ -154,6 +158,47 @@ pub fn execute(args: SweepArgs) -> anyhow::Result<ExitCode> {
         )?;
     }
     Ok(code)
+}
+
+/// Names the best of the finished runs, if there was a choice.
+fn print_best(sweep: &Sweep, records: &[RunRecord], out: &Path, json: bool) -> io::Result<()> {
+    if sweep.runs().len() < 2 {
+        return Ok(());
+    }
+    for best in sweep.best(records) {
+        let folder = out.join(&best.run);
+        if json {
+            let mut event = json!({"event": "best", "folder": folder.display().to_string()});
+            merge(&mut event, json!(best));
+            writeln!(io::stdout(), "{event}")?;
+            continue;
+        }
+        let Best {
+            dataset,
+            value,
+            compared,
+            ..
+        } = &best;
+        let (metric, extreme) = match best.metric {
+            Metric::ValidationLoss => ("validation loss", "lowest"),
+            Metric::ValidationAccuracy => ("validation accuracy", "highest"),
+        };
+        let among = match compared {
+            1 => "of the only finished run".to_owned(),
+            runs => format!("the {extreme} of {runs} finished runs"),
+        };
+        let ties = match best.ties.as_slice() {
+            [] => String::new(),
+            [tie] => format!("; {tie} is as good"),
+            ties => format!("; {} are as good", ties.join(", ")),
+        };
+        let folder = training::quoted(&folder);
+        writeln!(
+            io::stdout(),
+            "Best run on {dataset}: {folder}, {metric} {value:.4}, {among}{ties}"
+        )?;
+    }
+    Ok(())
 }
 
 /// Trainings at a time if none are asked for: as many as threads on the processor. A GPU trains

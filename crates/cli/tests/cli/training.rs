@@ -383,6 +383,12 @@ fn an_error_is_told_once_and_quiet_is_quiet() {
         "{}",
         outcome.stdout
     );
+    let best = outcome.stdout.lines().last().unwrap();
+    assert!(
+        best.contains("s/tiny-lr=0.1-seed0, validation loss")
+            && best.ends_with(", of the only finished run"),
+        "{best}"
+    );
 }
 
 #[test]
@@ -444,12 +450,24 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
         ],
     );
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    for name in ["tiny-lr=0.05-seed0", "tiny-lr=0.1-seed1"] {
-        assert!(
-            place.path("runs").join(name).join("record.json").exists(),
-            "{name}"
-        );
-    }
+    let runs = [
+        "tiny-lr=0.05-seed0",
+        "tiny-lr=0.05-seed1",
+        "tiny-lr=0.1-seed0",
+        "tiny-lr=0.1-seed1",
+    ];
+    let loss = |name: &&str| {
+        let text = std::fs::read_to_string(place.path(&format!("runs/{name}/record.json")));
+        let record: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        record["curves"][0]["validation_loss"].as_f64().unwrap()
+    };
+    let best = runs.into_iter().min_by(|a, b| loss(a).total_cmp(&loss(b)));
+    let best = best.unwrap();
+    let expected = format!(
+        "Best run on fashion-mnist: runs/{best}, validation loss {:.4}, the lowest of 4 finished runs",
+        loss(&best)
+    );
+    assert_eq!(outcome.stdout.lines().last(), Some(&expected[..]));
     std::fs::remove_file(place.path("runs/tiny-lr=0.1-seed1/record.json")).unwrap();
     let outcome = run(
         &place,
@@ -472,6 +490,33 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn runs_that_are_as_good_as_the_best_are_named() {
+    // keeping predictions changes no training
+    let sweep = "name = \"s\"\nconfigs = [\"tiny.toml\"]\nset.train.epochs = 1\n\
+                 grid.evaluation.keep_predictions = [false, true]\n";
+    let place = place().with("sweep.toml", sweep);
+    let arguments = ["sweep", "sweep.toml", "--out", "runs"];
+    let outcome = run(&place, &arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let best = outcome.stdout.lines().last().unwrap();
+    assert!(
+        best.contains("runs/tiny-keep_predictions=false-seed0, validation loss")
+            && best.ends_with("of 2 finished runs; tiny-keep_predictions=true-seed0 is as good"),
+        "{best}"
+    );
+    let outcome = run(&place, &[&arguments[..], &["--json"]].concat());
+    let events = events(&outcome);
+    let best = events.last().unwrap();
+    assert_eq!(best["event"], "best");
+    assert_eq!(best["run"], "tiny-keep_predictions=false-seed0");
+    assert_eq!(best["folder"], "runs/tiny-keep_predictions=false-seed0");
+    assert_eq!(best["metric"], "validation_loss");
+    assert!(best["value"].as_f64().unwrap() > 0.0);
+    assert_eq!(best["compared"], 2);
+    assert_eq!(best["ties"][0], "tiny-keep_predictions=true-seed0");
+}
+
+#[test]
 fn a_search_drops_what_is_left_behind_and_says_so() {
     let search = "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[random]\ntrials = 4\n\
                   keys.optimizer.lr = { low = 0.01, high = 0.2, scale = \"log\" }\n\
@@ -490,6 +535,8 @@ fn a_search_drops_what_is_left_behind_and_says_so() {
             .count(),
         3
     );
+    let best = outcome.stdout.lines().last().unwrap();
+    assert!(best.contains(", validation accuracy "), "{best}");
     let advice = "3 of 4 runs were dropped; runs/search.json says why";
     assert!(outcome.stderr.contains(advice), "{}", outcome.stderr);
     let text = std::fs::read_to_string(place.path("runs/search.json")).unwrap();
