@@ -5,7 +5,7 @@
 //! left out, so that a network whose dropout stays on is its mean network. Operators are those of
 //! opset 17. The metadata of the file name the classes.
 //!
-//! The file is a protobuf; [`message`] declares the part of `onnx.proto` that is needed.
+//! The file is a protobuf; `message` declares the part of `onnx.proto` that is needed.
 
 use std::collections::HashSet;
 
