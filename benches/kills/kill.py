@@ -26,7 +26,7 @@ import time
 
 SIGNALS = {name: getattr(signal, "SIG" + name) for name in ["KILL", "TERM", "INT", "HUP"]}
 # what may differ: when and where it was computed, and how often it was interrupted
-PASSING = {"timings", "hardware", "code", "seconds", "stretches", "name"}
+PASSING = {"timings", "hardware", "code", "seconds", "stretches", "name", "sha256"}
 
 EMBEDDED = ['data.dataset="fashion-mnist-mini"', 'data.out_of_domain=["letters"]', "train.epochs=20"]
 

@@ -1,14 +1,15 @@
 //! The run record: one versioned JSON file per training run that everything downstream reads.
 //!
 //! Reading refuses unknown fields and versions, and fills in what older versions did not say;
-//! writing refuses NaN, which JSON would turn into `null`. `docs/run-record.md` describes the
-//! fields.
+//! writing refuses NaN, which JSON would turn into `null`. The last field, `sha256`, is a sum over
+//! the others that is checked when the file is read. `docs/run-record.md` describes the fields.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::results::{Bounds, ByClass, Classification, Detection, DetectionCurves, Reliability};
 
@@ -280,6 +281,20 @@ pub enum RecordError {
         /// The schema of the file.
         found: String,
     },
+    /// The record does not have the sum that it names.
+    #[error(
+        "{path}: is damaged, or was changed by hand: the sha256 of its fields is {found}, it says \
+         {expected}; without the field \"sha256\" it is read as it is",
+        path = path.display()
+    )]
+    Damaged {
+        /// File of the record.
+        path: PathBuf,
+        /// The sum of its fields.
+        found: String,
+        /// What the file says.
+        expected: String,
+    },
     /// A field is unknown, missing, or of the wrong kind.
     #[error("{path}: {field}: {source}", path = path.display())]
     Field {
@@ -317,6 +332,8 @@ impl RunRecord {
             reason,
         };
         let mut value: Value = serde_json::from_str(&text).map_err(|e| no_record(e.to_string()))?;
+        let expected = value.as_object_mut().and_then(|map| map.shift_remove(SUM));
+        let found = expected.as_ref().map(|_| sum(&value));
         match value.get("schema") {
             Some(Value::String(found)) if found == SCHEMA => {}
             Some(Value::String(found)) if found == SCHEMA_1 => {
@@ -332,11 +349,22 @@ impl RunRecord {
             }
             _ => return Err(no_record("it has no field \"schema\"".to_owned())),
         }
-        serde_path_to_error::deserialize(value).map_err(|error| RecordError::Field {
+        let record = serde_path_to_error::deserialize(value);
+        let record = record.map_err(|error| RecordError::Field {
             path: path.to_owned(),
             field: error.path().to_string(),
             source: error.into_inner(),
-        })
+        })?;
+        match (expected, found) {
+            (Some(expected), Some(found)) if expected != found.as_str() => {
+                Err(RecordError::Damaged {
+                    path: path.to_owned(),
+                    found,
+                    expected: expected.to_string(),
+                })
+            }
+            _ => Ok(record),
+        }
     }
 
     /// The record as the text of its file.
@@ -391,14 +419,24 @@ impl RunRecord {
         let mut track = serde_path_to_error::Track::new();
         let serializer =
             serde_path_to_error::Serializer::new(serde_json::value::Serializer, &mut track);
-        let value = self
+        let mut value = self
             .serialize(serializer)
             .map_err(|source| unwritable(track.path().to_string(), source))?;
+        value[SUM] = sum(&value).into();
         let mut text = String::new();
         pretty(&value, 0, &mut text);
         text.push('\n');
         Ok(text)
     }
+}
+
+/// Name of the field with the sum.
+const SUM: &str = "sha256";
+
+/// SHA-256 of the fields as JSON without blanks, in the order of the file.
+fn sum(value: &Value) -> String {
+    let sum = Sha256::digest(value.to_string());
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// JSON for people: an object that holds others, and a list of objects, is spread over lines;
@@ -641,8 +679,41 @@ mod tests {
 
     /// A record in which every kind of field occurs.
     fn example() -> RunRecord {
+        parse(include_str!("../tests/record.json"))
+    }
+
+    fn parse(text: &str) -> RunRecord {
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        value.as_object_mut().unwrap().shift_remove(SUM).unwrap();
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn every_number_of_a_record_is_guarded_by_its_sum() {
         let text = include_str!("../tests/record.json");
-        serde_json::from_str(text).unwrap()
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.json");
+        let mut changed = 0;
+        for (at, digit) in text.bytes().enumerate() {
+            if !digit.is_ascii_digit() {
+                continue;
+            }
+            let mut bytes = text.as_bytes().to_vec();
+            bytes[at] = b'0' + (digit - b'0' + 1) % 10;
+            fs::write(&path, bytes).unwrap();
+            match RunRecord::read(&path) {
+                // a last digit that says nothing
+                Ok(found) => assert_eq!(found, example()),
+                Err(RecordError::Damaged { .. }) => changed += 1,
+                Err(_) => {}
+            }
+        }
+        assert!(changed > 200, "{changed}");
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        value["seed"] = 77.into();
+        value.as_object_mut().unwrap().shift_remove(SUM);
+        fs::write(&path, value.to_string()).unwrap();
+        assert_eq!(RunRecord::read(&path).unwrap().seed, 77);
     }
 
     #[test]
@@ -669,7 +740,7 @@ mod tests {
     #[test]
     fn a_metric_that_a_record_does_not_have_is_undefined() {
         let text = include_str!("../tests/record.json").replace("\"brier\": 0.375, ", "");
-        let read: RunRecord = serde_json::from_str(&text).unwrap();
+        let read = parse(&text);
         assert_eq!(read.evaluations[0].in_domain.values.brier, None);
         let mut expected = example();
         expected.evaluations[0].in_domain.values.brier = None;
