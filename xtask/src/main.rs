@@ -4,6 +4,7 @@
 
 mod mutants;
 mod python;
+mod sanitize;
 mod sbom;
 mod width;
 
@@ -14,7 +15,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
-       kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|sbom FILE
+       kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
+       sanitize [address|thread|miri...]|sbom FILE
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
         included), CUDA kernels on the host and compiled by NVRTC, examples, documentation with
@@ -28,6 +30,8 @@ kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless
         NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks
 mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.toml), all or those
         with these words in their names; the tests named for each must fail
+sanitize machine, cbopt and engine under AddressSanitizer and ThreadSanitizer, and the worker pool
+        under Miri, or those that are named; needs a nightly toolchain with rust-src, and says so
 sbom    what the program is built of, as a CycloneDX document in JSON";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
@@ -47,6 +51,7 @@ fn main() -> Result<()> {
         ["python", "--without-torch"] => python::test(false),
         ["kernels", ref words @ ..] => compile_kernels(words),
         ["mutants", ref words @ ..] => mutants::run(&root(), words),
+        ["sanitize", ref tools @ ..] => sanitize::run(tools),
         ["sbom", file] => sbom::write(&root(), Path::new(file)),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
@@ -84,7 +89,7 @@ fn check() -> Result<()> {
     promised_rust()?;
     arm()?;
     packages()?;
-    miri()
+    sanitize::miri()
 }
 
 /// No comment and no line of Markdown is wider than rustfmt lets code be.
@@ -329,22 +334,6 @@ fn dependencies() -> Result<()> {
         skip("advisories", "their database cannot be reached");
         Ok(())
     }
-}
-
-/// The worker pool and the portable kernels have no undefined behavior that Miri sees.
-fn miri() -> Result<()> {
-    if !answers("cargo", &["+nightly", "miri", "--version"]) {
-        skip("Miri", "there is no nightly toolchain with Miri");
-        return Ok(());
-    }
-    let mut command = Command::new("rustup");
-    command
-        .args("run nightly cargo miri test -p maxitive-machine --lib --locked".split(' '))
-        .args(["--target-dir", "target/miri"])
-        .current_dir(root())
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO");
-    run("Miri", &mut command)
 }
 
 /// The root of the workspace.
