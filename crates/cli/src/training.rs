@@ -349,6 +349,8 @@ pub fn reason(stop: &Stop) -> &'static str {
 pub fn error(error: experiment::Error) -> anyhow::Error {
     if error.is_mistake() {
         UserError::new(error.with_causes()).into()
+    } else if error.advice().is_some() {
+        anyhow::Error::msg(error.with_causes())
     } else {
         error.into()
     }

@@ -8,7 +8,7 @@
 //! under a temporary name and renamed, and then removed.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use ureq::http::Uri;
 
 use crate::check::{self, Verified};
 use crate::digest::Hashing;
+use crate::disk;
 use crate::error::{Error, Malformed, Result};
 use crate::formats::{tar, zip};
 use crate::library::Part;
@@ -221,7 +222,7 @@ impl Fetcher {
                     return Ok(());
                 }
                 let part = self.download(&job, &path, report)?;
-                rename(&part, &path)?;
+                disk::rename(&part, &path).map_err(Error::io("rename to", &path))?;
                 report(Event::Done { path: &path });
             }
             Target::TarGz(rules) | Target::Zip(rules) => {
@@ -235,7 +236,7 @@ impl Fetcher {
                     Target::Zip(_) => self.unzip(&part, rules, report)?,
                     _ => self.untar(&part, rules, report)?,
                 }
-                fs::remove_file(&part).map_err(Error::io("remove", &part))?;
+                disk::remove(&part).map_err(Error::io("remove", &part))?;
                 report(Event::Done { path: &folder });
             }
         }
@@ -251,15 +252,15 @@ impl Fetcher {
     ) -> Result<PathBuf> {
         let path = with_suffix(target, ".part");
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+            disk::create_folder(folder).map_err(Error::io("create", folder))?;
         }
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(Error::io("create", &path))?;
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            let problem = "is not a plain file; remove it".to_owned();
+            return Err(Error::malformed(&path)(Malformed::new("part", 0, problem)));
+        }
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = disk::open(&path, &options).map_err(Error::io("create", &path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => return Err(Error::Busy { path }),
@@ -283,7 +284,7 @@ impl Fetcher {
         drop(file);
         if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == 0) {
             // an empty file is no use to the next run; whether it can be removed does not matter
-            let _ = fs::remove_file(&path);
+            let _ = disk::remove(&path);
         }
         Err(failed)
     }
@@ -347,7 +348,7 @@ impl Fetcher {
             );
             return Err(failure(address, problem));
         }
-        flush(file, path)
+        disk::flush(file, path).map_err(Error::io("write", path))
     }
 
     /// The answer to a request for the bytes from `done` on; redirects within the same host are
@@ -418,7 +419,7 @@ impl Fetcher {
             }
             _ => return Err(Trouble::NotThere(format!("status {status}"))),
         };
-        file.set_len(at).map_err(fatal("write"))?;
+        disk::cut(file, path, at).map_err(fatal("write"))?;
         file.seek(SeekFrom::Start(at)).map_err(fatal("write"))?;
         let mut body = response.into_body().into_reader();
         let mut buffer = vec![0; 1 << 16];
@@ -443,7 +444,7 @@ impl Fetcher {
                     return Err(Trouble::Passing(problem));
                 }
             };
-            file.write_all(&buffer[..got]).map_err(fatal("write"))?;
+            disk::write(file, path, &buffer[..got]).map_err(fatal("write"))?;
             at += got as u64;
             pace.check(at).map_err(Trouble::NotThere)?;
             report(Event::Advance {
@@ -634,33 +635,35 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn empty(file: &mut File, path: &Path) -> Result<u64> {
-    file.set_len(0).map_err(Error::io("write", path))?;
+    disk::cut(file, path, 0).map_err(Error::io("write", path))?;
     Ok(0)
 }
 
-/// Puts what was written onto the disk.
-fn flush(file: &File, path: &Path) -> Result<()> {
-    #[cfg(test)]
-    tests::happened("flush");
-    file.sync_all().map_err(Error::io("write", path))
-}
-
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    #[cfg(test)]
-    tests::happened("rename");
-    fs::rename(from, to).map_err(Error::io("rename to", to))
-}
-
-/// Writes a file under a temporary name, then renames it.
+/// Writes a file under a temporary name, puts it onto the disk, then renames it. What has the
+/// temporary name, of a process that was killed say, is removed, and never written through.
 fn write_file(path: &Path, content: &mut dyn Read) -> Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        disk::create_folder(folder).map_err(Error::io("create", folder))?;
     }
     let part = with_suffix(path, ".part");
-    let mut file = File::create(&part).map_err(Error::io("create", &part))?;
-    io::copy(content, &mut file).map_err(Error::io("write", &part))?;
+    if fs::symlink_metadata(&part).is_ok() {
+        disk::remove(&part).map_err(Error::io("remove", &part))?;
+    }
+    let file = disk::create(&part).map_err(Error::io("create", &part))?;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let got = match content.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            got => got.map_err(Error::io("write", &part))?,
+        };
+        if got == 0 {
+            break;
+        }
+        disk::write(&file, &part, &buffer[..got]).map_err(Error::io("write", &part))?;
+    }
+    disk::flush(&file, &part).map_err(Error::io("write", &part))?;
     drop(file);
-    rename(&part, path)
+    disk::rename(&part, path).map_err(Error::io("rename to", path))
 }
 
 /// The files of the manifest that a download brings.
@@ -694,34 +697,131 @@ fn is_present(folder: &Path, file: &'static manifest::File, path: Option<&Path>)
 mod tests {
     use super::*;
     use crate::digest::sha256;
+    use crate::disk::faults::{Fault, Watch};
     use crate::image_set::Shape;
     use crate::manifest::Layout;
-    use std::cell::RefCell;
-    use std::io::BufRead;
+    use std::io::{BufRead, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::{Arc, Mutex};
 
-    thread_local! {
-        static HAPPENED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    /// A file and two archives, each with the operations that bring it.
+    fn downloads() -> [(Vec<u8>, Target, Vec<&'static str>); 3] {
+        let begun = [
+            "mkdir ",
+            "open archive.part",
+            "cut archive.part",
+            "write archive.part",
+            "flush archive.part",
+        ];
+        let unpacked = [
+            "mkdir toy",
+            "create toy/readme.part",
+            "write toy/readme.part",
+            "flush toy/readme.part",
+            "rename toy/readme",
+            "mkdir toy/inner",
+            "create toy/inner/data.bin.part",
+            "write toy/inner/data.bin.part",
+            "flush toy/inner/data.bin.part",
+            "rename toy/inner/data.bin",
+            "remove archive.part",
+        ];
+        let archive = [&begun[..], &unpacked[..]].concat();
+        let file = vec![
+            "mkdir toy",
+            "open toy/file.part",
+            "cut toy/file.part",
+            "write toy/file.part",
+            "flush toy/file.part",
+            "rename toy/file",
+        ];
+        [
+            (b"some bytes".to_vec(), Target::File("toy/file"), file),
+            (tar_gz(), Target::TarGz(RULES.to_vec()), archive.clone()),
+            (
+                zip::tests::write(&MEMBERS, true, false),
+                Target::Zip(RULES.to_vec()),
+                archive,
+            ),
+        ]
     }
 
-    pub(super) fn happened(what: &'static str) {
-        HAPPENED.with_borrow_mut(|all| all.push(what));
+    fn tar_gz() -> Vec<u8> {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&tar::write(&MEMBERS)).unwrap();
+        gz.finish().unwrap()
     }
 
-    /// A name must not reach the disk before what it stands for.
+    /// The disk is full, or the process ends, at every operation of a download: what stands under
+    /// its name is whole, and another try brings the rest.
     #[test]
-    fn what_is_renamed_was_flushed_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let bytes = content();
-        let server = serve(bytes.clone(), &[Way::Well]);
-        let entry = entry(&bytes, Target::File("toy/file"));
-        let fetcher = fetcher(folder.path()).with_mirror(&server.base);
-        HAPPENED.take();
-        fetcher
-            .one(entry, &entry.downloads[0], &mut |_| {})
-            .unwrap();
-        assert_eq!(HAPPENED.take(), ["flush", "rename"]);
+    fn a_download_survives_a_fault_at_every_file_operation() {
+        for (bytes, target, operations) in downloads() {
+            let entry = entry(&bytes, target);
+            let server = serve(bytes.clone(), &[Way::Well]);
+            let attempt = |root: &Path, fault: Fault| {
+                let watch = Watch::new(root, fault);
+                let fetcher = fetcher(root).with_mirror(&server.base);
+                let result = fetcher.one(entry, &entry.downloads[0], &mut |_| {});
+                let mut happened = watch.happened();
+                // the network may bring the bytes in several parts
+                happened.dedup();
+                (result, happened)
+            };
+            let content = |root: &Path| -> Vec<(String, Vec<u8>)> {
+                let names = files_in(root).into_iter();
+                let names = names.filter(|name| !name.ends_with(".part"));
+                let read = |name: String| (name.clone(), fs::read(root.join(name)).unwrap());
+                names.map(read).collect()
+            };
+            let whole = tempfile::tempdir().unwrap();
+            let (result, happened) = attempt(whole.path(), Fault::None);
+            result.unwrap();
+            assert_eq!(happened, operations);
+            let want = content(whole.path());
+            for at in 0..operations.len() {
+                for fault in [Fault::Full(at), Fault::Killed(at)] {
+                    let folder = tempfile::tempdir().unwrap();
+                    let error = attempt(folder.path(), fault).0.unwrap_err();
+                    assert!(matches!(error, Error::Io { .. }), "{fault:?}: {error}");
+                    let found = content(folder.path());
+                    assert!(found.iter().all(|file| want.contains(file)), "{fault:?}");
+                    attempt(folder.path(), Fault::None).0.unwrap();
+                    assert_eq!(content(folder.path()), want, "{fault:?}");
+                }
+            }
+        }
+    }
+
+    /// Beside a download there may be what someone else put there.
+    #[test]
+    #[cfg(unix)]
+    fn a_download_is_not_written_through_a_link() {
+        for (bytes, target, _) in downloads() {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            fs::create_dir_all(at("toy/inner")).unwrap();
+            fs::write(at("victim"), "precious").unwrap();
+            for name in ["toy/file.part", "toy/inner/data.bin.part"] {
+                std::os::unix::fs::symlink(at("victim"), at(name)).unwrap();
+            }
+            let is_file = matches!(target, Target::File(_));
+            let entry = entry(&bytes, target);
+            let server = serve(bytes.clone(), &[Way::Well]);
+            let fetcher = fetcher(folder.path()).with_mirror(&server.base);
+            let result = fetcher.one(entry, &entry.downloads[0], &mut |_| {});
+            match result {
+                Err(error) if is_file => {
+                    let error = error.to_string();
+                    assert!(error.contains("not a plain file; remove it"), "{error}");
+                }
+                result => {
+                    result.unwrap();
+                    assert_eq!(fs::read(at("toy/inner/data.bin")).unwrap(), b"abc");
+                }
+            }
+            assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
+        }
     }
 
     /// How the server treats one request; the last way is kept for all further ones.
@@ -1194,9 +1294,7 @@ mod tests {
 
     #[test]
     fn archives_are_unpacked_to_the_official_layout() {
-        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(&tar::write(&MEMBERS)).unwrap();
-        let tar_gz = gz.finish().unwrap();
+        let tar_gz = tar_gz();
         let zip = zip::tests::write(&MEMBERS, true, false);
         for (archive, target) in [
             (tar_gz, Target::TarGz(RULES.to_vec())),

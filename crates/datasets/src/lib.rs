@@ -73,6 +73,8 @@ mod augment;
 mod check;
 mod custom;
 mod digest;
+#[doc(hidden)]
+pub mod disk;
 mod embedded;
 mod error;
 #[cfg(feature = "download")]

@@ -50,6 +50,8 @@ pub fn reevaluate(
     let best =
         best_epoch(&record).map(|epoch| (epoch, model.trained(&config.rows, Checkpoint::Best)));
     let best = match best {
+        // what is there and cannot be read is no reason to go on without it
+        Some((_, Err(error))) if !model.lacks(&config.rows, Checkpoint::Best) => return Err(error),
         Some((_, Err(error))) => {
             notes.push(format!("only the last weights were evaluated: {error}"));
             None

@@ -136,7 +136,33 @@ impl Error {
             message.push_str(&format!(": {cause}"));
             source = cause.source();
         }
+        if let Some(advice) = self.advice() {
+            message.push_str(&format!("; {advice}"));
+        }
         message
+    }
+
+    /// How to go on where the disk is full or a folder vanished.
+    pub fn advice(&self) -> Option<&'static str> {
+        use std::io::ErrorKind::{NotFound, QuotaExceeded, StorageFull};
+        let (kind, is_write) = match self {
+            Self::File { source, action, .. } => (source.kind(), *action == "written"),
+            Self::Data(datasets::Error::Io { source, action, .. }) => {
+                (source.kind(), matches!(*action, "write" | "rename to"))
+            }
+            _ => return None,
+        };
+        match kind {
+            StorageFull | QuotaExceeded => Some(
+                "make room, then run the command again; a run that was begun goes on from its last \
+                 checkpoint with `maxitive resume`",
+            ),
+            NotFound if is_write => Some(
+                "its folder was removed or renamed meanwhile; give it back its name, and a run that \
+                 was begun goes on from its last checkpoint with `maxitive resume`",
+            ),
+            _ => None,
+        }
     }
 
     pub(crate) fn setting(field: &str, problem: impl Into<String>) -> Self {
@@ -199,6 +225,24 @@ impl Error {
 mod tests {
     use super::*;
     use std::io;
+
+    #[test]
+    fn a_full_disk_and_a_vanished_folder_say_how_to_go_on() {
+        let file = |kind: io::ErrorKind, action| {
+            let error = Error::file(Path::new("x"), action)(kind.into());
+            error.with_causes()
+        };
+        for (kind, action, words) in [
+            (io::ErrorKind::StorageFull, "written", "make room, then"),
+            (io::ErrorKind::QuotaExceeded, "created", "make room, then"),
+            (io::ErrorKind::NotFound, "written", "removed or renamed"),
+        ] {
+            let message = file(kind, action);
+            assert!(message.contains(words), "{message}");
+            assert!(message.ends_with("with `maxitive resume`"), "{message}");
+        }
+        assert!(!file(io::ErrorKind::NotFound, "read").contains("resume"));
+    }
 
     #[test]
     fn a_full_disk_is_nobodys_mistake() {

@@ -2,8 +2,11 @@
 //! renamed.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use datasets::disk;
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
@@ -15,7 +18,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// The path names no file, or it cannot be written; the temporary file is removed.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, |temporary| rename(temporary, path))
+    replace(path, bytes, |temporary| disk::rename(temporary, path))
 }
 
 /// The same with a text, where the file holds another one: of several processes that write the same
@@ -30,39 +33,26 @@ pub(crate) fn write_changed(path: &Path, text: &str) -> Result<()> {
 /// The same, and what the file was before stays under another name.
 pub(crate) fn write_keeping(path: &Path, previous: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, |temporary| {
-        match rename(path, previous) {
+        match disk::rename(path, previous) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             renamed => renamed,
         }
-        .and_then(|()| rename(temporary, path))
+        .and_then(|()| disk::rename(temporary, path))
     })
 }
 
 fn replace(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
     let write = || -> io::Result<()> {
-        let (mut file, temporary) = create_temporary(path)?;
-        file.write_all(bytes)
-            .and_then(|()| flush(&file))
+        let (file, temporary) = create_temporary(path)?;
+        disk::write(&file, &temporary, bytes)
+            .and_then(|()| disk::flush(&file, &temporary))
             .and_then(|()| put(&temporary))
             .inspect_err(|_| {
                 // the failure to report is the first one
-                let _ = fs::remove_file(&temporary);
+                let _ = disk::remove(&temporary);
             })
     };
     write().map_err(Error::file(path, "written"))
-}
-
-/// Puts what was written onto the disk.
-fn flush(file: &File) -> io::Result<()> {
-    #[cfg(test)]
-    tests::happened("flush");
-    file.sync_data()
-}
-
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(test)]
-    tests::happened("rename");
-    fs::rename(from, to)
 }
 
 /// A new file beside the path, named by the process; a name that is taken, by a killed process
@@ -74,7 +64,7 @@ fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
         let mut name = name.to_owned();
         name.push(format!(".{}-{number}.tmp", std::process::id()));
         let temporary = path.with_file_name(name);
-        match File::create_new(&temporary) {
+        match disk::create(&temporary) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             created => return Ok((created?, temporary)),
         }
@@ -86,7 +76,7 @@ pub(crate) fn remove_temporaries(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(Error::file(folder, "read"))? {
         let path = entry.map_err(Error::file(folder, "read"))?.path();
         if path.extension().is_some_and(|end| end == "tmp") {
-            fs::remove_file(&path).map_err(Error::file(&path, "removed"))?;
+            disk::remove(&path).map_err(Error::file(&path, "removed"))?;
         }
     }
     Ok(())
@@ -96,8 +86,8 @@ pub(crate) fn remove_temporaries(folder: &Path) -> Result<()> {
 /// link the link goes.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
+        Ok(found) if found.is_dir() => disk::remove_folder(path),
+        Ok(_) => disk::remove(path),
         Err(error) => Err(error),
     };
     match removed {
@@ -114,7 +104,7 @@ pub(crate) fn open_lock(path: &Path) -> Result<File> {
     }
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
-    options.open(path).map_err(Error::file(path, "created"))
+    disk::open(path, &options).map_err(Error::file(path, "created"))
 }
 
 /// The content of a file.
@@ -127,33 +117,40 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(Error::file(path, "read"))
 }
 
+/// SHA-256 in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let sum = Sha256::digest(bytes);
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The folder, made if it is not there.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(Error::file(path, "created"))
+    disk::create_folder(path).map_err(Error::file(path, "created"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
-
-    thread_local! {
-        static HAPPENED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(super) fn happened(what: &'static str) {
-        HAPPENED.with_borrow_mut(|all| all.push(what));
-    }
+    use datasets::disk::faults::{Fault, Watch};
 
     /// A name must not reach the disk before what it stands for.
     #[test]
     fn what_is_renamed_was_flushed_before() {
         let folder = tempfile::tempdir().unwrap();
         let (path, previous) = (folder.path().join("a"), folder.path().join("b"));
+        let watch = Watch::new(folder.path(), Fault::None);
         write_atomically(&path, b"1").unwrap();
-        assert_eq!(HAPPENED.take(), ["flush", "rename"]);
+        let once = ["create a.tmp", "write a.tmp", "flush a.tmp", "rename a"];
+        assert_eq!(watch.happened(), once);
         write_keeping(&path, &previous, b"2").unwrap();
-        assert_eq!(HAPPENED.take(), ["flush", "rename", "rename"]);
+        let again = [
+            "create a.tmp",
+            "write a.tmp",
+            "flush a.tmp",
+            "rename b",
+            "rename a",
+        ];
+        assert_eq!(watch.happened()[4..], again);
     }
 
     #[test]

@@ -18,13 +18,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
+use datasets::disk;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -210,7 +211,7 @@ impl Lock {
                 return Err(locked(Some(Box::new(holder))));
             }
         }
-        write(&file, me).map_err(Error::file(&path, "written"))?;
+        write(&file, &path, me).map_err(Error::file(&path, "written"))?;
         if !by_system {
             thread::sleep(beat / 10);
             if let Some(other) = Holder::read(&path).filter(|other| other != me) {
@@ -269,12 +270,12 @@ fn has_no_locks(error: &io::Error) -> bool {
 }
 
 /// Writes down who holds the file, for other machines to see.
-fn write(mut file: &File, holder: &Holder) -> io::Result<()> {
+fn write(mut file: &File, path: &Path, holder: &Holder) -> io::Result<()> {
     let text = serde_json::to_string(holder)?;
-    file.set_len(0)?;
+    disk::cut(file, path, 0)?;
     file.seek(SeekFrom::Start(0))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()
+    disk::write(file, path, text.as_bytes())?;
+    disk::flush(file, path)
 }
 
 /// Touches the file now and then until the sender is dropped.

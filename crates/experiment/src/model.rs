@@ -6,8 +6,10 @@
 //! `best.state.safetensors` at the best weights for `ivon` and for runs with a row that takes it)
 //! and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`). `laplace`,
 //! and `possibilistic` if it chooses its factor, are fitted anew to images of the training set,
-//! which has to be there.
+//! which has to be there. `model.json` has the sums of these files and of itself, and they are
+//! checked when a file is read.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::predictive::{ClassBounds, Labeled, Material, Method, Predictive, Swag, Trained};
 use crate::reading;
-use crate::run::{CONFIG, Run};
+use crate::run::{BEST, CONFIG, LAST, Run};
 use crate::weights;
 
 /// The file in the directory of a run.
@@ -57,6 +59,12 @@ pub struct ModelFile {
     pub std: Vec<f32>,
     /// Images that it was trained on.
     pub training_images: usize,
+    /// SHA-256 of the config and of the files with weights and states; empty in older files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// SHA-256 of all this as JSON without blanks; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 impl ModelFile {
@@ -77,14 +85,51 @@ impl ModelFile {
             mean: data.normalization.mean().to_vec(),
             std: data.normalization.std().to_vec(),
             training_images: data.train.len(),
+            files: BTreeMap::new(),
+            sha256: None,
         }
     }
 
-    pub(crate) fn write(&self, directory: &Path) -> Result<()> {
+    /// Writes it with the sums of the files that are there.
+    pub(crate) fn write(mut self, directory: &Path) -> Result<()> {
         let path = directory.join(MODEL);
-        let text = serde_json::to_string_pretty(self)
+        let states = ["best", "last"].map(|which| state_path(directory, which));
+        let weights = [BEST, LAST].map(|name| directory.join(name));
+        let config = directory.join(CONFIG);
+        for file in weights
+            .into_iter()
+            .chain(states)
+            .chain([swag_path(directory), config])
+        {
+            if let Some(name) = file.file_name().filter(|_| file.exists()) {
+                let name = name.to_string_lossy().into_owned();
+                self.files.insert(name, files::sha256(&files::read(&file)?));
+            }
+        }
+        self.sha256 = Some(self.sum(&path)?);
+        let text = serde_json::to_string_pretty(&self)
             .map_err(|error| Error::malformed(&path, error.to_string()))?;
         files::write_atomically(&path, (text + "\n").as_bytes())
+    }
+
+    /// Refuses the content of a file that does not have the sum that is named here.
+    fn check(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match name.and_then(|name| self.files.get(name)) {
+            Some(sum) => check_sum(path, &files::sha256(bytes), sum),
+            None => Ok(()),
+        }
+    }
+
+    /// The sum of everything but the sum.
+    fn sum(&self, path: &Path) -> Result<String> {
+        let without = Self {
+            sha256: None,
+            ..self.clone()
+        };
+        let text = serde_json::to_string(&without);
+        let text = text.map_err(|error| Error::malformed(path, error.to_string()))?;
+        Ok(files::sha256(text.as_bytes()))
     }
 
     fn read(path: &Path) -> Result<Self> {
@@ -94,6 +139,9 @@ impl ModelFile {
             let problem = format!("has the schema \"{}\", expected \"{SCHEMA}\"", file.schema);
             return Err(Error::malformed(path, problem));
         }
+        if let Some(sum) = &file.sha256 {
+            check_sum(path, &file.sum(path)?, sum)?;
+        }
         let names = file.class_names.as_ref();
         if names.is_some_and(|names| names.len() != file.classes) {
             let problem = format!("does not name each of its {} classes", file.classes);
@@ -101,6 +149,16 @@ impl ModelFile {
         }
         Ok(file)
     }
+}
+
+/// Refuses a file that does not have the sum it should.
+fn check_sum(path: &Path, found: &str, expected: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let problem =
+        format!("is damaged, or of another run: its sha256 is {found}, {MODEL} says {expected}");
+    Err(Error::malformed(path, problem))
 }
 
 /// Writes what predictions need beside the weights; `which` is `best` or `last`.
@@ -148,8 +206,12 @@ impl Model {
     /// # Errors
     /// There is no run, it is not finished, or a file of it cannot be read.
     pub fn open(directory: &Path) -> Result<Self> {
-        let run = Run::open(directory)?;
-        let path = directory.join(MODEL);
+        let (path, config) = (directory.join(MODEL), directory.join(CONFIG));
+        if !config.exists() {
+            return Err(Error::NoRun {
+                path: directory.into(),
+            });
+        }
         if !path.exists() {
             let problem = "holds no model.json: the run is not finished, or was made by an older \
                            version; `maxitive resume` finishes it, an older one after its \
@@ -157,6 +219,8 @@ impl Model {
             return Err(Error::malformed(directory, problem));
         }
         let file = ModelFile::read(&path)?;
+        file.check(&config, &files::read(&config)?)?;
+        let run = Run::open(directory)?;
         let [channels, height, width] = file.input;
         let config = run.config().clone();
         let input = Shape::new(channels, height, width);
@@ -219,7 +283,14 @@ impl Model {
                            (--checkpoint final)";
             return Err(Error::malformed(&path, problem));
         }
-        weights::read(&path, &self.network)
+        weights::from_file(&path, &self.read(&path)?, &self.network)
+    }
+
+    /// The content of a file of the run, if it has the sum that `model.json` names.
+    fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        let bytes = files::read(path)?;
+        self.file.check(path, &bytes)?;
+        Ok(bytes)
     }
 
     /// How firmly its rule holds each weight of a checkpoint, see [`cbopt::precision`].
@@ -320,6 +391,14 @@ impl Model {
         })
     }
 
+    /// Whether a file that [`Model::trained`] reads is not there.
+    pub(crate) fn lacks(&self, rows: &[RowConfig], checkpoint: Checkpoint) -> bool {
+        let which = word(checkpoint);
+        let takes_state = rows.iter().any(|row| row.method.takes_state(&self.config));
+        let weights = self.directory.join(format!("{which}.safetensors"));
+        !weights.exists() || takes_state && !state_path(&self.directory, which).exists()
+    }
+
     /// The weights, and what the methods of the rows need beside them.
     pub(crate) fn trained(&self, rows: &[RowConfig], checkpoint: Checkpoint) -> Result<Trained> {
         let which = word(checkpoint);
@@ -334,13 +413,13 @@ impl Model {
                 return Err(Error::malformed(&path, problem));
             }
             let state = rule
-                .state_from_bytes(parameters, &files::read(&path)?)
+                .state_from_bytes(parameters, &self.read(&path)?)
                 .map_err(|error| Error::malformed(&path, error.to_string()))?;
             trained.optimizer = Some((rule, state));
         }
         if rows.iter().any(|row| matches!(row.method, Method::Swag(_))) {
             let path = swag_path(&self.directory);
-            let swag = Swag::from_bytes(parameters, &files::read(&path)?)
+            let swag = Swag::from_bytes(parameters, &self.read(&path)?)
                 .map_err(|error| Error::malformed(&path, error.to_string()))?;
             trained.swag = Some(Arc::new(swag));
         }

@@ -243,13 +243,19 @@ impl Run {
     /// The record, if the run is finished.
     ///
     /// # Errors
-    /// The record is there but cannot be read.
+    /// The record is there but cannot be read, or is one of another run.
     pub fn record(&self) -> Result<Option<RunRecord>> {
         let path = self.directory.join(RECORD);
         if !path.exists() {
             return Ok(None);
         }
-        Ok(Some(RunRecord::read(&path)?))
+        let record = RunRecord::read(&path)?;
+        let name = self.config.run_name();
+        if record.name != name {
+            let problem = format!("is the record of {:?}, this run is {name:?}", record.name);
+            return Err(Error::malformed(&path, problem));
+        }
+        Ok(Some(record))
     }
 
     /// Trains from where the run is to the end, evaluates and writes the record.

@@ -45,8 +45,12 @@ pub fn write(path: &Path, network: &Network, flat: &[f32]) -> Result<()> {
 /// # Errors
 /// A file that is no safetensors file, or whose tensors are not those of the network.
 pub fn read(path: &Path, network: &Network) -> Result<Vec<f32>> {
-    let bytes = files::read(path)?;
-    let file = SafeTensors::deserialize(&bytes)
+    from_file(path, &files::read(path)?, network)
+}
+
+/// The same of a file that was read already.
+pub(crate) fn from_file(path: &Path, bytes: &[u8], network: &Network) -> Result<Vec<f32>> {
+    let file = SafeTensors::deserialize(bytes)
         .map_err(|error| Error::malformed(path, format!("no safetensors file: {error}")))?;
     let mut parts = Vec::new();
     for (name, view) in file.tensors() {

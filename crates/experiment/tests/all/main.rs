@@ -1,5 +1,6 @@
 //! The crate from the outside: predictive methods, and whole runs.
 
+mod faults;
 mod many;
 mod onnx;
 mod onnx_cases;

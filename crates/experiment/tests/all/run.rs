@@ -53,10 +53,15 @@ pub struct Lab {
 
 impl Lab {
     pub fn new() -> Self {
+        Self::with([200, 60, 50])
+    }
+
+    /// With so many images to train on, to test with, and of another set.
+    pub fn with([train, test, other]: [u32; 3]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        write_images(&folder.path().join("fashion-mnist"), "train", 200, 1);
-        write_images(&folder.path().join("fashion-mnist"), "t10k", 60, 2);
-        write_images(&folder.path().join("mnist"), "t10k", 50, 99_999);
+        write_images(&folder.path().join("fashion-mnist"), "train", train, 1);
+        write_images(&folder.path().join("fashion-mnist"), "t10k", test, 2);
+        write_images(&folder.path().join("mnist"), "t10k", other, 99_999);
         let library = Library::with_roots(vec![Root {
             path: folder.path().into(),
             origin: Origin::Given,
