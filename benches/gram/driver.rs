@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let masks = vec![weights.as_slice(); SAMPLES];
     let each = vec![1.0f32; weights.len()];
     let config = |last_layer: bool| GramConfig {
-        threads,
+        device,
         last_layer,
         ..Default::default()
     };

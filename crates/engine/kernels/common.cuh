@@ -73,8 +73,9 @@ struct Visit { uint32_t image; int8_t down, right; uint8_t flip, reserved; };
 struct Constants { float v[16]; };
 
 // One gradient of one run. `noise_step` is the step number that noise is drawn for, `sample` the number of the gradient in its
-// step, `first_image` the place of the first image among all that dropout masks are drawn for.
-struct Step { uint32_t first_visit, images, first_image, sample; uint64_t noise_step, dropout_seed; Constants constants; };
+// step, `first_image` the place of the first image among all that dropout masks are drawn for. The gradient is that of the
+// mean loss or, where `logit` is not 0, of the sum of the images' logits of this number, from 1.
+struct Step { uint32_t first_visit, images, first_image, sample, logit, reserved; uint64_t noise_step, dropout_seed; Constants constants; };
 
 // What came of a step; the counts are those of the host's step report.
 struct Outcome { double loss; uint32_t correct, unusable, floored, gap_not_positive, clipped, overflowed; };
@@ -94,6 +95,12 @@ struct Run {
 struct Images { const uint8_t* pixels; const float* ready; const uint32_t* labels; const float* tables; int channels, height, width; };
 
 __device__ __forceinline__ int images_of(const Run& run) { return run.stopped ? 0 : (int)run.steps[run.step].images; }
+
+// The label of an image of a step; below 0, `~label` is the class whose logit the gradient is taken of.
+__device__ __forceinline__ int label_of(const Run& run, const Images& set, int image) {
+    const Step& step = run.steps[run.step];
+    return step.logit ? -(int)step.logit : (int)set.labels[run.visits[step.first_visit + image].image];
+}
 
 // Nearest TF32 number, halves away from zero: the hardware ignores the 13 low bits.
 __device__ __forceinline__ float tf32_nearest(float v) { return __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u); }
@@ -153,6 +160,7 @@ __device__ __forceinline__ unsigned dropout_bits(unsigned key, unsigned element)
 }
 
 // Softmax cross-entropy of one image by one warp: loss, gradient of the mean loss, whether the first maximum is the label.
+// For a label below 0 the gradient is that of a logit; see `label_of`.
 __device__ __forceinline__ void cross_entropy(const float* logits, int classes, int label, int images, float* gradient, float* loss, float* correct) {
     const int lane = threadIdx.x % 32;
     float top = -INFINITY;
@@ -170,7 +178,10 @@ __device__ __forceinline__ void cross_entropy(const float* logits, int classes, 
     for (int i = lane; i < classes; i += 32) sum += expf(logits[i] - top);
     for (int m = 16; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
     const float log_sum = logf(sum), scale = 1.0f / images;
-    for (int i = lane; i < classes; i += 32)
-        gradient[i] = (expf(logits[i] - top - log_sum) - (i == label ? 1.0f : 0.0f)) * scale;
-    if (lane == 0) *loss = log_sum - (logits[label] - top), *correct = best == label ? 1.0f : 0.0f;
+    const int at = label < 0 ? ~label : label;
+    for (int i = lane; i < classes; i += 32) {
+        const float one = i == at ? 1.0f : 0.0f;
+        gradient[i] = label < 0 ? one : (expf(logits[i] - top - log_sum) - one) * scale;
+    }
+    if (lane == 0) *loss = log_sum - (logits[at] - top), *correct = best == label ? 1.0f : 0.0f;
 }

@@ -1216,7 +1216,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS) dense_head(const Run*
     if (head.predict) return;
     __syncthreads();
     if (thread < 32) {
-        const int label = set.labels[run.visits[run.steps[run.step].first_visit + image].image];
+        const int label = label_of(run, set, image);
         float lost, correct;
         cross_entropy(logits, classes, label, images, delta, &lost, &correct);
         if (thread == 0) run.values[head.loss + image] = lost, run.values[head.correct + image] = correct;

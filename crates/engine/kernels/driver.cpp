@@ -10,6 +10,7 @@
 #include "lenet.cu"
 #include "resnet.cu"
 #include "densenet.cu"
+#include "gram.cu"
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,7 @@ std::map<std::string, Kernel> kernels = {
     BOTH(prepare), BOTH(stage1_forward), BOTH(stage2_forward), BOTH(stage3_forward), BOTH(stage1_backward), BOTH(stage2_backward),
     BOTH(stage3_backward), BOTH(stage1_predict), BOTH(stage2_predict), BOTH(stage3_predict), BOTH(resnet_reduce), K(resnet_head),
     BOTH(dense_prepare), DENSE(1, 32, 1), DENSE(2, 16, 1), DENSE(3, 8, 1), DENSE(4, 4, 4), K(dense_head), K(dense_head_gradients),
+    K(gram_parts), K(gram_sum),
 };
 
 using Graph = std::vector<std::function<void()>>;

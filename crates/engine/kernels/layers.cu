@@ -368,7 +368,7 @@ extern "C" __global__ void softmax_loss(const Run* runs, Images set, Loss loss) 
     const Run& run = runs[blockIdx.z];
     const int image = blockIdx.x, images = images_of(run);
     if (image >= images) return;
-    const int label = set.labels[run.visits[run.steps[run.step].first_visit + image].image];
+    const int label = label_of(run, set, image);
     cross_entropy(run.values + loss.logits + (long long)image * loss.classes, loss.classes, label, images,
                   run.values + loss.gradient + (long long)image * loss.classes, run.values + loss.loss + image, run.values + loss.correct + image);
 }

@@ -230,7 +230,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     __syncthreads();
     if (thread / 32 < G) {
         const int g = thread / 32, n = first + g;
-        const int label = set.labels[run.visits[step.first_visit + min(n, images - 1)].image];
+        const int label = label_of(run, set, min(n, images - 1));
         float lost, correct;
         cross_entropy(image[g].logits, net.classes, label, images, image[g].delta3, &lost, &correct);
         if (n < images && thread % 32 == 0) run.values[net.loss + n] = lost, run.values[net.correct + n] = correct;

@@ -43,7 +43,7 @@ Flat = struct("Flat", [(I, "size"), (U, "threshold"), (FL, "factor"), (I, "layer
 Loss = struct("Loss", [(I, "classes"), (L, "logits gradient loss correct")])
 RUN = np.dtype([(n, np.uint64) for n in "theta point gradient momentum curvature envelope values partial prepared visits steps outcomes gradient_mean second_mean seed".split()]
                + [(n, np.uint32) for n in "step stopped rule parameters".split()])
-STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("first_image", np.uint32), ("sample", np.uint32), ("noise_step", np.uint64), ("dropout_seed", np.uint64), ("constants", np.float32, 16)])
+STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("first_image", np.uint32), ("sample", np.uint32), ("logit", np.uint32), ("reserved", np.uint32), ("noise_step", np.uint64), ("dropout_seed", np.uint64), ("constants", np.float32, 16)])
 OUTCOME = np.dtype([("loss", np.float64)] + [(n, np.uint32) for n in "correct unusable floored gap_not_positive clipped overflowed".split()])
 VISIT = np.dtype([("image", np.uint32), ("down", np.int8), ("right", np.int8), ("flip", np.uint8), ("reserved", np.uint8)])
 SEGMENT = np.dtype([("partial", np.int64), ("gradient", np.int32), ("count", np.int32), ("stride", np.int32), ("group", np.int32)])

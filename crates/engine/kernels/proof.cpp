@@ -6,6 +6,7 @@
 #include "rules.cu"
 #include "lenet.cu"
 #include "resnet.cu"
+#include "gram.cu"
 #include "twin.h"
 #include <string>
 
@@ -549,6 +550,40 @@ static void resnet_case(const std::string& golden) {
     }
 }
 
+// Gram matrices of random gradients, with one precision for all parameters or one for each; entries are the same whatever the
+// other classes and images are.
+static void gram_case(int classes, int parameters, int images) {
+    const int tiles = ceil_div(classes, GRAM_TILE), pairs = tiles * (tiles + 1) / 2, chunks = ceil_div(parameters, GRAM_CHUNK);
+    for (int common : {0, 1}) {
+        Lot lot(classes * images, parameters, 1, 1, 1);
+        for (int r = 0; r < classes * images; r++) for (int i = 0; i < parameters; i++) lot.gradient[r][i] = signed_unit(r + 40, i);
+        F inverse(common ? 1 : parameters);
+        for (size_t i = 0; i < inverse.size(); i++) inverse[i] = 1.5f + signed_unit(7, i);
+        const Gram gram{classes, parameters, chunks, common};
+        auto matrices = [&](int first, int count) {
+            D parts((size_t)count * pairs * chunks * GRAM_ENTRIES, NAN), out((size_t)count * classes * classes, NAN);
+            const Run* runs = lot.runs.data() + first * classes;
+            emu::launch(gram_parts, dim3(chunks, pairs, count), GRAM_THREADS, runs, gram, (const float*)inverse.data(), parts.data());
+            emu::launch(gram_sum, dim3(pairs, 1, count), GRAM_ENTRIES, gram, (const double*)parts.data(), out.data());
+            return out;
+        };
+        const D got = matrices(0, images), last = matrices(images - 1, 1);
+        D want(got.size());
+        for (int n = 0; n < images; n++) for (int k = 0; k < classes; k++) for (int l = 0; l < classes; l++) {
+            double sum = 0;
+            for (int i = 0; i < parameters; i++)
+                sum += (double)lot.gradient[n * classes + k][i] * lot.gradient[n * classes + l][i] * inverse[common ? 0 : i];
+            want[((size_t)n * classes + k) * classes + l] = sum;
+        }
+        close("gram", F(got.begin(), got.end()).data(), want, 2e-6);
+        bool symmetric = true;
+        for (int n = 0; n < images; n++) for (int k = 0; k < classes; k++) for (int l = 0; l < k; l++)
+            symmetric &= got[((size_t)n * classes + k) * classes + l] == got[((size_t)n * classes + l) * classes + k];
+        check(symmetric, "%s is not symmetric", "gram");
+        check(std::equal(last.begin(), last.end(), got.end() - classes * classes), "%s depends on the other images", "gram");
+    }
+}
+
 int main(int count, char** arguments) {
     const std::string golden = count > 1 ? arguments[1] : "";
     for (bool tf32 : {false, true}) {
@@ -561,6 +596,7 @@ int main(int count, char** arguments) {
     }
     frn_case({3, 5, 5}, 3), frn_case({5, 1, 1}, 2), frn_case({2, 17, 13}, 2);
     pool_case({3, 8, 8}, 2, 2, 2), pool_case({2, 9, 7}, 3, 2, 3), pool_case({4, 4, 4}, 4, 4, 2);
+    gram_case(10, 20011, 2), gram_case(3, 700, 3), gram_case(17, 1000, 1);
     small_cases();
     rule_cases();
     lenet_case(golden);

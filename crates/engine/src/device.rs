@@ -3,9 +3,10 @@
 use machine::Isa;
 
 use crate::backend::{Backend, Job};
-use crate::cpu::{Choices, Cpu};
+use crate::cpu::{self, Choices, Cpu};
 use crate::cuda::{self, CardInfo};
 use crate::error::{Error, Result, check_range};
+use crate::gram::{Answers, Request};
 use crate::network::Network;
 
 /// Most threads.
@@ -239,6 +240,28 @@ impl Device {
         match self.kind {
             Kind::Cpu => 1,
             Kind::Cuda(_) => cuda::stretch(network, runs),
+        }
+    }
+
+    /// Gram matrices of images.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for a number of threads outside its range, [`Error::Device`] if the device
+    /// does not do it.
+    pub(crate) fn gram(
+        &self,
+        network: &Network,
+        request: &Request<'_>,
+        out: &mut Answers<'_>,
+    ) -> Result<()> {
+        check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
+        match self.kind {
+            Kind::Cpu => {
+                let machine = (Choices::new(self.winograd), self.threads, self.isa);
+                cpu::gram::run(network, request, machine, out);
+                Ok(())
+            }
+            Kind::Cuda(number) => cuda::gram::run(number, network, request, out),
         }
     }
 

@@ -5,14 +5,9 @@
 //! dense layer gives `Σ_o δ_ko δ_lo (Σ_i a_i²/Λ_oi + 1/Λ_o)`, a convolution the inner products of
 //! one weight's gradients after another. γ, β and τ of FRN and TLU are weights like all others.
 
-use std::num::NonZero;
-
 use images::check_length;
-use machine::Isa;
 
-use crate::cpu;
-use crate::cpu::Choices;
-use crate::cpu::gram::{Answers, Request};
+use crate::device::Device;
 use crate::error::{Result, check_range};
 use crate::network::Network;
 
@@ -29,14 +24,14 @@ pub enum Precisions<'a> {
 }
 
 /// Which Gram matrices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GramConfig {
     /// The most probable classes of each image, at most [`GRAM_CLASSES`]; no more than there are.
     pub classes: usize,
     /// Only the weights of the last layer.
     pub last_layer: bool,
-    /// Threads; images are shared between them.
-    pub threads: NonZero<usize>,
+    /// Where; a GPU computes them in `f32`. Default: one thread of the processor.
+    pub device: Device,
 }
 
 impl Default for GramConfig {
@@ -44,7 +39,7 @@ impl Default for GramConfig {
         Self {
             classes: GRAM_CLASSES,
             last_layer: false,
-            threads: NonZero::<usize>::MIN,
+            device: Device::cpu().threads(1),
         }
     }
 }
@@ -110,9 +105,42 @@ pub fn gram_matrices(
         classes: &mut found.classes,
         matrices: &mut found.matrices,
     };
-    let machine = (Choices::new(true), config.threads.get(), Isa::detect());
-    cpu::gram::run(network, &request, machine, &mut answers);
+    config.device.gram(network, &request, &mut answers)?;
     Ok(found)
+}
+
+/// What is asked for, and `1/Λ`, one for each weight or one for all.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub parameters: &'a [f32],
+    pub inverse: &'a [f32],
+    pub seed: u64,
+    pub images: &'a [f32],
+    /// Most probable classes of each image.
+    pub classes: usize,
+    pub last_layer: bool,
+}
+
+impl Request<'_> {
+    /// `1/Λ` of a parameter.
+    pub fn inverse(&self, position: usize) -> f32 {
+        self.inverse[if self.inverse.len() == 1 { 0 } else { position }]
+    }
+}
+
+/// Where the answers go: all logits, the classes in increasing order, and the matrices.
+pub(crate) struct Answers<'a> {
+    pub logits: &'a mut [f32],
+    pub classes: &'a mut [u32],
+    pub matrices: &'a mut [f64],
+}
+
+/// Writes as many of the most probable classes as there is room for, in increasing order.
+pub(crate) fn most_probable(logits: &[f32], classes: &mut [u32]) {
+    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
+    order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
+    classes.copy_from_slice(&order[..classes.len()]);
+    classes.sort_unstable();
 }
 
 /// `1/Λ`, checked.

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use cbopt::{IvonConfig, NonFinite, Rule, RuleConfig};
 use engine::{
-    Conv2d, Device, DropoutMode, Input, Member, Network, NetworkBuilder, Precision, Predictor,
-    PredictorConfig, Sample, Shape, Step, Stretch, Stretched, Trainer, TrainerConfig, twin, zoo,
+    Conv2d, Device, DropoutMode, GramConfig, Input, Member, Network, NetworkBuilder, Precision,
+    Precisions, Predictor, PredictorConfig, Sample, Shape, Step, Stretch, Stretched, Trainer,
+    TrainerConfig, gram_matrices, twin, zoo,
 };
 use images::{Images, Normalization, Visit};
 
@@ -627,4 +628,57 @@ fn single_steps_and_micro_batches_work_as_on_the_processor() {
     assert_eq!(gpu.1.draws, cpu.1.draws);
     let off = error(&gpu.1.parameters, &wide(&cpu.1.parameters));
     assert!(off < 1e-5, "{off:e}");
+}
+
+#[test]
+fn gram_matrices_are_those_of_the_processor() {
+    let Some(device) = gpu() else { return };
+    // images, classes and the tolerance in the norm of a matrix
+    let mut cases = vec![
+        (odd(), 3, 4, TOLERANCE),
+        (residual(), 2, 5, TOLERANCE),
+        (small_dense(), 2, 3, TOLERANCE),
+        (zoo::lenet(10).unwrap(), 2, 10, TOLERANCE),
+        (zoo::lenet_dropout(10, 0.2).unwrap(), 2, 3, TOLERANCE),
+        (zoo::resnet20(10).unwrap(), 1, 2, DEEP),
+    ];
+    if !is_emulated() {
+        cases.push((zoo::resnet20_dropout(10, 0.1).unwrap(), 300, 10, DEEP));
+        cases.push((zoo::densenet121(100, None).unwrap(), 5, 12, DEEP));
+    }
+    for (net, count, classes, tolerance) in cases {
+        let weights = weights(&net, 3);
+        let images = noise(count * net.input_shape().len(), 4);
+        let each = noise(weights.len(), 5);
+        let each: Vec<f32> = each.iter().map(|v| 2.0 + v).collect();
+        let ways = [
+            (Precisions::Each(&each), false),
+            (Precisions::Common(0.7), false),
+            (Precisions::Each(&each), true),
+        ];
+        // what a network's own kernels take long to do where they are emulated
+        let long = is_emulated() && net.parameter_count() > 10_000;
+        for (precisions, last_layer) in ways.into_iter().take(if long { 1 } else { 3 }) {
+            let of = |device: Device, images: &[f32]| {
+                let config = GramConfig {
+                    classes,
+                    last_layer,
+                    device,
+                };
+                gram_matrices(&net, &weights, precisions, 7, images, &config).unwrap()
+            };
+            let (found, want) = (of(device, &images), of(Device::cpu(), &images));
+            assert_eq!(found.classes, want.classes, "{}", net.name());
+            let pairs = found.matrices.iter().zip(&want.matrices);
+            let error = pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+            let norm = want.matrices.iter().map(|b| b * b).sum::<f64>();
+            let error = (error / norm).sqrt();
+            assert!(error <= tolerance, "{}: {error:e}", net.name());
+            // the bits of an image depend on nothing but its place
+            if !long {
+                let first = of(device, &images[..net.input_shape().len()]);
+                assert_eq!(first.matrices, found.matrices[..first.matrices.len()]);
+            }
+        }
+    }
 }

@@ -163,7 +163,7 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn of(net: &Network, weights: &[f32], held: &[f32], sets: &'a [Judged]) -> Result<Self> {
         let config = GramConfig {
-            threads: std::thread::available_parallelism()?,
+            device: Device::cpu().threads(std::thread::available_parallelism()?.get()),
             ..GramConfig::default()
         };
         let (all, m) = (net.classes(), config.classes.min(net.classes()));

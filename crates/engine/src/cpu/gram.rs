@@ -18,6 +18,7 @@ use super::vector::{LANES, Vector, kernel};
 use super::winograd::ClassTiles;
 use crate::backend::Source;
 use crate::dropout::DropoutMode;
+use crate::gram::{Answers, Request, most_probable};
 use crate::network::{Conv, Network, Shape};
 use crate::plan::{Convolution, Dense, Frn, Op, Plan, Purpose, Slot};
 
@@ -28,32 +29,6 @@ type Lanes = [f32; LANES];
 const CLASSES: usize = 4;
 /// Pixels of the output that all weights meet before the next ones come.
 const PIXELS: usize = 64;
-
-/// What is asked for, and `1/Λ`, one for each weight or one for all.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub parameters: &'a [f32],
-    pub inverse: &'a [f32],
-    pub seed: u64,
-    pub images: &'a [f32],
-    /// Most probable classes of each image.
-    pub classes: usize,
-    pub last_layer: bool,
-}
-
-impl Request<'_> {
-    /// `1/Λ` of a parameter.
-    fn inverse(&self, position: usize) -> f32 {
-        self.inverse[if self.inverse.len() == 1 { 0 } else { position }]
-    }
-}
-
-/// Where the answers go: all logits, the classes in increasing order, and the matrices.
-pub(crate) struct Answers<'a> {
-    pub logits: &'a mut [f32],
-    pub classes: &'a mut [u32],
-    pub matrices: &'a mut [f64],
-}
 
 /// Pairs of classes, `(k, l)` with `l ≤ k`.
 fn pairs(classes: usize) -> usize {
@@ -207,10 +182,7 @@ impl Pass<'_> {
         for (lane, (logits, classes)) in images.enumerate() {
             let row = logits.iter_mut().zip(values);
             row.for_each(|(to, value)| *to = value[lane]);
-            let mut order: Vec<u32> = (0..all as u32).collect();
-            order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
-            classes.copy_from_slice(&order[..m]);
-            classes.sort_unstable();
+            most_probable(logits, classes);
             for (k, &class) in classes.iter().enumerate() {
                 // SAFETY: as above.
                 unsafe { *gradient(k).add(class as usize * LANES + lane) = 1.0 };

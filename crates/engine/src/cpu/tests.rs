@@ -599,7 +599,7 @@ proptest! {
         }
         for isa in Isa::available() {
             for winograd in [Winograd::Never, Winograd::Everywhere] {
-                let request = gram::Request {
+                let request = crate::gram::Request {
                     parameters: &data.parameters,
                     inverse: &inverse,
                     seed: SEED,
@@ -610,7 +610,7 @@ proptest! {
                 let mut logits = vec![0.0; 2 * classes];
                 let mut chosen = vec![0; 2 * classes];
                 let mut matrices = vec![0.0; 2 * classes * classes];
-                let mut answers = gram::Answers {
+                let mut answers = crate::gram::Answers {
                     logits: &mut logits,
                     classes: &mut chosen,
                     matrices: &mut matrices,

@@ -50,16 +50,19 @@ pub enum Source {
     Resnet,
     /// DenseNet, block by block.
     Densenet,
+    /// Inner products of gradients.
+    Gram,
 }
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Layers,
         Self::Rules,
         Self::Lenet,
         Self::Resnet,
         Self::Densenet,
+        Self::Gram,
     ];
 
     /// Its name in the folder `kernels`.
@@ -70,6 +73,7 @@ impl Source {
             Self::Lenet => "lenet.cu",
             Self::Resnet => "resnet.cu",
             Self::Densenet => "densenet.cu",
+            Self::Gram => "gram.cu",
         }
     }
 
@@ -80,6 +84,7 @@ impl Source {
             Self::Lenet => include_str!("../../kernels/lenet.cu"),
             Self::Resnet => include_str!("../../kernels/resnet.cu"),
             Self::Densenet => include_str!("../../kernels/densenet.cu"),
+            Self::Gram => include_str!("../../kernels/gram.cu"),
         }
     }
 

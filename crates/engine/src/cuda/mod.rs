@@ -5,13 +5,14 @@
 //! kernels, [`lenet`], [`resnet`] and [`densenet`] know kernels for one net; which of them serves
 //! is settled by network and card alone, so that the bits of a run depend on nothing else.
 //! [`driver`] wraps the driver, [`kernels`] holds and compiles the sources, [`table`] says how
-//! descriptors lie in memory, [`training`] and [`prediction`] do the work.
+//! descriptors lie in memory, [`training`], [`prediction`] and [`gram`] do the work.
 //!
 //! `unsafe` is allowed here and in `cpu`, and nowhere else in the crate.
 #![allow(unsafe_code)]
 
 mod densenet;
 mod driver;
+pub(crate) mod gram;
 pub mod kernels;
 mod layers;
 mod lenet;

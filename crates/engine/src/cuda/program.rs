@@ -69,6 +69,11 @@ pub(super) struct Filling {
 }
 
 impl Call {
+    /// Whether it does nothing but rearrange weights.
+    pub fn prepares(&self) -> bool {
+        self.kernel.starts_with("prepare_") || self.kernel.starts_with("dense_prepare_")
+    }
+
     pub fn fill(&self, filling: &Filling) -> Launch {
         let words = |argument: &Argument| match argument {
             Argument::Runs => vec![filling.runs],

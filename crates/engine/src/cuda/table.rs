@@ -66,7 +66,7 @@ plain! {
     struct Visit { image: u32, down: i8, right: i8, flip: u8, reserved: u8 }
     /// One gradient of one run.
     struct Step {
-        first_visit: u32, images: u32, first_image: u32, sample: u32,
+        first_visit: u32, images: u32, first_image: u32, sample: u32, logit: u32, reserved: u32,
         noise_step: u64, dropout_seed: u64, constants: [f32; CONSTANTS],
     }
     /// What came of it.
@@ -114,6 +114,8 @@ plain! {
     struct Segment { partial: i64, gradient: i32, count: i32, stride: i32, group: i32 }
     /// What a prediction gives.
     struct Rows { width: i32, stride: i32, samples: i32, share: f32, from: i64 }
+    /// Gram matrices of gradients.
+    struct Gram { classes: i32, parameters: i32, chunks: i32, common: i32 }
     /// LeNet in one block; four bytes of padding before the offsets.
     struct Lenet {
         classes: i32, layer1: i32, layer2: i32, threshold: u32, factor: f32, reserved: i32,

@@ -233,11 +233,11 @@ fn lane(run: &Run, stretch: &Stretch<'_>) -> Option<Lane> {
             lane.entries.push(Entry {
                 first_visit: visit,
                 images: step.images,
-                first_image: 0,
                 sample,
                 noise_step: number,
                 dropout_seed: run.masks_of(run.draws + lane.entries.len() as u64),
                 constants: rules::constants(rule, step.lr, number, sample)?,
+                ..Entry::default()
             });
         }
         visit += step.images;

@@ -1,12 +1,10 @@
 //! Gram matrices of the logits' weight gradients, against the dense Jacobian of the twin, which is
 //! itself held against finite differences.
 
-use std::num::NonZero;
-
 use engine::network::PaddingRule;
 use engine::{
-    Conv2d, DropoutMode, GramConfig, Network, NetworkBuilder, Precisions, Shape, gram_matrices,
-    twin, zoo,
+    Conv2d, Device, DropoutMode, GramConfig, Network, NetworkBuilder, Precisions, Shape,
+    gram_matrices, twin, zoo,
 };
 
 /// Sums of a few thousand products in `f32`, relative to the largest entry.
@@ -201,7 +199,7 @@ fn threads_change_no_bit_and_bad_input_is_refused() {
     let with = |threads: usize, precision: f64, classes: usize| {
         let config = GramConfig {
             classes,
-            threads: NonZero::new(threads).unwrap(),
+            device: Device::cpu().threads(threads),
             ..GramConfig::default()
         };
         gram_matrices(

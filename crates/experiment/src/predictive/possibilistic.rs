@@ -17,7 +17,7 @@ use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
 use cbopt::Precision;
-use engine::{GRAM_CLASSES, GramConfig, Input, Network, Precisions, gram_matrices};
+use engine::{Device, GRAM_CLASSES, GramConfig, Input, Network, Precisions, gram_matrices};
 use evaluation::{Ranking, Scores};
 use images::check;
 use possibility::prediction::Logits;
@@ -394,7 +394,7 @@ impl Around<'_> {
         let config = GramConfig {
             classes: self.method.classes,
             last_layer: self.method.last_layer,
-            threads: predictive.threads,
+            device: Device::cpu().threads(predictive.threads.get()),
         };
         let all = network.classes();
         let m = self.method.classes.min(all);
