@@ -55,14 +55,14 @@ pub fn runtime(records: &[RunRecord]) -> String {
         "paper, GPU MiB",
     ]);
     for run in runs {
-        let seconds = run.timings.train_s / run.curves.len().max(1) as f64;
         let memory = run.timings.peak_memory_bytes;
         let device = run.timings.peak_device_bytes;
         let paper = report::paper::runtime(&run.experiment, &run.dataset, &run.rule);
         table.row([
             run.network.clone(),
             run.rule.clone(),
-            format!("{seconds:.2}"),
+            run.seconds_per_epoch()
+                .map_or("-".into(), |seconds| format!("{seconds:.2}")),
             memory.map_or("-".into(), |bytes| (bytes >> 20).to_string()),
             device.map_or("-".into(), |bytes| (bytes >> 20).to_string()),
             paper.map_or("-".into(), |(seconds, ..)| format!("{seconds:.2}")),

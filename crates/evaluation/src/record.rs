@@ -316,6 +316,13 @@ pub enum RecordError {
 }
 
 impl RunRecord {
+    /// Seconds of an epoch, validation included; `None` for a run without epochs.
+    pub fn seconds_per_epoch(&self) -> Option<f64> {
+        let epochs = self.curves.len();
+        let seconds = self.timings.train_s + self.timings.validation_s;
+        (epochs > 0).then(|| seconds / epochs as f64)
+    }
+
     /// Reads a record of this version, or of an older one as if it had been written today.
     ///
     /// # Errors

@@ -129,35 +129,43 @@ pub(crate) fn pool_histograms(parts: &[&ScoreHistogram]) -> Option<ScoreHistogra
     Some(sum)
 }
 
-/// Mean and deviation over the runs of one quantity at each kept epoch: `[[means], [deviations]]`,
-/// `null` where no run has it, `Null` if none ever has.
-pub(crate) fn epochs(
+/// Mean and deviation over the runs of one quantity at each kept epoch; `None` where no run has it.
+pub(crate) fn epoch_means(
     runs: &[&RunRecord],
     kept: &[usize],
     read: impl Fn(&EpochPoint) -> Option<f64>,
-) -> Value {
-    let mut means = Vec::with_capacity(kept.len());
-    let mut deviations = Vec::with_capacity(kept.len());
-    for &epoch in kept {
+) -> Vec<Option<(f64, Option<f64>)>> {
+    let at = |&epoch: &usize| {
         let values: Vec<f64> = runs
             .iter()
             .filter_map(|run| run.curves.iter().find(|point| point.epoch == epoch))
             .filter_map(&read)
             .filter(|value| value.is_finite())
             .collect();
-        if values.is_empty() {
-            means.push(Value::Null);
-            deviations.push(Value::Null);
-        } else {
-            let (mean, deviation) = mean_and_deviation(&values);
-            means.push(number(mean));
-            deviations.push(deviation.map_or(Value::Null, number));
-        }
-    }
-    if means.iter().all(Value::is_null) {
+        (!values.is_empty()).then(|| mean_and_deviation(&values))
+    };
+    kept.iter().map(at).collect()
+}
+
+/// [`epoch_means`] as `[[means], [deviations]]`, `null` where no run has it, `Null` if none ever
+/// has.
+pub(crate) fn epochs(
+    runs: &[&RunRecord],
+    kept: &[usize],
+    read: impl Fn(&EpochPoint) -> Option<f64>,
+) -> Value {
+    let found = epoch_means(runs, kept, read);
+    if found.iter().all(Option::is_none) {
         return Value::Null;
     }
-    json!([means, deviations])
+    let or_null = |value: Option<f64>| value.map_or(Value::Null, number);
+    let means = found
+        .iter()
+        .map(|point| or_null(point.map(|(mean, _)| mean)));
+    let deviations = found
+        .iter()
+        .map(|point| or_null(point.and_then(|(_, deviation)| deviation)));
+    json!([means.collect::<Vec<_>>(), deviations.collect::<Vec<_>>()])
 }
 
 /// Epochs that any of the runs has, thinned.

@@ -6,6 +6,7 @@
 //! - [`summary`]: the tables as data, for those who draw their own.
 //! - [`paper`]: what the paper prints, and what an independent reproduction found.
 //! - [`names`]: what datasets and networks are called on the page.
+//! - [`layout`]: the tables and figures of the paper in its own layout.
 //! - [`sheet`]: pictures with what a model says of them.
 //! - [`search`]: what searches by successive halving leave behind.
 //! - [`files`]: records and searches found in folders.
@@ -18,6 +19,7 @@ mod curves;
 mod disagreements;
 mod facts;
 pub mod files;
+pub mod layout;
 pub mod names;
 mod page;
 pub mod paper;

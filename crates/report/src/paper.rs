@@ -164,8 +164,78 @@ pub fn printed() -> impl Iterator<
         Published,
     ),
 > {
-    DATA.printed.iter().copied()
+    DATA.tables.iter().flat_map(|table| {
+        table.rows.iter().flat_map(move |row| {
+            let columns = table.columns.iter().zip(&row.cells);
+            columns.map(move |(metric, cell)| {
+                let at = table.checkpoint;
+                (table.experiment, row.name, at, metric.as_str(), cell.number)
+            })
+        })
+    })
 }
+
+/// One experiment's part of a table of the paper, as printed.
+pub(crate) struct PrintedTable {
+    /// Label of the table in the paper's source: `tab:main-results`.
+    pub label: &'static str,
+    /// Experiment of the rows.
+    pub experiment: &'static str,
+    /// Checkpoint of the rows.
+    pub checkpoint: Checkpoint,
+    /// Metrics, those of an out-of-domain set with the set: `svhn/auroc`.
+    pub columns: &'static [String],
+    /// Rows in the paper's order.
+    pub rows: Vec<PrintedRow>,
+}
+
+/// A row of a [`PrintedTable`].
+pub(crate) struct PrintedRow {
+    /// Name of the row.
+    pub name: &'static str,
+    /// One cell per column.
+    pub cells: Vec<PrintedCell>,
+    /// What is known about the whole row of this table.
+    pub note: Option<&'static str>,
+}
+
+/// A cell of a [`PrintedTable`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrintedCell {
+    /// The number, with what is known about it.
+    pub number: Published,
+    /// The paper sets it in bold.
+    pub is_bold: bool,
+}
+
+/// The parts of the paper's tables in its order; parts of one table follow each other.
+pub(crate) fn tables() -> &'static [PrintedTable] {
+    &DATA.tables
+}
+
+/// What the paper trains in an experiment: dataset and network.
+pub(crate) fn setting(experiment: &str) -> Option<(&'static str, &'static str)> {
+    let known = EXPERIMENTS.iter().any(|(name, _)| *name == experiment);
+    known.then_some(match experiment {
+        "cifar10" | "mc-dropout" => ("cifar-10", "resnet20"),
+        "cifar100" => ("cifar-100", "densenet121"),
+        _ => ("fashion-mnist", "lenet"),
+    })
+}
+
+/// Experiments with a block in the paper's table of runtimes.
+pub(crate) const RUNTIME_BLOCKS: [&str; 3] = ["fmnist", "cifar10", "cifar100"];
+
+/// Rules of the table of runtimes: id, name, and the paper's column, of which the last serves three
+/// rules.
+pub(crate) const RUNTIME_COLUMNS: [(&str, &str, &str); 6] = [
+    ("adamw", "AdamW", "AdamW"),
+    ("sgd", "SGD", "SGD"),
+    ("ivon", "IVON", "IVON"),
+    ("ucbopt", "uCBOpt", "CBOpt variants"),
+    ("ucbopt-adapt", "uCBOpt-adapt", "CBOpt variants"),
+    ("lcbopt-adapt", "lCBOpt-adapt", "CBOpt variants"),
+];
 
 /// Seconds and memory as the paper prints them, for an experiment and an update rule:
 /// `(seconds, GiB allocated, GiB reserved)`. The experiment `runtime` has several datasets, each of
@@ -178,24 +248,17 @@ pub fn printed() -> impl Iterator<
 /// assert_eq!(runtime("runtime", "cifar-10", "sgd"), runtime("cifar10", "cifar-10", "sgd"));
 /// ```
 pub fn runtime(experiment: &str, dataset: &str, rule: &str) -> Option<(f64, f64, f64)> {
-    let experiment = match (experiment, dataset) {
-        ("runtime", "fashion-mnist") => "fmnist",
-        ("runtime", "cifar-10") => "cifar10",
-        ("runtime", "cifar-100") => "cifar100",
+    let of_dataset = |block: &&str| setting(block).is_some_and(|(known, _)| known == dataset);
+    let experiment = match experiment {
+        "runtime" => RUNTIME_BLOCKS.into_iter().find(of_dataset)?,
         _ => experiment,
     };
-    let column = match rule {
-        "adamw" => "AdamW",
-        "sgd" => "SGD",
-        "ivon" => "IVON",
-        "ucbopt" | "ucbopt-adapt" | "lcbopt-adapt" => "CBOpt variants",
-        _ => return None,
-    };
+    let (_, _, column) = RUNTIME_COLUMNS.iter().find(|(known, ..)| *known == rule)?;
     let table = DATA
         .runtime
         .iter()
         .find(|table| table.experiment == experiment)?;
-    let i = table.columns.iter().position(|name| name == column)?;
+    let i = table.columns.iter().position(|name| name == *column)?;
     Some((
         *table.seconds.get(i)?,
         *table.allocated_gib.get(i)?,
@@ -227,7 +290,7 @@ pub(crate) fn ablation_value(row: &str) -> Option<(&str, f64)> {
 }
 
 /// `γ = 2.0` and `γ = 2` are the same row.
-fn canonical(row: &str) -> String {
+pub(crate) fn canonical(row: &str) -> String {
     ablation_value(row).map_or_else(
         || row.to_owned(),
         |(symbol, value)| ablation_row(symbol, value),
@@ -262,13 +325,7 @@ struct Source {
 struct Data {
     paper: Source,
     reproduction: Source,
-    printed: Vec<(
-        &'static str,
-        &'static str,
-        Checkpoint,
-        &'static str,
-        Published,
-    )>,
+    tables: Vec<PrintedTable>,
     runtime: Vec<RuntimeTable>,
 }
 
@@ -284,8 +341,8 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    #[serde(default, rename = "label")]
-    _label: String,
+    #[serde(default)]
+    label: String,
     #[serde(default)]
     table: String,
     experiment: String,
@@ -356,28 +413,50 @@ static DATA: LazyLock<Data> = LazyLock::new(|| {
     let mut printed = Vec::new();
     let mut source = Source::default();
     for table in tables {
-        for (row, metric, number) in numbers(table) {
-            let mut number = number;
+        let mut part = PrintedTable {
+            label: &table.label,
+            experiment: &table.experiment,
+            checkpoint: table.checkpoint,
+            columns: &table.columns,
+            rows: Vec::new(),
+        };
+        for (row, metric, cell) in numbers(table) {
+            let PrintedCell {
+                mut number,
+                is_bold,
+            } = cell;
             for note in notes.iter().filter(|note| note.concerns(table, row)) {
                 if let Some(i) = note.metrics.iter().position(|name| name == metric) {
                     number.note = Some(said(note));
                     number.meant = note.meant.get(i).map(|text| {
-                        let (mean, deviation) = parse(text);
+                        let (mean, deviation, _) = parse(text);
                         (mean, deviation.expect("what was meant has a deviation"))
                     });
                 }
             }
-            let at = table.checkpoint;
-            printed.push((table.experiment.as_str(), row, at, metric, number));
+            let cell = PrintedCell { number, is_bold };
+            match part.rows.last_mut() {
+                Some(last) if last.name == row => last.cells.push(cell),
+                _ => {
+                    let mut known = notes.iter().filter(|note| note.concerns(table, row));
+                    let whole = known.find(|note| note.metrics.is_empty());
+                    part.rows.push(PrintedRow {
+                        name: row,
+                        cells: vec![cell],
+                        note: whole.map(said),
+                    });
+                }
+            }
             // the full tables stand after the main one and replace it
             let key = (
                 table.experiment.clone(),
                 row.to_owned(),
-                at,
+                table.checkpoint,
                 metric.to_owned(),
             );
             source.numbers.insert(key, number);
         }
+        printed.push(part);
     }
     for note in notes.iter().filter(|note| note.metrics.is_empty()) {
         // what is said of the main table alone does not concern the numbers that replaced it
@@ -391,20 +470,20 @@ static DATA: LazyLock<Data> = LazyLock::new(|| {
     }
     let mut reproduction = Source::default();
     for table in &again.table {
-        for (row, metric, number) in numbers(table) {
+        for (row, metric, cell) in numbers(table) {
             let key = (
                 table.experiment.clone(),
                 row.to_owned(),
                 table.checkpoint,
                 metric.to_owned(),
             );
-            reproduction.numbers.insert(key, number);
+            reproduction.numbers.insert(key, cell.number);
         }
     }
     Data {
         paper: source,
         reproduction,
-        printed,
+        tables: printed,
         runtime: paper.runtime,
     }
 });
@@ -418,7 +497,7 @@ fn said(note: &'static Note) -> &'static str {
 }
 
 /// The numbers of a table: row, metric, number.
-fn numbers(table: &Table) -> impl Iterator<Item = (&str, &str, Published)> {
+fn numbers(table: &Table) -> impl Iterator<Item = (&str, &str, PrintedCell)> {
     table.rows.iter().flat_map(move |(row, cells)| {
         let cells = cells.as_array().expect("a row is an array");
         assert_eq!(
@@ -427,7 +506,7 @@ fn numbers(table: &Table) -> impl Iterator<Item = (&str, &str, Published)> {
             "row {row} is as long as its header"
         );
         table.columns.iter().zip(cells).map(move |(metric, cell)| {
-            let (value, deviation) = parse(cell.as_str().expect("a cell is text"));
+            let (value, deviation, is_bold) = parse(cell.as_str().expect("a cell is text"));
             let number = Published {
                 value,
                 deviation,
@@ -435,17 +514,22 @@ fn numbers(table: &Table) -> impl Iterator<Item = (&str, &str, Published)> {
                 meant: None,
                 note: None,
             };
-            (row.as_str(), metric.as_str(), number)
+            let cell = PrintedCell { number, is_bold };
+            (row.as_str(), metric.as_str(), cell)
         })
     })
 }
 
-/// `0.441 ± 0.025` or `0.441`.
-fn parse(text: &str) -> (f64, Option<f64>) {
+/// `0.441 ± 0.025 bold`, `0.441 ± 0.025` or `0.441`: mean, deviation, whether it is bold.
+fn parse(text: &str) -> (f64, Option<f64>, bool) {
     let number = |text: &str| -> f64 { text.trim().parse().expect("a number of the tables") };
+    let (text, is_bold) = match text.strip_suffix(" bold") {
+        Some(text) => (text, true),
+        None => (text, false),
+    };
     match text.split_once('±') {
-        Some((value, deviation)) => (number(value), Some(number(deviation))),
-        None => (number(text), None),
+        Some((value, deviation)) => (number(value), Some(number(deviation)), is_bold),
+        None => (number(text), None, is_bold),
     }
 }
 
@@ -480,6 +564,30 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn bold_numbers_are_those_of_two_tables() {
+        let bold = |label: &str| -> usize {
+            let parts = tables().iter().filter(|part| part.label == label);
+            let cells = parts.flat_map(|part| part.rows.iter().flat_map(|row| &row.cells));
+            cells.filter(|cell| cell.is_bold).count()
+        };
+        assert_eq!(
+            (bold("tab:main-results"), bold("tab:mcdrop-cbopt")),
+            (38, 6)
+        );
+        let all: usize = tables()
+            .iter()
+            .flat_map(|part| &part.rows)
+            .map(|row| row.cells.iter().filter(|cell| cell.is_bold).count())
+            .sum();
+        assert_eq!(all, 44);
+        // in the table of in-domain figures nothing is bold, and IVON's accuracy is in the main one
+        let part = tables().first().unwrap();
+        let ivon = part.rows.iter().find(|row| row.name == "IVON").unwrap();
+        assert!(ivon.cells[0].is_bold && !ivon.cells[4].is_bold);
+        assert_eq!(ivon.cells[0].number.value, 0.911);
     }
 
     #[test]

@@ -4,18 +4,40 @@
 //! and lightened for dark backgrounds) and four dash patterns give 40 styles; no two rows of a
 //! group share one before all are used.
 
-/// Number of colors; the style sheet defines `--c0` to `--c9`.
-const COLORS: usize = 10;
+/// The colors on a light background, red, green and blue; the style sheet defines them as `--c0` to
+/// `--c9`.
+pub(crate) const LIGHT: [(u8, u8, u8); 10] = [
+    (0x00, 0x68, 0xac),
+    (0xc5, 0x4a, 0x00),
+    (0x00, 0x80, 0x5a),
+    (0xad, 0x3f, 0x86),
+    (0x94, 0x63, 0x00),
+    (0x1f, 0x86, 0xbd),
+    (0x33, 0x37, 0x3f),
+    (0x75, 0x7a, 0x84),
+    (0x6b, 0x4f, 0xc8),
+    (0xb0, 0x24, 0x3f),
+];
+const COLORS: usize = LIGHT.len();
 
-/// Dash patterns of lines: solid, dashed, dotted, dash-dot.
-pub(crate) const DASHES: [&str; 4] = ["", "7 4", "1.5 4", "9 4 1.5 4"];
+/// Dash patterns of lines, lengths drawn and left out by turns: solid, dashed, dotted, dash-dot.
+pub(crate) const PATTERNS: [&[f64]; 4] = [&[], &[7.0, 4.0], &[1.5, 4.0], &[9.0, 4.0, 1.5, 4.0]];
+
+/// The patterns as an SVG has them.
+pub(crate) fn dashes() -> [String; 4] {
+    let text = |pattern: &[f64]| {
+        let lengths: Vec<String> = pattern.iter().map(f64::to_string).collect();
+        lengths.join(" ")
+    };
+    PATTERNS.map(text)
+}
 
 /// How a row is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
     /// 0 to 9.
     pub color: usize,
-    /// Place in [`DASHES`].
+    /// Place in [`PATTERNS`].
     pub dash: usize,
 }
 
@@ -30,12 +52,12 @@ pub(crate) fn assign(rows: &[&str]) -> Vec<Style> {
     }
     let mut cycle = (0..).map(|i| Style {
         color: i % COLORS,
-        dash: (i + i / COLORS) % DASHES.len(),
+        dash: (i + i / COLORS) % PATTERNS.len(),
     });
     (0..styles.len())
         .map(|i| {
             if styles[i].is_none() {
-                let all = COLORS * DASHES.len();
+                let all = COLORS * PATTERNS.len();
                 let free = cycle
                     .by_ref()
                     .take(all)
@@ -72,6 +94,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_style_sheet_has_the_same_colors() {
+        let sheet = include_str!("../assets/page.css");
+        for (i, (red, green, blue)) in LIGHT.into_iter().enumerate() {
+            let color = format!("--c{i}: #{red:02x}{green:02x}{blue:02x};");
+            assert_eq!(sheet.matches(&color).count(), 2, "{color}"); // screen and print
+        }
+        assert_eq!(dashes(), ["", "7 4", "1.5 4", "9 4 1.5 4"]);
+    }
+
+    #[test]
     fn styles_are_distinct() {
         let all = crate::paper::ROWS;
         let many: Vec<String> = (0..20).map(|i| format!("row {i}")).collect();
@@ -82,7 +114,7 @@ mod tests {
             assert_eq!(styles.len(), rows.len());
             for (i, style) in styles.iter().enumerate() {
                 assert!(!styles[..i].contains(style), "{} {style:?}", rows[i]);
-                assert!(style.color < COLORS && style.dash < DASHES.len());
+                assert!(style.color < COLORS && style.dash < PATTERNS.len());
             }
         }
         // more rows than styles is no failure

@@ -10,7 +10,7 @@ use evaluation::record::{
     Checkpoint, Evaluation, OodNormalization, OutOfDomainEvaluation, RunRecord,
 };
 use evaluation::results::{ByClass, Classification};
-use evaluation::{InDomain, Metric, OutOfDomain, Score, Scores};
+use evaluation::{Better, InDomain, Metric, OutOfDomain, Score, Scores};
 
 use crate::names;
 use crate::paper::{self, Published};
@@ -437,36 +437,36 @@ fn gives_one_answer(found: &ByClass) -> bool {
 impl Table<'_> {
     fn mark_best(&mut self) {
         for (i, metric) in self.metrics.iter().enumerate() {
-            let rows = self.rows.iter();
-            let several = rows.filter(|row| row.cells[i].is_some()).count() > 1;
-            let mut cells: Vec<&mut Cell> = self
-                .rows
-                .iter_mut()
-                .filter(|row| !row.is_chance)
-                .filter_map(|row| row.cells[i].as_mut())
-                .collect();
-            let finite = cells.iter().filter(|cell| cell.mean.is_finite());
-            let Some(best) = finite.map(|cell| cell.mean).reduce(|best, mean| {
-                if metric.better.prefers(mean, best) {
-                    mean
-                } else {
-                    best
-                }
-            }) else {
-                continue;
-            };
-            if !several {
-                continue;
-            }
-            let reach = cells
-                .iter()
-                .filter(|cell| cell.mean == best)
-                .filter_map(|cell| cell.deviation)
-                .fold(0.0, f64::max);
-            for cell in &mut cells {
-                cell.is_best = (cell.mean - best).abs() <= reach;
-            }
+            let cells = self.rows.iter_mut();
+            let cells = cells.filter_map(|row| Some((row.is_chance, row.cells[i].as_mut()?)));
+            mark_best(metric.better, cells.collect());
         }
+    }
+}
+
+/// Marks the best cells of a column; those of rows that guess come with `true` and do not compete.
+pub(crate) fn mark_best(better: Better, cells: Vec<(bool, &mut Cell)>) {
+    let several = cells.len() > 1;
+    let competing = cells.into_iter().filter(|(is_chance, _)| !is_chance);
+    let mut cells: Vec<&mut Cell> = competing.map(|(_, cell)| cell).collect();
+    let finite = cells.iter().filter(|cell| cell.mean.is_finite());
+    let best = finite.map(|cell| cell.mean).reduce(|best, mean| {
+        if better.prefers(mean, best) {
+            mean
+        } else {
+            best
+        }
+    });
+    let Some(best) = best.filter(|_| several) else {
+        return;
+    };
+    let reach = cells
+        .iter()
+        .filter(|cell| cell.mean == best)
+        .filter_map(|cell| cell.deviation)
+        .fold(0.0, f64::max);
+    for cell in &mut cells {
+        cell.is_best = (cell.mean - best).abs() <= reach;
     }
 }
 

@@ -212,7 +212,7 @@ fn markdown_cell(cell: &Cell) -> String {
     text
 }
 
-fn markdown_text(text: &str) -> String {
+pub(crate) fn markdown_text(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         if matches!(c, '|' | '*' | '_' | '`' | '\\' | '[' | ']' | '<' | '>') {
@@ -281,7 +281,7 @@ fn latex_cell(cell: &Cell) -> String {
     }
 }
 
-fn latex_text(text: &str) -> String {
+pub(crate) fn latex_text(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
         match c {

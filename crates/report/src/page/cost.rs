@@ -163,10 +163,7 @@ const MEASURED: [Measured; 8] = [
         let steps = run.timings.steps;
         (steps > 0).then(|| run.timings.train_s * 1e3 / steps as f64)
     }),
-    ("s per epoch", |run| {
-        let epochs = run.curves.len();
-        (epochs > 0).then(|| (run.timings.train_s + run.timings.validation_s) / epochs as f64)
-    }),
+    ("s per epoch", RunRecord::seconds_per_epoch),
     ("Validation s", |run| Some(run.timings.validation_s)),
     ("Evaluation s", |run| Some(run.timings.evaluation_s)),
     ("Peak memory MiB", |run| {

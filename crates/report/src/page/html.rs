@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::style::{DASHES, Style};
+use crate::style::{Style, dashes};
 
 /// Text for an element or a quoted attribute.
 pub(crate) fn escape(text: &str) -> String {
@@ -112,7 +112,8 @@ pub(super) fn swatch(style: Style) -> String {
     format!(
         "<svg class=\"swatch\" viewBox=\"0 0 28 10\" aria-hidden=\"true\"><line x1=\"2\" y1=\"5\" x2=\"26\" y2=\"5\" \
          stroke=\"var(--c{})\" stroke-dasharray=\"{}\"/></svg>",
-        style.color, DASHES[style.dash]
+        style.color,
+        dashes()[style.dash]
     )
 }
 

@@ -38,7 +38,7 @@ use self::panel::panel;
 use self::view::View;
 use crate::curves::{number, recall_grid, roc_grid};
 use crate::search::Search;
-use crate::style::DASHES;
+use crate::style::dashes;
 use crate::summary::groups;
 use crate::{facts, names, paper};
 
@@ -121,7 +121,7 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
             "roc": roc_grid().iter().map(|&x| number(x)).collect::<Vec<_>>(),
             "recall": recall_grid().iter().map(|&x| number(x)).collect::<Vec<_>>(),
         },
-        "dashes": DASHES,
+        "dashes": dashes(),
         "groups": views
             .iter()
             .map(data::group)
