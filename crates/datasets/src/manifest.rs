@@ -226,12 +226,13 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
-/// The constants that go with a dataset: the paper's where it has some, measured ones otherwise.
+/// The constants that go with a dataset: those of the authors' code where it has some, measured
+/// ones otherwise. The paper itself only speaks of standard constants.
 ///
 /// ```
-/// let of_paper = datasets::manifest::normalization("fashion-mnist").expect("in the manifest");
-/// assert_eq!(of_paper.mean(), [0.2860]);
-/// assert_eq!(of_paper.std(), [0.3530]);
+/// let known = datasets::manifest::normalization("fashion-mnist").expect("in the manifest");
+/// assert_eq!(known.mean(), [0.2860]);
+/// assert_eq!(known.std(), [0.3530]);
 /// ```
 pub fn normalization(name: &str) -> Option<Normalization> {
     let entry = find(name)?;

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! with `z₁`, `z₂` standard normal, one `z₂` for the whole network. Paper: Section 6 and Appendix H
-//! (rank 20, one snapshot per epoch, 64 samples).
+//! (one snapshot per epoch, "low-rank", 64 samples); rank 20 and the form of the sample are those of
+//! the authors' code.
 //!
 //! Everything is kept in `f64`: `s - m²` cancels, and weights of size 0.1 that moved by 1e-4 leave
 //! nothing of it in `f32`. That costs `16 + 8K` bytes per parameter, 176 at rank 20: 8 MB for
@@ -33,7 +34,7 @@ use super::error::{Error, Result, check_finite};
 use super::{Approach, Fitted, Material, PREDICTION_STEP, Predictive, Trained, default_samples};
 use crate::config::RunConfig;
 
-/// Rank of the paper.
+/// Rank of the authors' code; the paper does not name one.
 pub const DEFAULT_RANK: usize = 20;
 /// Most deviations.
 const MAX_RANK: usize = 4096;
