@@ -2,13 +2,16 @@
 
 Nothing here shares a formula with the crate: the upper probability is maximized over the square root
 of C by quasi-Newton steps, P(not k) from many random points, and the projection onto a cone is found
-by trying every set of active constraints.
+by trying every set of active constraints. `hard.json` has what that is too slow for (up to 1,000
+classes, singular matrices, extreme logits and precisions): Newton's method with the eigenvalues of the
+Hessian made negative, whose distance to the maximum of the upper probability is half the squared
+gradient, and least distance programming by non-negative least squares (Lawson and Hanson).
 """
 import itertools
 import os
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 from scipy.special import logsumexp
 
 from common import args, write_json
@@ -88,6 +91,96 @@ def cases(rng):
         yield f"{classes} classes of rank {rank}", 2.0 * rng.normal(size=classes), j @ j.T
 
 
+def newton(z, r, wanted, x):
+    """max over x of -|x|^2/2 + log P(wanted | z + r x), and half the squared gradient there."""
+    def at(x):
+        y = z + r @ x
+        within = np.where(wanted, np.exp(y - logsumexp(y[wanted])), 0.0)
+        p = np.exp(y - logsumexp(y))
+        value = -np.logaddexp(0.0, logsumexp(y[~wanted]) - logsumexp(y[wanted]))
+        return value - 0.5 * x @ x, r.T @ (within - p) - x, p, within
+    value, slope, p, w = at(x)
+    damping = 0.0
+    for _ in range(400):
+        if 0.5 * slope @ slope <= 1e-24 * (1.0 + abs(value)):
+            break
+        rp, rw = r.T @ p, r.T @ w
+        hessian = (r.T * (w - p)) @ r - np.outer(rw, rw) + np.outer(rp, rp) - np.eye(len(x))
+        bends, axes = np.linalg.eigh(hessian)
+        for _ in range(60):
+            step = axes @ ((axes.T @ slope) / (np.maximum(np.abs(bends), 1e-12) + damping))
+            there = at(x + step)
+            level = there[0] >= value - 1e-15 * (1.0 + abs(value))
+            if there[0] > value or (level and there[1] @ there[1] < slope @ slope):
+                break
+            damping = max(4.0 * damping, 1e-3)
+        else:
+            break
+        x, (value, slope, p, w) = x + step, there
+        damping = damping / 10.0 if damping > 1e-6 else 0.0
+    return value, 0.5 * slope @ slope
+
+
+def newton_upper(z, r, k):
+    value, gap = newton(z, r, np.arange(len(z)) == k, np.zeros(r.shape[1]))
+    assert gap < 1e-11 * (1.0 + abs(value)), gap
+    return np.exp(value)
+
+
+def newton_lower(z, r, k, rng):
+    others = np.arange(len(z)) != k
+    d = r.shape[1]
+    starts = [np.zeros(d)] + [s * (r[j] - r[k]) for j in np.argsort(-z)[:8] if j != k for s in (0.5, 1.0)]
+    starts += [rng.normal(size=d) * s / np.sqrt(d) for s in (0.3, 1.0, 3.0, 6.0)]
+    return -np.expm1(min(0.0, max(newton(z, r, others, start)[0] for start in starts)))
+
+
+def least_distance(z, r, k):
+    normals, offsets = [], []
+    for j in range(len(z)):
+        difference, behind = r[k] - r[j], z[j] - z[k]
+        length = np.linalg.norm(difference)
+        if length <= 1e-12 * (np.linalg.norm(r[k]) + np.linalg.norm(r[j])):
+            if behind > 0.0:
+                return 0.0
+            continue
+        normals.append(difference / length)
+        offsets.append(behind / length)
+    unit = max(offsets, default=0.0)
+    if unit <= 0.0:
+        return 1.0
+    normals, offsets = np.array(normals), np.array(offsets) / unit
+    system = np.vstack([normals.T, offsets])
+    aim = np.append(np.zeros(system.shape[0] - 1), 1.0)
+    shares, rest = nnls(system, aim, maxiter=100 * len(offsets))
+    if rest < 1e-9:
+        return 0.0  # the constraints contradict each other
+    active = shares > 0.0
+    x = np.linalg.lstsq(normals[active], offsets[active], rcond=1e-13)[0]
+    assert (normals @ x - offsets).min() > -1e-9
+    return np.exp(-0.5 * unit ** 2 * (x @ x))
+
+
+def hard_cases(rng):
+    """Name, logits, Jacobian, precision, and the classes whose numbers are listed."""
+    def drawn(classes, weights, spread=2.0, scale=1.0):
+        return np.round(spread * rng.normal(size=classes), 6), np.round(scale * rng.normal(size=(classes, weights)), 6)
+    for classes, weights in [(2, 1), (2, 3), (10, 1), (10, 2), (10, 12), (16, 18), (17, 19), (17, 3), (50, 4)]:
+        yield f"{classes} classes, {weights} weights", *drawn(classes, weights), 2.0, range(classes)
+    yield "100 classes", *drawn(100, 8), 4.0, [0, 7, 31, 99]
+    yield "1000 classes", *drawn(1000, 2), 3.0, [0, 500, 999]
+    for precision in [1e-4, 1e-2, 1e5, 1e10]:
+        yield f"precision {precision:g}", *drawn(10, 12, 3.0), precision, range(10)
+    z, j = drawn(10, 12)
+    z[3] = z[7] = 5.0
+    yield "two answers", z, j, 1.0, range(10)
+    yield "equal logits", np.ones(10), j, 1.0, range(10)
+    for scale in [1.0, 30.0, 300.0]:
+        yield f"logits of 1e3, deviations of {scale:g}", *drawn(10, 12, 1e3, scale), 1.0, range(10)
+    z = np.array([15.0, 3.0, -2.0, -5.0, 1.0, -8.0, 2.0, 0.0, -3.0, 4.0])
+    yield "a sure answer", z, drawn(10, 14, 1.0, 12.0)[1], 350.0, range(10)
+
+
 def main():
     spec, out = args()
     rng = np.random.default_rng(spec.get("prediction", {}).get("seed", 14))
@@ -108,6 +201,19 @@ def main():
         })
     head = {"about": "C = gram / precision; quantities of the normal possibility function of the logits"}
     write_json(os.path.join(out, "prediction", "bounds.json"), head, written)
+    rng = np.random.default_rng(15)
+    written = []
+    for name, z, j, precision, listed in hard_cases(rng):
+        r = (j - j.mean(0)) / np.sqrt(precision)
+        listed = list(listed)
+        written.append({
+            "name": name, "logits": z, "jacobian": j, "precision": precision, "classes": listed,
+            "upper": [newton_upper(z, r, k) for k in listed],
+            "lower": [newton_lower(z, r, k, rng) for k in listed],
+            "possibility": [least_distance(z, r, k) for k in listed],
+        })
+    head = {"about": "C = jacobian jacobian^T / precision; quantities of the listed classes"}
+    write_json(os.path.join(out, "prediction", "hard.json"), head, written)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 //! Ascent to `max_x -½|x|² + log P(A | z₀ + Rx)` for a class, or for all classes but one, with
 //! `C = RRᵀ`: the problem over `z = z₀ + Ca` for `x = Rᵀa`, without an inverse of `C`.
 //!
-//! With `p` the softmax of `z` and `w` the softmax within `A`, the gradient is `Rᵀ(w - p) - x` and
-//! the Hessian `RᵀHR - I` with `H = (diag w - wwᵀ) - (diag p - ppᵀ)`. For a single class `w` is
-//! constant, the problem concave, and half the squared gradient is the distance to the dual problem
-//! `min_p (e_y-p)ᵀz₀ + ½(e_y-p)ᵀC(e_y-p) + Σ p log p`: a certificate. For all classes but one it is
-//! not concave; where the Hessian is not negative definite, its convex part `diag w - wwᵀ` is left
-//! out, which gives the step of a concave function that touches ours from below.
+//! With `w` the softmax of the classes other than `y`, `q` the probability of `y` and
+//! `u = r_y - Rᵀw`, the gradient is `(1-q)u - x` for the class and `-qu - x` for the others. The
+//! Hessian is `-(I + sRᵀ(diag w - wwᵀ)R + q(1-q)uuᵀ)` with `s = 1-q` for the class, which is
+//! concave, and `s = -q` for the others, which is not. For a class half the squared gradient is the
+//! distance to the dual problem `min_p (e_y-p)ᵀz₀ + ½(e_y-p)ᵀC(e_y-p) + Σ p log p`: a
+//! certificate. For the others, where the Hessian is not negative definite, that of the class
+//! stands in for it: the step of a concave function that touches ours from below.
 
 use super::Logits;
-use crate::numeric::softplus;
+use crate::numeric::{sigmoid, softplus};
 
 /// Half the squared gradient, relative to `1 + |log P̄|`, at which the values agree to rounding.
 const SETTLED: f64 = 1e-16;
@@ -31,113 +32,80 @@ pub(super) enum Event {
     Not(usize),
 }
 
+impl Event {
+    /// The class that it is about.
+    fn class(self) -> usize {
+        let (Self::Class(class) | Self::Not(class)) = self;
+        class
+    }
+}
+
 /// A point of the ascent.
+#[derive(Debug)]
 struct Point {
     /// `x`.
     coordinates: Vec<f64>,
     /// `-½|x|² + log P(A | z)`.
     value: f64,
-    /// `p`.
-    probabilities: Vec<f64>,
-    /// `w`.
+    /// `q`, and `1 - q` without the cancellation.
+    own: f64,
+    others: f64,
+    /// `w`, with a 0 for the class itself.
     within: Vec<f64>,
-    /// `Rᵀ(w - p) - x`.
+    /// `Rᵀw`.
+    mean: Vec<f64>,
+    /// The gradient.
     gradient: Vec<f64>,
     /// Half its square.
     gap: f64,
 }
 
 impl Point {
-    fn new(logits: &Logits, event: Event, coordinates: Vec<f64>) -> Self {
-        let moved = logits.moved(&coordinates);
-        let (log_sum, probabilities) = softmax(&moved, None);
-        let mut difference: Vec<f64>;
-        let (log_probability, within) = match event {
-            Event::Class(class) => {
-                let mut within = vec![0.0; moved.len()];
-                within[class] = 1.0;
-                difference = probabilities.iter().map(|p| -p).collect();
-                // 1 - p, without the cancellation
-                difference[class] = 0.0;
-                difference[class] = -difference.iter().sum::<f64>();
-                (moved[class] - log_sum, within)
-            }
-            Event::Not(class) => {
-                let (log_others, within) = softmax(&moved, Some(class));
-                // w - p = p_k (w - e_k), without the cancellation
-                let share = probabilities[class];
-                difference = within.iter().map(|w| share * w).collect();
-                difference[class] = -share;
-                (-softplus(moved[class] - log_others), within)
-            }
-        };
-        let mut gradient = logits.mixture(&difference);
-        for (slope, x) in gradient.iter_mut().zip(&coordinates) {
-            *slope -= x;
-        }
-        let gap = 0.5 * dot(&gradient, &gradient);
+    fn empty(logits: &Logits) -> Self {
+        let rank = vec![0.0; logits.rank];
         Self {
-            value: log_probability - 0.5 * dot(&coordinates, &coordinates),
-            coordinates,
-            probabilities,
-            within,
-            gradient,
-            gap,
+            coordinates: rank.clone(),
+            value: f64::NEG_INFINITY,
+            own: 0.0,
+            others: 0.0,
+            within: vec![0.0; logits.classes()],
+            mean: rank.clone(),
+            gradient: rank,
+            gap: f64::INFINITY,
         }
     }
 
-    /// The step of Newton's method, where `H` is left without its convex part if `concave`; `None`
-    /// if the Hessian is not negative definite.
-    fn step(&self, logits: &Logits, concave: bool) -> Option<Vec<f64>> {
-        let (p, w) = (&self.probabilities, &self.within);
-        let convex = if concave { 0.0 } else { 1.0 };
-        let (mean_p, mean_w) = (logits.mixture(p), logits.mixture(w));
-        let n = self.gradient.len();
-        let mut matrix = vec![0.0; n * n];
-        for (row, line) in matrix.chunks_exact_mut(n).enumerate() {
-            for (column, entry) in line[..=row].iter_mut().enumerate() {
-                *entry = convex * mean_w[row] * mean_w[column] - mean_p[row] * mean_p[column];
-            }
-            line[row] += 1.0;
+    /// Computes all the rest from the coordinates.
+    fn evaluate(&mut self, logits: &Logits, event: Event) {
+        let class = event.class();
+        let moved = self.within.iter_mut().zip(&logits.mode).enumerate();
+        for (i, (to, z)) in moved {
+            *to = z + dot(logits.row(i), &self.coordinates);
         }
-        for (i, root) in logits.root.iter().enumerate() {
-            let weight = p[i] - convex * w[i];
-            if weight.abs() > NEGLIGIBLE {
-                for (row, line) in matrix.chunks_exact_mut(n).enumerate() {
-                    let factor = weight * root[row];
-                    for (entry, r) in line[..=row].iter_mut().zip(root) {
-                        *entry += factor * r;
-                    }
-                }
+        let own = std::mem::replace(&mut self.within[class], f64::NEG_INFINITY);
+        let log_others = to_softmax(&mut self.within);
+        let ahead = own - log_others;
+        (self.own, self.others) = (sigmoid(ahead), sigmoid(-ahead));
+        self.mean.fill(0.0);
+        for (i, &share) in self.within.iter().enumerate().filter(|(_, w)| **w != 0.0) {
+            for (entry, r) in self.mean.iter_mut().zip(logits.row(i)) {
+                *entry += share * r;
             }
         }
-        solve(matrix, self.gradient.clone())
-    }
-
-    /// A point further up along a step, or `None` where rounding leaves nothing to gain.
-    fn climb(&self, logits: &Logits, event: Event, step: &[f64]) -> Option<Self> {
-        let slope = dot(&self.gradient, step);
-        if slope.is_nan() || slope <= 0.0 {
-            return None;
+        let (log_probability, push) = match event {
+            Event::Class(_) => (-softplus(-ahead), self.others),
+            Event::Not(_) => (-softplus(ahead), -self.own),
+        };
+        let (mut price, mut gap) = (0.0, 0.0);
+        let places = logits.row(class).iter().zip(&self.mean);
+        for ((slope, x), (r, mean)) in (self.gradient.iter_mut().zip(&self.coordinates)).zip(places)
+        {
+            *slope = push * (r - mean) - x;
+            price += x * x;
+            gap += *slope * *slope;
         }
-        let rounding = 4.0 * f64::EPSILON * (1.0 + self.value.abs());
-        let mut rate = 1.0;
-        while rate > SHORTEST {
-            let along = self.coordinates.iter().zip(step);
-            let next = along.map(|(x, d)| x + rate * d).collect();
-            let next = Self::new(logits, event, next);
-            let enough = next.value >= self.value + SUFFICIENT * rate * slope;
-            // where the values agree to rounding, the gradient decides
-            let level = slope <= 1e3 * rounding && next.value >= self.value - rounding;
-            if (enough && next.value > self.value) || (level && next.gap < 0.5 * self.gap) {
-                return Some(next);
-            }
-            if slope <= rounding {
-                return None;
-            }
-            rate *= if rate == 1.0 { 0.5 } else { 0.25 };
-        }
-        None
+        self.value = log_probability - 0.5 * price;
+        self.gap = 0.5 * gap;
     }
 }
 
@@ -150,99 +118,238 @@ pub(super) struct Top {
     pub gap: f64,
 }
 
-/// Climbs from `x = start`; the value never falls below that of the start.
-pub(super) fn ascend(logits: &Logits, event: Event, start: Vec<f64>) -> Top {
-    let mut point = Point::new(logits, event, start);
-    for _ in 0..STEPS {
-        if point.gap <= SETTLED * (1.0 + point.value.abs()) {
-            break;
-        }
-        let newton = point.step(logits, false);
-        let step = newton.or_else(|| point.step(logits, true));
-        match step.and_then(|step| point.climb(logits, event, &step)) {
-            Some(next) => point = next,
-            None => break,
+/// Ascents of one image, in the same memory.
+#[derive(Debug)]
+pub(super) struct Climber<'a> {
+    logits: &'a Logits,
+    point: Point,
+    next: Point,
+    step: Vec<f64>,
+    matrix: Vec<f64>,
+    apart: Vec<f64>,
+}
+
+impl<'a> Climber<'a> {
+    pub(super) fn new(logits: &'a Logits) -> Self {
+        let rank = logits.rank;
+        Self {
+            logits,
+            point: Point::empty(logits),
+            next: Point::empty(logits),
+            step: vec![0.0; rank],
+            matrix: vec![0.0; rank * rank],
+            apart: vec![0.0; rank],
         }
     }
-    Top {
-        log_value: point.value,
-        gap: point.gap,
+
+    /// Climbs from `x = 0`, or from where `share` of the difference moves a logit up against
+    /// another one; the value never falls below that of the start.
+    pub(super) fn ascend(&mut self, event: Event, start: Option<(usize, usize, f64)>) -> Top {
+        let x = &mut self.point.coordinates;
+        match start {
+            None => x.fill(0.0),
+            Some((up, down, share)) => {
+                let rows = self.logits.row(up).iter().zip(self.logits.row(down));
+                let moved = rows.map(|(up, down)| share * (up - down));
+                x.iter_mut().zip(moved).for_each(|(x, to)| *x = to);
+            }
+        }
+        self.point.evaluate(self.logits, event);
+        for _ in 0..STEPS {
+            if self.point.gap <= SETTLED * (1.0 + self.point.value.abs()) {
+                break;
+            }
+            let found = self.newton(event, false) || self.newton(event, true);
+            if !found || !self.climb(event) {
+                break;
+            }
+        }
+        Top {
+            log_value: self.point.value,
+            gap: self.point.gap,
+        }
+    }
+
+    /// The step of Newton's method, with the Hessian of the class in any case if `concave`; false
+    /// if the Hessian is not negative definite.
+    fn newton(&mut self, event: Event, concave: bool) -> bool {
+        let (logits, point) = (self.logits, &self.point);
+        let spread = match event {
+            Event::Not(_) if !concave => -point.own,
+            _ => point.others,
+        };
+        let n = point.gradient.len();
+        let class = event.class();
+        self.matrix.fill(0.0);
+        for i in 0..n {
+            self.matrix[i * n + i] = 1.0;
+        }
+        let each = point.within.iter().enumerate();
+        let each = each.map(|(i, &weight)| (i, spread * weight, weight));
+        let own = (class, point.own * point.others, 1.0);
+        for (i, scale, _) in each.chain([own]).filter(|(_, _, w)| *w > NEGLIGIBLE) {
+            let rows = logits.row(i).iter().zip(&point.mean);
+            let apart = self.apart.iter_mut().zip(rows);
+            apart.for_each(|(to, (r, mean))| *to = r - mean);
+            add_square(&mut self.matrix, scale, &self.apart);
+        }
+        self.step.copy_from_slice(&point.gradient);
+        solve(&mut self.matrix, &mut self.step)
+    }
+
+    /// Goes further up along the step; false where rounding leaves nothing to gain.
+    fn climb(&mut self, event: Event) -> bool {
+        let slope = dot(&self.point.gradient, &self.step);
+        if slope.is_nan() || slope <= 0.0 {
+            return false;
+        }
+        let (value, gap) = (self.point.value, self.point.gap);
+        let rounding = 4.0 * f64::EPSILON * (1.0 + value.abs());
+        let mut rate = 1.0;
+        while rate > SHORTEST {
+            let along = self.point.coordinates.iter().zip(&self.step);
+            let along = self.next.coordinates.iter_mut().zip(along);
+            along.for_each(|(to, (x, d))| *to = x + rate * d);
+            self.next.evaluate(self.logits, event);
+            let next = &self.next;
+            let enough = next.value >= value + SUFFICIENT * rate * slope;
+            // where the values agree to rounding, the gradient decides
+            let level = slope <= 1e3 * rounding && next.value >= value - rounding;
+            if (enough && next.value > value) || (level && next.gap < 0.5 * gap) {
+                std::mem::swap(&mut self.point, &mut self.next);
+                return true;
+            }
+            if slope <= rounding {
+                return false;
+            }
+            rate *= if rate == 1.0 { 0.5 } else { 0.25 };
+        }
+        false
     }
 }
 
-/// `log Σ e^z` and the softmax, of all entries but one.
-pub(super) fn softmax(z: &[f64], without: Option<usize>) -> (f64, Vec<f64>) {
-    let counts = |i: usize| Some(i) != without;
-    let largest = (0..z.len())
-        .filter(|&i| counts(i))
-        .fold(f64::NEG_INFINITY, |most, i| most.max(z[i]));
-    let mut shares: Vec<f64> = z.iter().map(|z| (z - largest).exp()).collect();
-    if let Some(i) = without {
-        shares[i] = 0.0;
+/// The softmax in the place of its logits, and `log Σ e^z`.
+pub(super) fn to_softmax(z: &mut [f64]) -> f64 {
+    let largest = z.iter().fold(f64::NEG_INFINITY, |most, z| most.max(*z));
+    let mut sum = 0.0;
+    for z in z.iter_mut() {
+        *z = (*z - largest).exp();
+        sum += *z;
     }
-    let sum: f64 = shares.iter().sum();
-    shares.iter_mut().for_each(|share| *share /= sum);
-    (largest + sum.ln(), shares)
+    let scale = 1.0 / sum;
+    z.iter_mut().for_each(|share| *share *= scale);
+    largest + sum.ln()
 }
 
 pub(super) fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(a, b)| a * b).sum()
 }
 
-/// Solves `Mx = b` for a symmetric `M`, row-major with its lower triangle filled in, by `M = LLᵀ`;
-/// `None` unless `M` is positive definite.
-fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+/// `M += s xxᵀ`, the lower triangle of a row-major matrix.
+fn add_square(matrix: &mut [f64], scale: f64, x: &[f64]) {
+    for (row, line) in matrix.chunks_exact_mut(x.len()).enumerate() {
+        let factor = scale * x[row];
+        for (entry, r) in line[..=row].iter_mut().zip(x) {
+            *entry += factor * r;
+        }
+    }
+}
+
+/// Solves `Mx = b` in the place of `b` for a symmetric `M`, row-major with its lower triangle
+/// filled in, by `M = LLᵀ`; false unless `M` is positive definite.
+fn solve(matrix: &mut [f64], right: &mut [f64]) -> bool {
     let n = right.len();
     for i in 0..n {
-        for j in 0..=i {
-            let (above, line) = matrix.split_at_mut(i * n);
-            let sum = line[j];
-            if j == i {
-                let pivot = sum - dot(&line[..i], &line[..i]);
-                // what is left of a pivot lost in rounding has no meaning
-                if pivot.is_nan() || pivot <= n as f64 * f64::EPSILON * sum {
-                    return None;
-                }
-                line[i] = pivot.sqrt();
-            } else {
-                let other = &above[j * n..j * n + j + 1];
-                line[j] = (sum - dot(&line[..j], &other[..j])) / other[j];
-            }
+        let (above, line) = matrix.split_at_mut(i * n);
+        for j in 0..i {
+            let other = &above[j * n..=j * n + j];
+            line[j] = (line[j] - dot(&line[..j], &other[..j])) * other[j];
         }
-        let line = &matrix[i * n..=i * n + i];
-        right[i] = (right[i] - dot(&line[..i], &right[..i])) / line[i];
+        let sum = line[i];
+        let pivot = sum - dot(&line[..i], &line[..i]);
+        // what is left of a pivot lost in rounding has no meaning
+        if pivot.is_nan() || pivot <= n as f64 * f64::EPSILON * sum {
+            return false;
+        }
+        // the inverse of the diagonal, which is only divided by
+        line[i] = 1.0 / pivot.sqrt();
+        right[i] = (right[i] - dot(&line[..i], &right[..i])) * line[i];
     }
     for i in (0..n).rev() {
-        right[i] /= matrix[i * n + i];
+        right[i] *= matrix[i * n + i];
         let value = right[i];
         for (j, entry) in right[..i].iter_mut().enumerate() {
             *entry -= matrix[i * n + j] * value;
         }
     }
-    Some(right)
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_symmetric_system_is_solved_or_refused() {
-        // [[4, 2], [2, 3]] (2, 3) = (14, 13); what stands above the diagonal is not read
-        let x = solve(vec![4.0, f64::NAN, 2.0, 3.0], vec![14.0, 13.0]).unwrap();
-        assert!((x[0] - 2.0).abs() < 1e-15 && (x[1] - 3.0).abs() < 1e-15);
-        assert_eq!(solve(vec![1.0, 2.0, 2.0, 4.0], vec![1.0, 1.0]), None);
-        assert_eq!(solve(vec![1.0, 2.0, 2.0, 1.0], vec![1.0, 1.0]), None);
-        assert_eq!(solve(vec![], vec![]), Some(vec![]));
+    fn solved(matrix: &[f64], right: &[f64]) -> Option<Vec<f64>> {
+        let mut right = right.to_vec();
+        solve(&mut matrix.to_vec(), &mut right).then_some(right)
     }
 
     #[test]
-    fn softmax_leaves_one_out_and_survives_extremes() {
-        let (log_sum, p) = softmax(&[1e4, 1e4, -1e4], None);
+    fn a_symmetric_system_is_solved_or_refused() {
+        // [[4, 2], [2, 3]] (2, 3) = (14, 13); what stands above the diagonal is not read
+        let x = solved(&[4.0, f64::NAN, 2.0, 3.0], &[14.0, 13.0]).unwrap();
+        assert!((x[0] - 2.0).abs() < 1e-15 && (x[1] - 3.0).abs() < 1e-15);
+        assert_eq!(solved(&[1.0, 2.0, 2.0, 4.0], &[1.0, 1.0]), None);
+        assert_eq!(solved(&[1.0, 2.0, 2.0, 1.0], &[1.0, 1.0]), None);
+        assert_eq!(solved(&[], &[]), Some(vec![]));
+    }
+
+    #[test]
+    fn softmax_survives_extremes() {
+        let mut p = [1e4, 1e4, -1e4];
+        assert_eq!(to_softmax(&mut p), 1e4 + 2f64.ln());
         assert_eq!(p, [0.5, 0.5, 0.0]);
-        assert_eq!(log_sum, 1e4 + 2f64.ln());
-        let (log_sum, w) = softmax(&[1e4, 3.0, 3.0], Some(0));
+        let mut w = [f64::NEG_INFINITY, 3.0, 3.0];
+        assert!((to_softmax(&mut w) - 3.0 - 2f64.ln()).abs() < 1e-15);
         assert_eq!(w, [0.0, 0.5, 0.5]);
-        assert!((log_sum - 3.0 - 2f64.ln()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn gradient_and_step_are_those_of_the_value() {
+        let covariance = [1.3, 0.2, -0.1, 0.2, 0.8, 0.3, -0.1, 0.3, 2.0];
+        let logits = Logits::new(&[0.4, -0.3, 0.1], &covariance).unwrap();
+        for event in [Event::Class(1), Event::Not(1)] {
+            let at = |x: &[f64]| {
+                let mut point = Point::empty(&logits);
+                point.coordinates.copy_from_slice(x);
+                point.evaluate(&logits, event);
+                point
+            };
+            let (here, h) = ([0.3, -0.2, 0.5], 1e-5);
+            let moved = |i: usize, by: f64| {
+                let mut x = here;
+                x[i] += by;
+                at(&x)
+            };
+            let mut climber = Climber::new(&logits);
+            climber.point = at(&here);
+            assert!(climber.newton(event, false));
+            for i in 0..3 {
+                let (up, down) = (moved(i, h), moved(i, -h));
+                let slope = (up.value - down.value) / (2.0 * h);
+                assert!(
+                    (climber.point.gradient[i] - slope).abs() < 1e-9,
+                    "{event:?}"
+                );
+                // the Hessian times the step is minus the gradient
+                let bend = up.gradient.iter().zip(&down.gradient);
+                let bend = bend.map(|(up, down)| (up - down) / (2.0 * h));
+                let image: f64 = bend.zip(&climber.step).map(|(b, s)| b * s).sum();
+                assert!(
+                    (image + climber.point.gradient[i]).abs() < 1e-8,
+                    "{event:?}"
+                );
+            }
+        }
     }
 }

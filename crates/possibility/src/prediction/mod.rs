@@ -49,9 +49,9 @@ use faer::Mat;
 
 use crate::error::{Error, Result, check, check_size};
 use crate::linear;
-use crate::numeric::{sigmoid, softplus, x_log_x};
-use ascent::{Event, Top, ascend, dot, softmax};
-use cone::HalfSpace;
+use crate::numeric::{log_sum_exp, sigmoid, softplus, x_log_x};
+use ascent::{Climber, Event, Top, dot, to_softmax};
+use cone::{Active, HalfSpaces};
 use pair::Pair;
 
 /// Asymmetry and negative eigenvalues up to this share of the matrix are the rounding of inner
@@ -66,6 +66,8 @@ const CERTIFIED: f64 = 1e-9;
 const NOTHING: f64 = 1e-12;
 /// A bracket of `log P̄(not y)` this narrow needs no further ascent.
 const CLOSED: f64 = 1e-11;
+/// Pivots of a matrix with a unit diagonal from which on it is far from singular.
+const REGULAR: f64 = 1e-8;
 /// Rivals, by what each can reach alone, from which an ascent to `P̄(not y)` starts.
 const STARTS: usize = 16;
 
@@ -78,7 +80,9 @@ pub struct Logits {
     /// `C`, row-major.
     covariance: Vec<f64>,
     /// Rows of `R` with `C = RRᵀ`, less their mean: what moves all logits alike changes nothing.
-    root: Vec<Vec<f64>>,
+    root: Vec<f64>,
+    /// Entries of a row.
+    rank: usize,
 }
 
 /// A lower probability, and what is certain of it.
@@ -147,16 +151,23 @@ impl Logits {
         check_entries("logits", logits)?;
         check_entries("covariance", covariance)?;
         let covariance = symmetric(covariance, n)?;
-        let (mut root, projected) = root(&covariance, n)?;
+        let Root {
+            mut rows,
+            rank,
+            projected,
+        } = root(&covariance, n)?;
         let covariance = if projected {
-            let entries = root.iter().flat_map(|x| root.iter().map(|y| dot(x, y)));
+            let row = |i: usize| &rows[i * rank..(i + 1) * rank];
+            let entries = (0..n * n).map(|at| dot(row(at / n), row(at % n)));
             entries.collect()
         } else {
             covariance
         };
-        let mean = mixture(&root, &vec![1.0 / n as f64; n]);
-        for row in &mut root {
-            row.iter_mut().zip(&mean).for_each(|(r, m)| *r -= m);
+        for column in 0..rank {
+            let entries = rows.iter_mut().skip(column).step_by(rank);
+            let mean = entries.map(|r| *r).sum::<f64>() / n as f64;
+            let entries = rows.iter_mut().skip(column).step_by(rank);
+            entries.for_each(|r| *r -= mean);
         }
         let top = logits
             .iter()
@@ -164,7 +175,8 @@ impl Logits {
         Ok(Self {
             mode: logits.iter().map(|z| z - top).collect(),
             covariance,
-            root,
+            root: rows,
+            rank,
         })
     }
 
@@ -224,7 +236,9 @@ impl Logits {
 
     /// Probabilities at the mode.
     pub fn probabilities(&self) -> Vec<f64> {
-        softmax(&self.mode, None).1
+        let mut probabilities = self.mode.clone();
+        to_softmax(&mut probabilities);
+        probabilities
     }
 
     /// Variance `C_jj + C_kk - 2C_jk` of the difference of two logits.
@@ -247,25 +261,22 @@ impl Logits {
     /// # Panics
     /// There is no such class.
     pub fn upper(&self, class: usize) -> Result<f64> {
-        Ok(self.top(class)?.log_value.exp())
+        let top = self.top(class, &mut Climber::new(self))?;
+        Ok(top.log_value.exp())
     }
 
     /// The maximum of the concave problem, and how far the dual problem is above.
-    fn top(&self, class: usize) -> Result<Top> {
+    fn top(&self, class: usize, climber: &mut Climber<'_>) -> Result<Top> {
         // where the class moves against its strongest rival alone, the others rarely matter
         let rival = (0..self.classes())
             .filter(|&j| j != class)
             .map(|j| (j, self.against(class, j)))
             .min_by(|a, b| a.1.log_supremum.total_cmp(&b.1.log_supremum));
-        let nothing = vec![0.0; self.root[class].len()];
-        let start = rival.map_or_else(
-            || nothing.clone(),
-            |(j, pair)| self.towards(class, j, pair.share),
-        );
+        let start = rival.map(|(j, pair)| (class, j, pair.share));
         let event = Event::Class(class);
-        let mut best = ascend(self, event, start);
+        let mut best = climber.ascend(event, start);
         if best.gap > CERTIFIED * (1.0 + best.log_value.abs()) {
-            let other = ascend(self, event, nothing);
+            let other = climber.ascend(event, None);
             best = if other.gap < best.gap { other } else { best };
         }
         let Top { log_value, gap } = best;
@@ -289,72 +300,46 @@ impl Logits {
     /// h(s)`, from the convexity of the variance in the weights that a mixture of rivals has
     /// (`m_j`, `v_j`: margin and variance of rival `j`; `h`: the entropy of a coin). The value is
     /// the highest end of ascents from the mode and from the solution of each `q_j` (the 16 largest
-    /// of them). That nothing is higher is not proved: for 26,389 random problems of 3 to 10
-    /// classes, ascents from 60 random points each found nothing higher.
+    /// of them). Where rival `j` has the largest logit of all rivals, they are together not worth
+    /// more than as many times it, so that no value there exceeds `sup g(z) σ(z_j - z_class +
+    /// log(classes - 1))`: rivals that could not pass what was found are no starts. That nothing
+    /// is higher is not proved: for 26,389 random problems of 3 to 10 classes, ascents from 60
+    /// random points each found nothing higher.
     ///
     /// # Panics
     /// There is no such class.
     pub fn lower(&self, class: usize) -> Lower {
-        self.lower_below(class, f64::INFINITY)
+        self.lower_below(class, f64::INFINITY, &mut Climber::new(self))
     }
 
     /// The same, where `log P̄(not class)` is known not to exceed a bound.
-    fn lower_below(&self, class: usize, log_bound: f64) -> Lower {
-        let mut rivals: Vec<(usize, Pair)> = (0..self.classes())
+    fn lower_below(&self, class: usize, log_bound: f64, climber: &mut Climber<'_>) -> Lower {
+        let mut rivals: Vec<Rival> = (0..self.classes())
             .filter(|&j| j != class)
-            .map(|j| (j, self.against(j, class)))
+            .map(|j| self.rival(j, class))
             .collect();
-        rivals.sort_by(|a, b| b.1.log_supremum.total_cmp(&a.1.log_supremum));
-        let log_ceiling = self.log_ceiling(class, &rivals).min(log_bound);
+        rivals.sort_by(|a, b| b.pair.log_supremum.total_cmp(&a.pair.log_supremum));
+        let log_ceiling = log_ceiling(&rivals).min(log_bound);
         let event = Event::Not(class);
-        let at_mode = -softplus(self.mode[class] - softmax(&self.mode, Some(class)).0);
-        let mut log_floor = rivals[0].1.log_supremum.max(at_mode);
-        let mode = std::iter::once(vec![0.0; self.root[class].len()]);
-        let starts = rivals
-            .iter()
-            .take(STARTS)
-            .map(|(j, pair)| self.towards(*j, class, pair.share));
-        for start in mode.chain(starts) {
+        let at_mode = -softplus(-log_sum_exp(rivals.iter().map(|rival| rival.margin)));
+        let mut log_floor = rivals[0].pair.log_supremum.max(at_mode);
+        let crowd = ((self.classes() - 1) as f64).ln();
+        for rival in std::iter::once(None).chain(rivals.iter().take(STARTS).map(Some)) {
             if log_ceiling - log_floor <= CLOSED {
                 break;
             }
-            log_floor = log_floor.max(ascend(self, event, start).log_value);
+            // where the rival leads, all of them together are not worth more than so many of it
+            if rival.is_some_and(|rival| rival.log_reach(crowd) <= log_floor) {
+                continue;
+            }
+            let start = rival.map(|rival| (rival.class, class, rival.pair.share));
+            log_floor = log_floor.max(climber.ascend(event, start).log_value);
         }
         let log_floor = log_floor.min(0.0);
         Lower {
             value: -log_floor.exp_m1(),
             at_least: -log_ceiling.max(log_floor).exp_m1(),
         }
-    }
-
-    /// A certified upper end of `log P̄(not class)`, from the rivals' own problems.
-    fn log_ceiling(&self, class: usize, rivals: &[(usize, Pair)]) -> f64 {
-        let alone: Vec<f64> = rivals.iter().map(|(_, pair)| pair.log_supremum).collect();
-        let sum = softmax(&alone, None).0;
-        let facts: Vec<(f64, f64)> = rivals
-            .iter()
-            .map(|&(j, _)| {
-                let margin = self.mode[j] - self.mode[class];
-                (margin, self.variance_between(j, class))
-            })
-            .collect();
-        let at = |share: f64| {
-            let terms: Vec<f64> = facts.iter().map(|(m, v)| m + 0.5 * share * v).collect();
-            share * softmax(&terms, None).0 - coin_entropy(share)
-        };
-        // convex in the share, and every share gives a bound; thirds of its logit, where the
-        // minimum may be near either end
-        let (mut low, mut high) = (-745.0f64, 40.0f64);
-        for _ in 0..120 {
-            let (a, b) = ((2.0 * low + high) / 3.0, (low + 2.0 * high) / 3.0);
-            if at(sigmoid(a)) <= at(sigmoid(b)) {
-                high = b;
-            } else {
-                low = a;
-            }
-        }
-        let best = at(sigmoid(0.5 * low + 0.5 * high)).min(at(1.0));
-        best.min(sum).min(0.0)
     }
 
     /// `Π_class = sup {g(z) : z_class ≥ z_j for all j}`, the possibility that the class has the
@@ -377,28 +362,45 @@ impl Logits {
     /// # Panics
     /// There is no such class.
     pub fn log_possibility(&self, class: usize) -> Result<f64> {
-        let dimension = self.root[class].len();
-        let mut spaces = Vec::with_capacity(self.classes() - 1);
+        self.log_possibility_in(class, &mut HalfSpaces::default(), &mut Active::default())
+    }
+
+    /// `log Π` of all classes.
+    ///
+    /// # Errors
+    /// As [`log_possibility`](Self::log_possibility).
+    pub fn log_possibilities(&self) -> Result<Vec<f64>> {
+        let (mut spaces, mut active) = (HalfSpaces::default(), Active::default());
+        (0..self.classes())
+            .map(|class| self.log_possibility_in(class, &mut spaces, &mut active))
+            .collect()
+    }
+
+    /// `log Π_class`, in memory that is used again.
+    fn log_possibility_in(
+        &self,
+        class: usize,
+        spaces: &mut HalfSpaces,
+        active: &mut Active,
+    ) -> Result<f64> {
+        // the largest entry is 0 exactly
+        if self.mode[class] == 0.0 {
+            return Ok(0.0);
+        }
+        spaces.clear(self.rank);
         for j in (0..self.classes()).filter(|&j| j != class) {
             let behind = self.mode[j] - self.mode[class];
             let size = self.covariance(j, j) + self.covariance(class, class);
-            let difference = self.root[class].iter().zip(&self.root[j]);
-            let normal: Vec<f64> = difference.map(|(own, other)| own - other).collect();
-            let variance = dot(&normal, &normal);
-            if variance <= 8.0 * self.classes() as f64 * f64::EPSILON * size {
-                // the two logits move together
-                if behind > 0.0 {
-                    return Ok(f64::NEG_INFINITY);
-                }
-                continue;
+            let difference = self.row(class).iter().zip(self.row(j));
+            let normal = difference.map(|(own, other)| own - other);
+            let moves =
+                |variance: f64| variance > 8.0 * self.classes() as f64 * f64::EPSILON * size;
+            // two logits that move together keep their order
+            if spaces.push(normal, behind, moves).is_none() && behind > 0.0 {
+                return Ok(f64::NEG_INFINITY);
             }
-            let deviation = variance.sqrt();
-            spaces.push(HalfSpace {
-                normal: normal.into_iter().map(|n| n / deviation).collect(),
-                offset: behind / deviation,
-            });
         }
-        Ok(-0.5 * cone::squared_distance(&spaces, dimension)?)
+        Ok(-0.5 * cone::squared_distance(spaces, active)?)
     }
 
     /// The necessity of the answer, `1 - max_{k≠ŷ} Π_k`.
@@ -407,10 +409,10 @@ impl Logits {
     /// As [`log_possibility`](Self::log_possibility).
     pub fn necessity(&self) -> Result<f64> {
         let answer = self.answer();
-        let mut most = f64::NEG_INFINITY;
-        for class in (0..self.classes()).filter(|&k| k != answer) {
-            most = most.max(self.log_possibility(class)?);
-        }
+        let rivals = self.log_possibilities()?.into_iter().enumerate();
+        let most = rivals
+            .filter(|(class, _)| *class != answer)
+            .fold(f64::NEG_INFINITY, |most, (_, log)| most.max(log));
         Ok(-most.exp_m1())
     }
 
@@ -421,15 +423,15 @@ impl Logits {
     /// As [`upper`](Self::upper) and [`log_possibility`](Self::log_possibility).
     pub fn predict(&self) -> Result<Prediction> {
         let classes = 0..self.classes();
-        let tops: Result<Vec<Top>> = classes.clone().map(|k| self.top(k)).collect();
+        let mut climber = Climber::new(self);
+        let tops: Result<Vec<Top>> = classes.clone().map(|k| self.top(k, &mut climber)).collect();
         let tops = tops?;
-        let lower = classes.clone().map(|class| {
+        let lower = classes.map(|class| {
             let others = tops.iter().enumerate().filter(|(k, _)| *k != class);
-            let ends: Vec<f64> = others.map(|(_, top)| top.log_value + top.gap).collect();
-            self.lower_below(class, softmax(&ends, None).0)
+            let log_bound = log_sum_exp(others.map(|(_, top)| top.log_value + top.gap));
+            self.lower_below(class, log_bound, &mut climber)
         });
         let lower: Vec<Lower> = lower.collect();
-        let log_possibility: Result<Vec<f64>> = classes.map(|k| self.log_possibility(k)).collect();
         Ok(Prediction {
             answer: self.answer(),
             probabilities: self.probabilities(),
@@ -439,7 +441,7 @@ impl Logits {
                 .collect(),
             lower: lower.iter().map(|lower| lower.value).collect(),
             lower_at_least: lower.iter().map(|lower| lower.at_least).collect(),
-            log_possibility: log_possibility?,
+            log_possibility: self.log_possibilities()?,
         })
     }
 
@@ -448,37 +450,89 @@ impl Logits {
         Pair::new(self.mode[j] - self.mode[k], self.variance_between(j, k))
     }
 
-    /// `x` that moves logit `j` up against logit `k`.
-    fn towards(&self, j: usize, k: usize, share: f64) -> Vec<f64> {
-        let rows = self.root[j].iter().zip(&self.root[k]);
-        rows.map(|(up, down)| share * (up - down)).collect()
+    /// Class `j` against `k` alone.
+    fn rival(&self, j: usize, k: usize) -> Rival {
+        Rival {
+            class: j,
+            margin: self.mode[j] - self.mode[k],
+            variance: self.variance_between(j, k),
+            pair: self.against(j, k),
+        }
     }
 
     fn covariance(&self, j: usize, k: usize) -> f64 {
         self.covariance[j * self.classes() + k]
     }
 
-    /// `z₀ + Rx`.
-    fn moved(&self, x: &[f64]) -> Vec<f64> {
-        let rows = self.mode.iter().zip(&self.root);
-        rows.map(|(z, row)| z + dot(row, x)).collect()
-    }
-
-    /// `Rᵀa`.
-    fn mixture(&self, a: &[f64]) -> Vec<f64> {
-        mixture(&self.root, a)
+    /// A row of `R`.
+    fn row(&self, class: usize) -> &[f64] {
+        &self.root[class * self.rank..(class + 1) * self.rank]
     }
 }
 
-/// `Σ aᵢ rowᵢ`.
-fn mixture(rows: &[Vec<f64>], a: &[f64]) -> Vec<f64> {
-    let mut sum = vec![0.0; rows[0].len()];
-    for (row, &share) in rows.iter().zip(a).filter(|(_, share)| **share != 0.0) {
-        for (entry, r) in sum.iter_mut().zip(row) {
-            *entry += share * r;
-        }
+/// A class, and what it can reach alone against another one.
+#[derive(Debug, Clone, Copy)]
+struct Rival {
+    class: usize,
+    /// `m`: how far it is ahead.
+    margin: f64,
+    /// `v`: of the difference of the two logits.
+    variance: f64,
+    pair: Pair,
+}
+
+impl Rival {
+    /// What it reaches with this much added to its logit.
+    fn log_reach(&self, ahead: f64) -> f64 {
+        Pair::new(self.margin + ahead, self.variance).log_supremum
     }
-    sum
+}
+
+/// A certified upper end of `log P̄(not y)`, from the rivals' own problems: the sum of what they
+/// reach, or `min_s s log Σ_j exp(m_j + ½ s v_j) - h(s)`.
+fn log_ceiling(rivals: &[Rival]) -> f64 {
+    let sum = log_sum_exp(rivals.iter().map(|rival| rival.pair.log_supremum));
+    let mut weights = vec![0.0; rivals.len()];
+    // convex in the share, and every share gives a bound: where the derivative in the share,
+    // L + ½ s E[v] + t for the logit t of the share, changes its sign
+    let (mut low, mut high) = (-745.0f64, 40.0f64);
+    let (mut t, mut best) = (0.0f64, 0.0f64);
+    for _ in 0..120 {
+        let share = sigmoid(t);
+        let log_sum = tilted(rivals, share, &mut weights);
+        best = best.min(share * log_sum - coin_entropy(share));
+        let all = || weights.iter().zip(rivals);
+        let mean: f64 = all().map(|(w, rival)| w * rival.variance).sum();
+        let spread: f64 = all()
+            .map(|(w, rival)| w * (rival.variance - mean).powi(2))
+            .sum();
+        let slope = log_sum + 0.5 * share * mean + t;
+        if slope > 0.0 {
+            high = t;
+        } else {
+            low = t;
+        }
+        let bend = 1.0 + share * sigmoid(-t) * (mean + 0.25 * share * spread);
+        let newton = t - slope / bend;
+        let next = if newton > low && newton < high {
+            newton
+        } else {
+            0.5 * (low + high)
+        };
+        if (next - t).abs() <= 1e-9 * (1.0 + t.abs()) {
+            break;
+        }
+        t = next;
+    }
+    best.min(tilted(rivals, 1.0, &mut weights)).min(sum)
+}
+
+/// `L = log Σ_j exp(m_j + ½ s v_j)`, and the weights of the rivals in it.
+fn tilted(rivals: &[Rival], share: f64, weights: &mut [f64]) -> f64 {
+    for (to, rival) in weights.iter_mut().zip(rivals) {
+        *to = rival.margin + 0.5 * share * rival.variance;
+    }
+    to_softmax(weights)
 }
 
 /// `-s log s - (1-s) log(1-s)`.
@@ -521,11 +575,20 @@ fn symmetric(matrix: &[f64], n: usize) -> Result<Vec<f64>> {
     Ok(result)
 }
 
-/// Rows of `R` with `RRᵀ = C`, and whether negative eigenvalues were removed.
-///
-/// The eigenvalues are those of the matrix scaled to a unit diagonal, so that classes of very
-/// different variance do not drown each other.
-fn root(covariance: &[f64], n: usize) -> Result<(Vec<Vec<f64>>, bool)> {
+/// `R` with `RRᵀ = C`.
+struct Root {
+    /// Row-major.
+    rows: Vec<f64>,
+    /// Entries of a row.
+    rank: usize,
+    /// Negative eigenvalues were removed.
+    projected: bool,
+}
+
+/// A root of the matrix: of the one scaled to a unit diagonal, so that classes of very different
+/// variance do not drown each other. Cholesky's factor where that is far from singular, else
+/// scaled eigenvectors.
+fn root(covariance: &[f64], n: usize) -> Result<Root> {
     let refuse = |smallest: f64| Error::NotPositiveDefinite {
         name: "covariance, scaled to a unit diagonal,",
         smallest,
@@ -539,25 +602,57 @@ fn root(covariance: &[f64], n: usize) -> Result<(Vec<Vec<f64>>, bool)> {
             return Err(refuse(f64::NEG_INFINITY));
         }
     }
-    let scaled = Mat::from_fn(n, n, |i, j| {
+    let scaled = |i: usize, j: usize| {
         if scale[i] == 0.0 || scale[j] == 0.0 {
             0.0
         } else {
             covariance[i * n + j] / scale[i] / scale[j]
         }
-    });
+    };
+    if let Some(mut rows) = cholesky(n, scaled) {
+        for (row, scale) in rows.chunks_exact_mut(n).zip(&scale) {
+            row.iter_mut().for_each(|r| *r *= scale);
+        }
+        return Ok(Root {
+            rows,
+            rank: n,
+            projected: false,
+        });
+    }
+    let scaled = Mat::from_fn(n, n, scaled);
     let (values, vectors) = linear::eigen(scaled.as_ref()).ok_or_else(|| refuse(f64::NAN))?;
     let largest = values[n - 1].max(0.0);
     if values[0] < -ROUNDING * largest {
         return Err(refuse(values[0]));
     }
     let negligible = n as f64 * f64::EPSILON * largest;
-    let rank: Vec<usize> = (0..n).filter(|&k| values[k] > negligible).collect();
+    let kept: Vec<usize> = (0..n).filter(|&k| values[k] > negligible).collect();
+    let (vectors, values, scale) = (&vectors, &values, &scale);
     let row = |i: usize| {
-        let entries = rank.iter();
-        entries
-            .map(|&k| scale[i] * (vectors[(i, k)] * values[k].sqrt()))
-            .collect()
+        let entries = kept.iter();
+        entries.map(move |&k| scale[i] * (vectors[(i, k)] * values[k].sqrt()))
     };
-    Ok(((0..n).map(row).collect(), values[0] < -negligible))
+    Ok(Root {
+        rows: (0..n).flat_map(row).collect(),
+        rank: kept.len(),
+        projected: values[0] < -negligible,
+    })
+}
+
+/// `L` with `M = LLᵀ`, row-major, for a matrix with a unit diagonal that is far from singular.
+fn cholesky(n: usize, entry: impl Fn(usize, usize) -> f64) -> Option<Vec<f64>> {
+    let mut rows = vec![0.0; n * n];
+    for i in 0..n {
+        let (above, row) = rows.split_at_mut(i * n);
+        for j in 0..i {
+            let other = &above[j * n..=j * n + j];
+            row[j] = (entry(i, j) - dot(&row[..j], &other[..j])) / other[j];
+        }
+        let pivot = entry(i, i) - dot(&row[..i], &row[..i]);
+        if pivot.is_nan() || pivot < REGULAR {
+            return None;
+        }
+        row[i] = pivot.sqrt();
+    }
+    Some(rows)
 }

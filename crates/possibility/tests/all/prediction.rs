@@ -39,6 +39,41 @@ fn golden_bounds_of_small_cases() {
 }
 
 #[test]
+fn golden_bounds_of_hard_cases() {
+    for case in golden::cases("prediction/hard.json") {
+        let name = case["name"].as_str().unwrap();
+        let jacobian = numbers(&case["jacobian"]);
+        let logits = numbers(&case["logits"]);
+        let precisions = vec![golden::number(&case["precision"]); jacobian.len() / logits.len()];
+        let found = Logits::image(&logits, &jacobian, &precisions).unwrap();
+        let classes: Vec<usize> = numbers(&case["classes"])
+            .iter()
+            .map(|k| *k as usize)
+            .collect();
+        let each = |value: &dyn Fn(usize) -> f64| classes.iter().map(|&k| value(k)).collect();
+        let lower: Vec<f64> = each(&|k| found.lower(k).value);
+        let upper: Vec<f64> = each(&|k| found.upper(k).unwrap());
+        let possibility: Vec<f64> = each(&|k| found.possibility(k).unwrap());
+        for (what, got) in [
+            ("upper", &upper),
+            ("lower", &lower),
+            ("possibility", &possibility),
+        ] {
+            let name = format!("{name}: {what}");
+            assert_within(&name, got, &numbers(&case[what]), NUMERICAL);
+        }
+        // one number at a time and all at once are the same
+        if classes.len() == logits.len() {
+            let all = found.predict().unwrap();
+            let mut whole = all.log_possibility.iter().map(|log| log.exp());
+            assert!(possibility.iter().all(|own| Some(*own) == whole.next()));
+            assert_within(name, &all.upper, &upper, NUMERICAL);
+            assert_within(name, &all.lower, &lower, NUMERICAL);
+        }
+    }
+}
+
+#[test]
 fn by_hand_two_classes() {
     // margin -v/2 with v = 4: the move of 2 makes the logits equal, at the price exp(-½)
     let logits = Logits::new(&[1.0, -1.0], &[1.0, -1.0, -1.0, 1.0]).unwrap();
