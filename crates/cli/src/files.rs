@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use plot::Figure;
+
 use crate::user_error::UserError;
 
 /// Creates a folder and what leads to it.
@@ -27,4 +29,30 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));
         UserError::new(format!("{error}{}", reason.unwrap_or_default())).into()
     })
+}
+
+/// Writes a picture in the format that the ending of the path names.
+///
+/// # Errors
+/// The ending is no format, the picture cannot be drawn, or the file cannot be written.
+pub fn save_picture(figure: &Figure, path: &Path) -> anyhow::Result<()> {
+    write_atomically(path, &figure.bytes(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plot::Panel;
+
+    #[test]
+    fn a_picture_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let figure = Figure::single(Panel::new("empty", 0.0..1.0, 0.0..1.0));
+        let path = folder.path().join("a.svg");
+        save_picture(&figure, &path).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().ends_with("</svg>\n"));
+        assert!(save_picture(&figure, &folder.path().join("none/a.svg")).is_err());
+        assert!(save_picture(&figure, &folder.path().join("a.pdf")).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -15,7 +15,6 @@ mod files;
 mod inference;
 mod logits;
 mod many;
-mod plot;
 mod progress;
 mod slurm;
 mod tables;

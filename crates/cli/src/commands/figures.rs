@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use plot::Figure;
 
 use crate::figures;
-use crate::files::create_folder;
-use crate::plot::Figure;
+use crate::files::{create_folder, save_picture};
 
 /// Draw the pictures of the theory.
 ///
@@ -40,7 +40,7 @@ pub fn execute(args: FiguresArgs) -> anyhow::Result<ExitCode> {
     for (name, figure) in &pictures {
         for extension in ["svg", "png"] {
             let path = args.outdir.join(format!("{name}.{extension}"));
-            figure.save(&path)?;
+            save_picture(figure, &path)?;
             writeln!(io::stdout(), "{}", path.display())?;
         }
     }

@@ -2,12 +2,11 @@
 //! variance, and the family on [0, 1] with an indicator statistic. Paper: appendix "Possibilistic
 //! Exponential Family".
 
-use plotters::style::RGBColor;
 use possibility::Possibility;
 use possibility::family::exponential::{BernoulliStyle, NormalStyle, PointMassStyle, PoissonStyle};
 
 use super::grid;
-use crate::plot::{Figure, Panel, Stroke, palette};
+use plot::{Figure, Panel, RGBColor, Stroke, palette};
 
 const COLORS: [RGBColor; 3] = [palette::BLUE, palette::VERMILION, palette::GREEN];
 

@@ -15,7 +15,7 @@ use possibility::tight::TightGaussians;
 use possibility::{Possibility, Result};
 
 use super::{Contour, grid};
-use crate::plot::{Figure, Panel, Stroke, palette};
+use plot::{Figure, Panel, Stroke, palette};
 
 /// Gaps between bound and log consistency at which contours are drawn.
 const LEVELS: [f64; 5] = [0.01, 0.05, 0.2, 0.5, 1.0];

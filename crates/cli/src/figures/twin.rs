@@ -9,7 +9,7 @@ use possibility::smooth::{QuadraticLoss, SmoothPosterior};
 use possibility::{Normal, Result};
 
 use super::grid;
-use crate::plot::{Figure, Panel, Stroke, palette};
+use plot::{Figure, Panel, Stroke, palette};
 
 /// Precision of the posterior `N(0, 1/4)`: prior and likelihood have half of it each.
 const PRECISION: f64 = 4.0;

@@ -203,6 +203,15 @@ impl Answer {
         value
     }
 
+    /// An event with its possibility and necessity, in one line.
+    pub fn describe(&self) -> String {
+        let [possibility, necessity] = self.numbers();
+        format!(
+            "{}: possibility {possibility}, necessity {necessity}",
+            self.event
+        )
+    }
+
     /// Possibility and necessity for people, each with its error.
     pub fn numbers(&self) -> [String; 2] {
         let [possibility, necessity] = self.errors.unwrap_or_default();

@@ -1,16 +1,16 @@
 //! Pictures of posteriors: the possibility function, its α-cuts shaded, its mode and the events
 //! marked.
 
-use plotters::style::RGBColor;
-use possibility::{Interval, RealSet};
+use plot::curve::{cut_color, tint};
+use plot::{Curve, Figure, Panel, Stroke, palette};
+use possibility::Interval;
 
 use super::Answer;
-use super::curves::{Curve, Curves, Region};
+use super::curves::{Curves, Region};
 use super::groups;
 use super::regression;
 use super::report::Report;
-use crate::plot::{Figure, Panel, Stroke, palette};
-use crate::text::{printable, significant, significant_on};
+use crate::text::{printable, significant};
 use crate::user_error::UserError;
 
 /// Groups that stand in one row.
@@ -21,15 +21,8 @@ const MAX_PANELS: usize = 36;
 const MAX_ROWS: usize = 200;
 /// More events than this cannot be read.
 const MAX_EVENTS: usize = 24;
-/// Top of the vertical axis.
-const TOP: f64 = 1.06;
-/// Height of the bar of an event, below the axis.
-const EVENT_ROW: f64 = 0.05;
 /// What an event adds to the height of a panel, in points.
 const EVENT_POINTS: usize = 24;
-/// Colors of the events, in their order.
-const EVENT_COLORS: [RGBColor; 3] = [palette::GREEN, palette::SKY, palette::INK];
-
 /// One panel for each curve.
 ///
 /// # Errors
@@ -54,7 +47,7 @@ pub fn curves(curves: &Curves) -> anyhow::Result<Figure> {
     }
     let region = curves.region.as_ref();
     let region = region.map(|region| region_panel(region, [&curves.all[0], &curves.all[1]]));
-    let panels = curves.all.iter().map(panel).chain(region).collect();
+    let panels = curves.all.iter().map(Curve::panel).chain(region).collect();
     let columns = match curves.in_a_row {
         Some(groups) if groups <= SIDE_BY_SIDE => groups,
         _ if curves.region.is_some() => count,
@@ -66,73 +59,7 @@ pub fn curves(curves: &Curves) -> anyhow::Result<Figure> {
     Ok(Figure::grid(columns, panels)
         .panel_size(width, height)
         .title(&curves.title)
-        .captions(lines.chain(curves.others.iter().map(describe))))
-}
-
-/// An event with its possibility and necessity, in one line.
-fn describe(answer: &Answer) -> String {
-    let [possibility, necessity] = answer.numbers();
-    format!(
-        "{}: possibility {possibility}, necessity {necessity}",
-        answer.event
-    )
-}
-
-fn mode_label(curve: &Curve, mode: f64) -> String {
-    format!("mode {}", significant_on(mode, curve.scale))
-        .replace('-', "−")
-        .replace("inf", "∞")
-}
-
-/// A color mixed with white.
-fn tint(color: RGBColor, share: f64) -> RGBColor {
-    let mix = |channel: u8| (255.0 - share * (255.0 - f64::from(channel))).round() as u8;
-    RGBColor(mix(color.0), mix(color.1), mix(color.2))
-}
-
-/// The color of a cut, by its rank among so many; tints instead of transparency: the legend then
-/// shows the color of the picture.
-fn cut_color(rank: usize, count: usize) -> RGBColor {
-    let share = (rank + 1) as f64 / (count + 1) as f64;
-    tint(palette::BLUE, 0.1 + 0.5 * share)
-}
-
-/// The curve with its cuts, its mode and its events.
-fn panel(curve: &Curve) -> Panel {
-    let range = curve.range.clone();
-    let bottom = -EVENT_ROW * curve.events.len() as f64;
-    let mut panel = Panel::new("", range.clone(), bottom..TOP).labels(&curve.name, "possibility");
-    if bottom < 0.0 {
-        let ticks = (0..=5).map(|i| 0.2 * f64::from(i));
-        panel = panel.y_ticks(ticks.map(|y| (y, significant(y))).collect());
-        let axis = vec![(range.start, 0.0), (range.end, 0.0)];
-        panel.line(axis, Stroke::solid(palette::INK).width(1.2));
-    }
-    shade_cuts(&mut panel, &curve.drawn, &curve.cuts);
-    panel.line(curve.drawn.clone(), Stroke::solid(palette::BLUE));
-    if !curve.laplace.is_empty() {
-        panel.labeled("exact");
-        panel
-            .line(curve.laplace.clone(), Stroke::dashed(palette::ORANGE))
-            .labeled("Laplace (approximation)");
-    }
-    if let Some(mode) = curve.mode {
-        let label = mode_label(curve, mode);
-        if range.start <= mode && mode <= range.end {
-            let drop = vec![(mode, 0.0), (mode, 1.0)];
-            panel.line(drop, Stroke::dashed(palette::VERMILION).width(1.4));
-            panel
-                .dots(vec![(mode, 1.0)], palette::VERMILION)
-                .labeled(label);
-        } else {
-            // an infinite mode has no place on the axis, only a name
-            panel.dots(vec![], palette::VERMILION).labeled(label);
-        }
-    }
-    for (row, (answer, set)) in curve.events.iter().enumerate() {
-        mark_event(&mut panel, curve, row, answer, set);
-    }
-    panel
+        .captions(lines.chain(curves.others.iter().map(Answer::describe))))
 }
 
 /// α-cuts of two parameters, the smallest level first.
@@ -154,26 +81,6 @@ fn region_panel(region: &Region, [first, second]: [&Curve; 2]) -> Panel {
         .dots(vec![region.mode], palette::VERMILION)
         .labeled("mode");
     panel
-}
-
-/// A bar below the axis where the event holds; a single value is a dot.
-fn mark_event(panel: &mut Panel, curve: &Curve, row: usize, answer: &Answer, set: &RealSet) {
-    let color = EVENT_COLORS[row % EVENT_COLORS.len()];
-    let height = -EVENT_ROW * (row as f64 + 0.5);
-    let (mut bars, mut points) = (Vec::new(), Vec::new());
-    for part in set.parts() {
-        let lower = part.lower().max(curve.range.start);
-        let upper = part.upper().min(curve.range.end);
-        if lower < upper {
-            bars.extend([(lower, height), (upper, height), (f64::NAN, f64::NAN)]);
-        } else if lower == upper {
-            points.push((lower, height));
-        }
-    }
-    panel.dots(points, color);
-    panel
-        .line(bars, Stroke::solid(color).width(6.0))
-        .labeled(describe(answer));
 }
 
 /// A row of a forest plot.
@@ -311,20 +218,4 @@ pub fn groups_forest(report: &groups::Report) -> anyhow::Result<Figure> {
     let title = format!("{} posteriors", report.family);
     let axis = report.parameters[0];
     forest(&branches, &report.alphas, axis, title, report.origin())
-}
-
-/// Shades the area below the curve inside each cut, the smallest level first.
-fn shade_cuts(panel: &mut Panel, points: &[(f64, f64)], cuts: &[(f64, Interval)]) {
-    let mut ordered: Vec<_> = cuts.iter().collect();
-    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (i, (alpha, cut)) in ordered.iter().enumerate() {
-        let color = cut_color(i, ordered.len());
-        let inside = points
-            .iter()
-            .filter(|p| cut.lower() <= p.0 && p.0 <= cut.upper());
-        let band = inside.map(|&(x, y)| (x, 0.0, y)).collect();
-        panel
-            .band(band, color, 1.0)
-            .labeled(format!("{}-cut", significant(*alpha)));
-    }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use plot::{Figure, Format};
 use possibility::coverage::cut_of_coverage;
 use possibility::prelude::*;
 use possibility::regression::{Dispersion, Response};
@@ -19,7 +20,6 @@ use crate::inference::report::Report;
 use crate::inference::saved::Saved;
 use crate::inference::simulation::Simulations;
 use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
-use crate::plot::{Figure, Format};
 use crate::text::printable_lines;
 use crate::user_error::UserError;
 

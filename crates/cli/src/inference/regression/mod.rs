@@ -652,10 +652,8 @@ pub struct Profile<'a> {
     pub curve: ProfileCurve,
     /// What makes it valid, where it is.
     pub pivot: Option<Pivot>,
-    /// The Laplace approximation.
+    /// The Laplace approximation, whose mode is that of the profile.
     pub laplace: &'a Marginal,
-    /// The mode.
-    pub mode: f64,
     /// The α-cuts.
     pub cuts: &'a [Interval],
 }
@@ -744,7 +742,6 @@ impl Report {
             curve,
             pivot: self.pivot,
             laplace: &coefficient.views[0].marginal,
-            mode: coefficient.exact.mode,
             cuts: &coefficient.cuts,
         });
         Ok(profiles.collect())

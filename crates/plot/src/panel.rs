@@ -9,6 +9,7 @@ use super::Stroke;
 use super::canvas::{Axes, Canvas, Frame};
 use super::palette::{GRID, INK};
 use super::ticks::{tick_base, ticks};
+use crate::error::Result;
 use crate::text::printable;
 
 const TITLE: f64 = 15.0;
@@ -145,7 +146,7 @@ impl Panel {
         &self,
         canvas: &Canvas<'_, B>,
         frame: &Frame,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let mut y_ticks = match &self.y_ticks {
             Some(ticks) => ticks.clone(),
             None => ticks(&self.y_range, 5),
@@ -220,7 +221,7 @@ impl Panel {
         canvas: &Canvas<'_, B>,
         axes: &Axes,
         y_ticks: &[(f64, String)],
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let frame = axes.frame;
         let grid = Stroke::solid(GRID).width(1.0);
         let axis = Stroke::solid(INK).width(1.2);
@@ -259,11 +260,7 @@ impl Panel {
 
     /// Draws the legend from `inner.top` downward, centered, in as many rows as it needs; returns
     /// where it ends.
-    fn draw_legend<B: DrawingBackend>(
-        &self,
-        canvas: &Canvas<'_, B>,
-        inner: &Frame,
-    ) -> anyhow::Result<f64> {
+    fn draw_legend<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>, inner: &Frame) -> Result<f64> {
         const GAP: f64 = 16.0;
         /// A mark, its text and the width of both.
         type Entry<'a> = (&'a Mark, String, f64);
@@ -300,7 +297,7 @@ impl Panel {
 }
 
 impl Mark {
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>, axes: &Axes) -> anyhow::Result<()> {
+    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>, axes: &Axes) -> Result<()> {
         match self {
             Self::Line(points, stroke) => {
                 for piece in axes.clip(points) {
@@ -365,7 +362,7 @@ impl Mark {
         canvas: &Canvas<'_, B>,
         left: f64,
         middle: f64,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let right = left + SWATCH;
         let area = Frame {
             left: left + 2.0,

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::anyhow;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::Panel;
 use super::canvas::{Canvas, FONT_HEIGHT, Frame};
-use crate::files::write_atomically;
+use crate::error::{Error, Result, drawn};
 use crate::text::printable;
-use crate::user_error::UserError;
 
 const HEADING: f64 = 18.0;
 const CAPTION: f64 = 13.0;
@@ -82,7 +80,7 @@ impl Figure {
     ///
     /// # Errors
     /// The drawing backend fails.
-    pub fn to_svg(&self) -> anyhow::Result<String> {
+    pub fn to_svg(&self) -> Result<String> {
         const GRID: u32 = 10;
         let (width, height) = self.size();
         let fine = (width * GRID, height * GRID);
@@ -92,7 +90,7 @@ impl Figure {
             // the SVG backend moves the baseline by 0.76 em and takes 1 em for 1.24 units of size
             let canvas = Canvas::new(&root, f64::from(GRID), 1.24, 0.76)?;
             self.draw(&canvas)?;
-            root.present().map_err(|error| anyhow!("{error}"))?;
+            root.present().map_err(drawn)?;
         }
         let fine = format!("width=\"{}\" height=\"{}\"", fine.0, fine.1);
         Ok(text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1))
@@ -102,7 +100,7 @@ impl Figure {
     ///
     /// # Errors
     /// The drawing backend or the encoder fails.
-    pub fn to_png(&self) -> anyhow::Result<Vec<u8>> {
+    pub fn to_png(&self) -> Result<Vec<u8>> {
         const PIXELS: u32 = 2;
         const SAMPLES: u32 = 3;
         let (width, height) = (self.size().0 * PIXELS, self.size().1 * PIXELS);
@@ -114,7 +112,7 @@ impl Figure {
             let scale = f64::from(PIXELS * SAMPLES);
             let canvas = Canvas::new(&root, scale, FONT_HEIGHT, 0.5 * FONT_HEIGHT)?;
             self.draw(&canvas)?;
-            root.present().map_err(|error| anyhow!("{error}"))?;
+            root.present().map_err(drawn)?;
         }
         let pixels = average(&samples, fine.0 as usize, SAMPLES as usize);
         let mut bytes = Vec::new();
@@ -135,22 +133,14 @@ impl Figure {
     ///
     /// # Errors
     /// The extension is neither `svg` nor `png`, or the figure cannot be drawn.
-    pub fn bytes(&self, path: &Path) -> anyhow::Result<Vec<u8>> {
+    pub fn bytes(&self, path: &Path) -> Result<Vec<u8>> {
         match Format::of(path)? {
             Format::Svg => Ok(self.to_svg()?.into_bytes()),
             Format::Png => self.to_png(),
         }
     }
 
-    /// Writes the figure in the format that the extension of the path names.
-    ///
-    /// # Errors
-    /// As [`Self::bytes`], or the file cannot be written.
-    pub fn save(&self, path: &Path) -> anyhow::Result<()> {
-        write_atomically(path, &self.bytes(path)?)
-    }
-
-    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> anyhow::Result<()> {
+    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Result<()> {
         let (width, height) = self.size();
         let page = Frame {
             left: 0.0,
@@ -224,26 +214,22 @@ impl Format {
     ///
     /// # Errors
     /// The extension is neither `svg` nor `png`.
-    pub fn of(path: &Path) -> anyhow::Result<Self> {
+    pub fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         match extension.to_ascii_lowercase().as_str() {
             "svg" => Ok(Self::Svg),
             "png" => Ok(Self::Png),
-            _ => Err(UserError::new(format!(
-                "{}: a picture must end in .svg or .png",
-                path.display()
-            ))
-            .into()),
+            _ => Err(Error::Format {
+                path: path.to_owned(),
+            }),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-    use crate::plot::{Stroke, palette};
+    use crate::{Stroke, palette};
 
     fn example() -> Figure {
         let curve = |shift: f64| -> Vec<(f64, f64)> {
@@ -301,14 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_or_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.svg");
-        example().save(&path).unwrap();
-        assert!(fs::read_to_string(&path).unwrap().ends_with("</svg>\n"));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(example().save(&folder.path().join("none/a.svg")).is_err());
-        assert!(example().save(&folder.path().join("a.pdf")).is_err());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fn the_ending_of_a_path_is_the_format() {
+        let bytes = example().bytes(Path::new("a.SVG")).unwrap();
+        assert!(bytes.starts_with(b"<svg") && bytes.ends_with(b"</svg>\n"));
+        let error = example().bytes(Path::new("a.pdf")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a.pdf: a picture must end in .svg or .png"
+        );
     }
 }

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontFamily, FontTransform};
 
 use super::palette::INK;
+use crate::error::{Error, Result, drawn};
 
-static FONT: &[u8] = include_bytes!("../../assets/DejaVuSans-subset.ttf");
+static FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 /// The family a viewer looks for in an SVG; the embedded font is registered under the whole list.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// Ascent plus descent of the embedded font, in em.
@@ -91,9 +91,8 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         scale: f64,
         size: f64,
         baseline: f64,
-    ) -> anyhow::Result<Self> {
-        plotters::style::register_font(FAMILY, FontStyle::Normal, FONT)
-            .map_err(|_| anyhow!("the embedded font is damaged"))?;
+    ) -> Result<Self> {
+        plotters::style::register_font(FAMILY, FontStyle::Normal, FONT).map_err(|_| Error::Font)?;
         Ok(Self {
             area,
             scale,
@@ -110,12 +109,12 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         )
     }
 
-    pub(super) fn element<'b, E>(&self, element: &'b E) -> anyhow::Result<()>
+    pub(super) fn element<'b, E>(&self, element: &'b E) -> Result<()>
     where
         &'b E: plotters::element::PointCollection<'b, (i32, i32)>,
         E: plotters::element::Drawable<B>,
     {
-        self.area.draw(element).map_err(|error| anyhow!("{error}"))
+        self.area.draw(element).map_err(drawn)
     }
 
     pub(super) fn stroke_style(&self, stroke: &Stroke) -> ShapeStyle {
@@ -123,7 +122,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         stroke.color.stroke_width(width)
     }
 
-    pub(super) fn rectangle(&self, frame: &Frame, color: RGBAColor) -> anyhow::Result<()> {
+    pub(super) fn rectangle(&self, frame: &Frame, color: RGBAColor) -> Result<()> {
         let corners = [
             self.pixel((frame.left, frame.top)),
             self.pixel((frame.right, frame.bottom)),
@@ -131,14 +130,14 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         self.element(&Rectangle::new(corners, color.filled()))
     }
 
-    pub(super) fn polygon(&self, points: &[(f64, f64)], color: RGBAColor) -> anyhow::Result<()> {
+    pub(super) fn polygon(&self, points: &[(f64, f64)], color: RGBAColor) -> Result<()> {
         let points: Vec<_> = points.iter().map(|&p| self.pixel(p)).collect();
         self.element(&Polygon::new(points, color.filled()))
     }
 
-    pub(super) fn path(&self, points: &[(f64, f64)], stroke: &Stroke) -> anyhow::Result<()> {
+    pub(super) fn path(&self, points: &[(f64, f64)], stroke: &Stroke) -> Result<()> {
         let style = self.stroke_style(stroke);
-        let draw = |points: &[(f64, f64)]| -> anyhow::Result<()> {
+        let draw = |points: &[(f64, f64)]| -> Result<()> {
             let points: Vec<_> = points.iter().map(|&p| self.pixel(p)).collect();
             self.element(&PathElement::new(points, style))
         };
@@ -154,7 +153,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         radius: f64,
         color: RGBColor,
         filled: bool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let size = (radius * self.scale).round() as i32;
         let center = self.pixel(center);
         if filled {
@@ -170,12 +169,9 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     }
 
     /// Width of a text, in points.
-    pub(super) fn text_width(&self, text: &str, em: f64) -> anyhow::Result<f64> {
+    pub(super) fn text_width(&self, text: &str, em: f64) -> Result<f64> {
         let style = self.style(em, FONT_HEIGHT);
-        let (width, _) = self
-            .area
-            .estimate_text_size(text, &style)
-            .map_err(|error| anyhow!("{error}"))?;
+        let (width, _) = self.area.estimate_text_size(text, &style).map_err(drawn)?;
         Ok(f64::from(width) / self.scale)
     }
 
@@ -188,7 +184,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         em: f64,
         h_pos: HPos,
         upward: bool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let mut style = self.style(em, self.size).pos(Pos::new(h_pos, VPos::Top));
         let lift = em * self.baseline;
         let at = if upward {
@@ -199,11 +195,11 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         };
         self.area
             .draw_text(text, &style, self.pixel(at))
-            .map_err(|error| anyhow!("{error}"))
+            .map_err(drawn)
     }
 
     /// The text, shortened with an ellipsis so that it is not wider than `limit`.
-    pub(super) fn fitted(&self, text: &str, em: f64, limit: f64) -> anyhow::Result<String> {
+    pub(super) fn fitted(&self, text: &str, em: f64, limit: f64) -> Result<String> {
         if self.text_width(text, em)? <= limit {
             return Ok(text.to_owned());
         }

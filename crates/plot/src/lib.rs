@@ -1,19 +1,37 @@
-//! Pictures: a [`Figure`] is a grid of [`Panel`]s, a panel is a stack of marks, and each is saved
-//! as SVG or PNG.
+//! Pictures: a [`Figure`] is a grid of [`Panel`]s, a panel is a stack of marks, and each is SVG or
+//! PNG; a [`Curve`] is a possibility function on a panel.
 //!
 //! Everything is laid out in points of a page, 1/96 inch. The drawing backend rounds to whole
 //! pixels, so both outputs are drawn on a finer grid: an SVG carries it in its `viewBox`, a PNG is
 //! averaged down, which also smooths its edges. Legends stand above the axes, where they cover no
 //! curve.
+//!
+//! ```
+//! use plot::{Curve, Figure};
+//! use possibility::prelude::*;
+//!
+//! let coin = Bernoulli.observe(&[true, true, false, true])?;
+//! let figure = Figure::single(Curve::of(&coin, "p", &[0.05])?.panel());
+//! assert!(figure.to_svg()?.starts_with("<svg"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
 
 mod canvas;
+pub mod curve;
+mod error;
 mod figure;
 mod panel;
+pub mod text;
 mod ticks;
 
 pub use canvas::Stroke;
+pub use curve::Curve;
+pub use error::{Error, Result};
 pub use figure::{Figure, Format};
 pub use panel::Panel;
+pub use plotters::style::RGBColor;
 
 /// Colors that color-blind readers can tell apart (after Okabe and Ito).
 pub mod palette {
