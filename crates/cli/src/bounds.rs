@@ -1,9 +1,7 @@
 //! Upper and lower probabilities from the logits and Gram matrices of any framework: the covariance
 //! of the logits of an image is `C = c/L` for its Gram matrix `c = JJᵀ` and the precision `L`.
 
-use std::num::NonZero;
-
-use possibility::prediction::{Logits, Prediction};
+use possibility::prediction::{Prediction, predict_each};
 use serde_json::{Value, json};
 
 use crate::arrays::Loaded;
@@ -51,29 +49,8 @@ pub fn predict(
             "{gram}: image {image}: entry ({row}, {column}) is {value}, not a finite number"
         )));
     }
-    let images: Vec<(&[f64], &[f64])> = logits
-        .chunks_exact(classes)
-        .zip(grams.chunks_exact(classes * classes))
-        .collect();
-    let one = |z: &[f64], c: &[f64]| {
-        let covariance: Vec<f64> = c.iter().map(|c| c / precision).collect();
-        Logits::new(z, &covariance)?.predict()
-    };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let share = images.len().div_ceil(threads).max(1);
-    let found: Vec<_> = std::thread::scope(|scope| {
-        let parts: Vec<_> = images
-            .chunks(share)
-            .map(|part| {
-                scope.spawn(move || part.iter().map(|(z, c)| one(z, c)).collect::<Vec<_>>())
-            })
-            .collect();
-        let join = |part: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
-            part.join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        parts.into_iter().flat_map(join).collect()
-    });
+    let found = predict_each(logits, &grams, classes, precision);
+    let found = found.map_err(|error| UserError::new(format!("{gram}: {error}")))?;
     found
         .into_iter()
         .enumerate()

@@ -27,9 +27,6 @@ use crate::csv::{FieldError, Table};
 use crate::event::{Event, Variables};
 use crate::user_error::{UserError, list, unknown};
 
-/// How far the prior's class shares may miss 1: they are typed in decimal.
-const SHARES: f64 = 1e-9;
-
 /// Reads the column and reports the posterior.
 ///
 /// # Errors
@@ -234,24 +231,8 @@ fn build_prior(
             list(classes.iter().map(String::as_str))
         )));
     }
-    let sum: f64 = prior.mean.iter().sum();
-    if (sum - 1.0).abs() > SHARES {
-        return Err(UserError::new(format!(
-            "--prior-mean: the shares of the classes add up to {sum}, expected 1"
-        )));
-    }
-    // the last share is what the others leave; the check of it is ours, since the library does not
-    // see it
-    if let Some(share) = prior.mean.iter().find(|share| **share < 0.0) {
-        return Err(UserError::new(format!(
-            "--prior-mean: the share {share} is not in [0, 1]"
-        )));
-    }
-    let free = Prior {
-        mean: prior.mean[..expected - 1].to_vec(),
-        weight: prior.weight,
-    };
-    Prior::build(Some(&free), family)
+    let built = family.prior_of_shares(&prior.mean, prior.weight);
+    built.map_err(|error| option_error("--prior-mean, --prior-weight", &error))
 }
 
 /// The classes and, for each row, the index of its class and how often it counts.

@@ -453,7 +453,7 @@ fn options_out_of_range_are_refused() {
             "--prior-weight",
             "1",
         ],
-        &["--prior-mean", "add up to 1.1"],
+        &["--prior-mean", "sum of the shares 1.1"],
     );
     refuse(
         "x\na\nb\n",

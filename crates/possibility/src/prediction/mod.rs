@@ -40,9 +40,11 @@
 
 mod ascent;
 mod cone;
+mod each;
 mod pair;
 mod sets;
 
+pub use each::predict_each;
 pub use sets::Calibrated;
 
 use faer::Mat;

@@ -67,6 +67,7 @@ mod certificate;
 mod design;
 mod kernel;
 mod marginal;
+mod mean_response;
 mod posterior;
 mod profile;
 mod region;
@@ -80,6 +81,7 @@ use faer::{Mat, MatRef};
 
 pub use design::{ColumnMoments, Design};
 pub use marginal::{Bounds, Marginal, MarginalBounds};
+pub use mean_response::MeanResponse;
 pub use posterior::{GaussianBounds, RegressionPosterior};
 pub use profile::{FormAnswers, FormQuestions, ProfileCurve, ProfilePoint, Profiles, Target};
 pub use region::FormAndVariance;

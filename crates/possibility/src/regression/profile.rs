@@ -191,6 +191,11 @@ impl<'a> Profiles<'a> {
         })
     }
 
+    /// The data that were fitted.
+    pub(super) fn design(&self) -> &Design {
+        self.design
+    }
+
     /// `ρ = maxᵢ (xᵢᵀH⁻¹xᵢ)^½` at the mode.
     pub fn leverage(&self) -> f64 {
         self.leverage

@@ -47,6 +47,15 @@ impl Response {
         }
     }
 
+    /// Precision of the prior of a covariate's coefficient where none is asked for: 1 for labels,
+    /// which may be separated and then have no mode without a prior, else 0.
+    pub fn usual_prior_precision(self) -> f64 {
+        match self {
+            Self::Bernoulli => 1.0,
+            Self::Poisson | Self::Normal => 0.0,
+        }
+    }
+
     /// The mean `b'(z)` of an observation; it increases with `z`.
     pub fn mean(self, z: f64) -> f64 {
         match self {

@@ -463,17 +463,20 @@ const KNOWN: Dispersion = Dispersion::Known(1.0);
 
 fn logistic(args: &ModelArgs, valid: bool) -> regression::Model {
     // a valid possibility is one of the data alone
-    let precision = if valid { 0.0 } else { 1.0 };
+    let usual = Response::Bernoulli.usual_prior_precision();
+    let precision = if valid { 0.0 } else { usual };
     args.model("logistic", Response::Bernoulli, KNOWN, precision)
 }
 
 fn poisson_regression(args: &ModelArgs) -> regression::Model {
-    args.model("poisson-regression", Response::Poisson, KNOWN, 0.0)
+    let precision = Response::Poisson.usual_prior_precision();
+    args.model("poisson-regression", Response::Poisson, KNOWN, precision)
 }
 
 fn linear(args: &ModelArgs, variance: Option<f64>) -> regression::Model {
     let dispersion = variance.map_or(Dispersion::Unknown, Dispersion::Known);
-    args.model("linear", Response::Normal, dispersion, 0.0)
+    let precision = Response::Normal.usual_prior_precision();
+    args.model("linear", Response::Normal, dispersion, precision)
 }
 
 fn infer_simulated_regression(

@@ -45,7 +45,40 @@ impl Categorical {
     pub fn classes(&self) -> usize {
         self.simplex.classes
     }
+
+    /// The prior with a share for every class, the reference included, worth `weight` observations.
+    ///
+    /// ```
+    /// use possibility::prelude::*;
+    /// let prior = Categorical::new(3)?.prior_of_shares(&[0.5, 0.3, 0.2], 4.0)?;
+    /// assert_eq!(prior.mean_statistic(), Some(&[0.5, 0.3][..]));
+    /// assert!(Categorical::new(3)?.prior_of_shares(&[0.5, 0.3, 0.3], 4.0).is_err());
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A share that is missing or not in `[0, 1]`, shares whose sum misses 1 by more than a
+    /// billionth (they are written in decimal), or a weight that is negative or not finite.
+    pub fn prior_of_shares(self, shares: &[f64], weight: f64) -> Result<Conjugate<Self>> {
+        check_size("shares", shares.len(), self.classes())?;
+        if let Some(index) = shares.iter().position(|p| !(0.0..=1.0).contains(p)) {
+            return Err(Error::EntryOutOfRange {
+                field: "shares",
+                index,
+                value: shares[index],
+                range: "[0, 1]",
+            });
+        }
+        let sum = shares.iter().sum();
+        check("sum of the shares", sum, "{1}", |sum| {
+            (sum - 1.0).abs() <= SHARES
+        })?;
+        self.prior(&shares[..shares.len() - 1], weight)
+    }
 }
+
+/// How far shares that are written in decimal may miss 1 together.
+const SHARES: f64 = 1e-9;
 
 /// Counts of `classes` classes in a known number of trials; the last class is the reference. The
 /// mean parameter is the expected count `mp_k`.
