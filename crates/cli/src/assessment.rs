@@ -3,9 +3,7 @@
 use std::fmt::Display;
 
 use evaluation::metrics::curves::histogram;
-use evaluation::record::{
-    Checkpoint, Code, Evaluation, Hardware, OutOfDomainEvaluation, RunRecord, SCHEMA, Timings,
-};
+use evaluation::record::{Names, OutOfDomainEvaluation, RunRecord};
 use evaluation::results::{
     ByClass, Classification, ConfidenceInterval, Detection, DetectionCurves, Reliability,
 };
@@ -37,21 +35,6 @@ pub struct Inputs {
     pub others: Vec<Named>,
     /// Predictions and labels of a validation set, to fit a temperature to.
     pub validation: Option<(String, String)>,
-}
-
-/// What a record calls itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names {
-    /// Row of the tables.
-    pub row: String,
-    /// Experiment, dataset and network; rows that have them in common stand in one table.
-    pub experiment: String,
-    /// See [`Names::experiment`].
-    pub dataset: String,
-    /// See [`Names::experiment`].
-    pub network: String,
-    /// Seed of the training.
-    pub seed: u64,
 }
 
 /// A file with a name for what is in it.
@@ -531,65 +514,19 @@ impl Assessment {
             return Err(UserError::new("a report needs --labels"));
         };
         let probabilities = inputs.probabilities.clone().unwrap_or_default();
-        let sets = self.out_of_domain.iter().map(|set| OutOfDomainEvaluation {
-            dataset: set.name.clone(),
-            normalization: "the program that made the predictions".to_owned(),
-            metrics: set.found.clone(),
-            curves: set.curves.clone(),
-            bounds: None,
+        let sets = self.out_of_domain.iter().map(|set| {
+            let (found, curves) = (set.found.clone(), set.curves.clone());
+            OutOfDomainEvaluation::of_predictions(&set.name, found, curves)
         });
-        let evaluation = Evaluation {
-            row: names.row.clone(),
-            predictive: "given".to_owned(),
-            samples: 1,
-            checkpoint: Checkpoint::Final,
-            epoch: 0,
-            seconds: 0.0,
-            in_domain: part.found.clone(),
-            reliability: part.reliability.clone(),
-            by_class: part.by_class.clone(),
-            bounds: None,
-            out_of_domain: sets.collect(),
-            details: self.details(),
-            predictions: None,
-        };
+        let mut record = RunRecord::of_predictions(
+            names,
+            config(inputs, settings),
+            (part.found.clone(), part.reliability.clone()),
+            part.by_class.clone(),
+            sets.collect(),
+        );
+        record.evaluations[0].details = self.details();
         let title = format!("Predictions in {probabilities}");
-        let record = RunRecord {
-            schema: SCHEMA.to_owned(),
-            name: names.row.clone(),
-            experiment: names.experiment.clone(),
-            dataset: names.dataset.clone(),
-            network: names.network.clone(),
-            parameters: 0,
-            rule: String::new(),
-            seed: names.seed,
-            config: config(inputs, settings),
-            code: Code {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                commit: None,
-            },
-            device: String::new(),
-            precision: String::new(),
-            hardware: Hardware {
-                device: String::new(),
-                cores: 0,
-                threads: 0,
-                isa: String::new(),
-            },
-            timings: Timings {
-                started_unix: 0,
-                train_s: 0.0,
-                validation_s: 0.0,
-                evaluation_s: 0.0,
-                steps: 0,
-                resumed: 0,
-                peak_memory_bytes: None,
-                peak_device_bytes: None,
-            },
-            notes: Vec::new(),
-            curves: Vec::new(),
-            evaluations: vec![evaluation],
-        };
         let options = report::Options {
             title: Some(title),
             note: self.interval_note(),

@@ -71,7 +71,7 @@ pub struct Code {
 }
 
 /// The machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hardware {
     /// Processor or accelerator, in the words of the system.
@@ -85,7 +85,7 @@ pub struct Hardware {
 }
 
 /// When the run began, in seconds since 1970, and seconds spent; a resumed run adds up its parts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timings {
     /// Seconds since 1970 at the first start.
@@ -223,6 +223,43 @@ pub struct OutOfDomainEvaluation {
     pub bounds: Option<Bounds>,
 }
 
+impl OutOfDomainEvaluation {
+    /// Predictions on another set that any program made.
+    pub fn of_predictions(
+        dataset: impl Into<String>,
+        metrics: Detection,
+        curves: DetectionCurves,
+    ) -> Self {
+        Self {
+            dataset: dataset.into(),
+            normalization: "the program that made the predictions".to_owned(),
+            metrics,
+            curves,
+            bounds: None,
+        }
+    }
+}
+
+/// What a record of predictions calls itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Names {
+    /// Row of the tables.
+    pub row: String,
+    /// Experiment, dataset and network; rows that have them in common stand in one table.
+    #[serde(default)]
+    pub experiment: String,
+    /// See [`Names::experiment`].
+    #[serde(default)]
+    pub dataset: String,
+    /// See [`Names::experiment`].
+    #[serde(default)]
+    pub network: String,
+    /// Seed of the training.
+    #[serde(default)]
+    pub seed: u64,
+}
+
 /// Whose constants normalize out-of-domain images.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -323,6 +360,62 @@ impl RunRecord {
         (epochs > 0).then(|| seconds / epochs as f64)
     }
 
+    /// The record of predictions that any program made: an evaluation without a training. What is
+    /// known of the training may be filled in.
+    pub fn of_predictions(
+        names: &Names,
+        config: Value,
+        (in_domain, reliability): (Classification, Reliability),
+        by_class: Option<ByClass>,
+        out_of_domain: Vec<OutOfDomainEvaluation>,
+    ) -> Self {
+        let evaluation = Evaluation {
+            row: names.row.clone(),
+            predictive: "given".to_owned(),
+            samples: 1,
+            checkpoint: Checkpoint::Final,
+            epoch: 0,
+            seconds: 0.0,
+            in_domain,
+            reliability,
+            by_class,
+            bounds: None,
+            out_of_domain,
+            details: serde_json::Map::new(),
+            predictions: None,
+        };
+        Self {
+            evaluations: vec![evaluation],
+            ..Self::without_evaluation(names, config)
+        }
+    }
+
+    /// The record of a training of which nothing but its names and its config is known yet.
+    pub fn without_evaluation(names: &Names, config: Value) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            name: names.row.clone(),
+            experiment: names.experiment.clone(),
+            dataset: names.dataset.clone(),
+            network: names.network.clone(),
+            parameters: 0,
+            rule: String::new(),
+            seed: names.seed,
+            config,
+            code: Code {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                commit: None,
+            },
+            device: String::new(),
+            precision: String::new(),
+            hardware: Hardware::default(),
+            timings: Timings::default(),
+            notes: Vec::new(),
+            curves: Vec::new(),
+            evaluations: Vec::new(),
+        }
+    }
+
     /// Reads a record of this version, or of an older one as if it had been written today.
     ///
     /// # Errors
@@ -334,11 +427,20 @@ impl RunRecord {
             path: path.to_owned(),
             source,
         })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a record; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Self::read`], but for the file.
+    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, RecordError> {
+        let path = path.as_ref();
         let no_record = |reason: String| RecordError::NoRecord {
             path: path.to_owned(),
             reason,
         };
-        let mut value: Value = serde_json::from_str(&text).map_err(|e| no_record(e.to_string()))?;
+        let mut value: Value = serde_json::from_str(text).map_err(|e| no_record(e.to_string()))?;
         let expected = value.as_object_mut().and_then(|map| map.shift_remove(SUM));
         let found = expected.as_ref().map(|_| sum(&value));
         match value.get("schema") {

@@ -30,5 +30,6 @@ pub mod summary;
 mod sweep;
 mod tables;
 
+pub use files::reason;
 pub use page::{Options, html};
 pub use tables::{csv, latex, markdown, text};

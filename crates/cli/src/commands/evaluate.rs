@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use evaluation::record::Names;
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
-use crate::assessment::{Assessment, Inputs, Named, Names, ScoreSource, Settings};
+use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
 use crate::files::write_atomically;
 use crate::logits::LogitScore;
 use crate::user_error::UserError;

@@ -1,6 +1,5 @@
 //! `maxitive report DIR... -o report.html`: run records in, one self-contained page and tables out.
 
-use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -55,7 +54,7 @@ pub struct ReportArgs {
 /// # Errors
 /// No record is found, one cannot be read, or a file cannot be written.
 pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let refuse = |error: files::Error| UserError::new(reason(&error));
+    let refuse = |error: files::Error| UserError::new(::report::reason(&error));
     let records = files::read(&args.places).map_err(refuse)?;
     let options = Options {
         title: args.title,
@@ -97,21 +96,6 @@ pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// An error and its causes, as far as they say something new.
-fn reason(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = next.source();
-    }
-    text
 }
 
 /// Makes the folder of a file; refuses a folder in its place.

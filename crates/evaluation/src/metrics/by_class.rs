@@ -11,7 +11,7 @@ const PAIRS: usize = 380;
 const MISTAKES: usize = 6;
 
 /// Sorts probabilities `[n, classes]` by class. Of equal probabilities the lowest class is
-/// predicted, as everywhere here. O(n · classes), and a sort of the mistakes.
+/// predicted, as everywhere here. O(n · classes).
 ///
 /// ```
 /// // [3, 2]: the last of class 1 is taken for class 0
@@ -62,8 +62,16 @@ pub fn by_class<P: Copy + Into<f64>>(
             });
         }
     }
-    mistakes.sort_by(|a, b| b.probability.total_cmp(&a.probability));
-    mistakes.truncate(MISTAKES);
+    // of equally sure ones the first images
+    let order = |a: &Mistake, b: &Mistake| {
+        let surer = b.probability.total_cmp(&a.probability);
+        surer.then(a.image.cmp(&b.image))
+    };
+    if mistakes.len() > MISTAKES {
+        mistakes.select_nth_unstable_by(MISTAKES, order);
+        mistakes.truncate(MISTAKES);
+    }
+    mistakes.sort_by(order);
     let mut confused: Vec<(usize, usize, usize)> = Vec::new();
     for (class, row) in counts.iter().enumerate() {
         let others = row
@@ -107,6 +115,16 @@ mod tests {
         assert_eq!(found.confused, [(1, 0, 3), (2, 1, 1)]);
         let order: Vec<usize> = found.mistakes.iter().map(|m| m.image).collect();
         assert_eq!(order, [1, 2, 0, 3]);
+        // more than are kept, and ties: the surest, and of those the first
+        let sure: Vec<f64> = (0..40)
+            .map(|i| 0.6 + 0.01 * f64::from(i * 7 % 20))
+            .collect();
+        let many: Vec<f64> = sure.iter().flat_map(|&p| [p, 1.0 - p]).collect();
+        let found = by_class(&many, 2, &[1; 40]).unwrap();
+        let mut sorted: Vec<usize> = (0..40).collect();
+        sorted.sort_by(|&a, &b| sure[b].total_cmp(&sure[a]));
+        let order: Vec<usize> = found.mistakes.iter().map(|m| m.image).collect();
+        assert_eq!(order, sorted[..MISTAKES]);
         assert!(by_class(&probabilities, 3, &labels[1..]).is_err());
         assert!(by_class(&probabilities, 3, &[3; 6]).is_err());
     }
