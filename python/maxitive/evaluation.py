@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _maxitive
+from . import _files, _maxitive
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -23,7 +25,12 @@ class Evaluation:
     were asked for. `reliability` holds the bins of the calibration error.
     """
 
-    def __init__(self, inside: dict[str, Any] | None, outside: dict[str, dict[str, Any]]) -> None:
+    def __init__(
+        self, inside_json: str | None, outside_json: dict[str, str], config: dict[str, Any]
+    ) -> None:
+        self._inside, self._outside, self._config = inside_json, outside_json, config
+        inside = None if inside_json is None else json.loads(inside_json)
+        outside = {name: json.loads(found) for name, found in outside_json.items()}
         self.in_domain: dict[str, Any] = inside["metrics"] if inside else {}
         self.reliability: dict[str, Any] = inside["reliability"] if inside else {}
         self.intervals: dict[str, Any] = (inside["intervals"] or {}) if inside else {}
@@ -31,6 +38,44 @@ class Evaluation:
         self.out_of_domain_intervals = {
             name: found["intervals"] or {} for name, found in outside.items()
         }
+
+    def record(
+        self,
+        row: str = "predictions",
+        *,
+        experiment: str = "",
+        dataset: str = "",
+        network: str = "",
+        seed: int = 0,
+    ) -> str:
+        """A run record, the text of a file `record.json` that `maxitive report` reads.
+
+        Rows of the same experiment, dataset and network stand in one table; those of the same name
+        are runs of other seeds. With `evaluate(..., curves=True)` it holds what a page draws.
+        """
+        if self._inside is None:
+            raise ValueError("a record needs labels")
+        names = {
+            "row": row,
+            "experiment": experiment,
+            "dataset": dataset,
+            "network": network,
+            "seed": seed,
+        }
+        outside = list(self._outside.items())
+        config = json.dumps(self._config)
+        return _maxitive.record_of_predictions(self._inside, outside, json.dumps(names), config)
+
+    def save(self, folder: str | PathLike[str], row: str | None = None, **names: Any) -> Path:
+        """Writes the record into a folder that has none; see `record`.
+
+        The row is by default called like the folder.
+        """
+        path = Path(folder) / "record.json"
+        if path.exists():
+            raise FileExistsError(f"{path}: there is a record already")
+        _files.write(path, self.record(Path(folder).name if row is None else row, **names))
+        return path
 
     def _rows(self) -> list[tuple[str, str, str]]:
         parts = [("in-domain", self.in_domain, self.intervals)]
@@ -68,12 +113,14 @@ def evaluate(
     bootstrap: int = 0,
     level: float = 0.95,
     seed: int = 0,
+    curves: bool = False,
 ) -> Evaluation:
     """Metrics of probabilities ``[n, classes]``; `float32` and `float64` arrays are not copied.
 
     `labels` gives accuracy, top-5 accuracy, NLL, ECE, Brier score and the AUROC of right against
     wrong answers; each set in `ood` (probabilities, too) gives the six out-of-domain metrics, with
-    in-domain as the positive class. `bootstrap` is a number of replicates for intervals.
+    in-domain as the positive class. `bootstrap` is a number of replicates for intervals; `curves`
+    adds what a report draws: curves, histograms, and what became of each class.
 
     >>> import numpy as np, maxitive
     >>> test = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
@@ -90,15 +137,20 @@ def evaluate(
     rows = _rows("probs", probs)
     inside = None
     if labels is not None:
-        outcomes = _maxitive.Outcomes(rows, _labels(labels, len(rows)))
-        inside = json.loads(outcomes.metrics(bins, scheme, *draws))
+        outcomes = _maxitive.Outcomes(rows, _labels(labels, len(rows)), curves)
+        inside = outcomes.metrics(bins, scheme, *draws)
     outside = {}
     if ood:
         ins = _maxitive.scores(rows, score)
         for name, values in ood.items():
-            outs = _maxitive.scores(_rows(f"ood[{name!r}]", values), score)
-            outside[name] = json.loads(_maxitive.detection(score, ins, outs, *draws))
-    return Evaluation(inside, outside)
+            others = _rows(f"ood[{name!r}]", values)
+            if others.shape[1] != rows.shape[1]:
+                raise ValueError(
+                    f"ood[{name!r}] has {others.shape[1]} classes, but probs has {rows.shape[1]}"
+                )
+            outs = _maxitive.scores(others, score)
+            outside[name] = _maxitive.detection(score, rows.shape[1], curves, ins, outs, *draws)
+    return Evaluation(inside, outside, {"score": score, "bins": bins, "scheme": scheme})
 
 
 def _rows(name: str, values: ArrayLike) -> np.ndarray[Any, Any]:

@@ -1,7 +1,8 @@
-"""Posterior possibility functions of the conjugate families.
+"""Posterior possibility functions of the conjugate families and of regressions.
 
-A family takes observations (a list, a NumPy array, a column of a data frame) and a prior, which is
-a mode and the number of observations that it is worth; without one, nothing is known beforehand.
+A family takes observations (a list, a NumPy array, a column of a pandas or Polars data frame) and a
+prior, which is a mode and the number of observations that it is worth; without one, nothing is
+known beforehand.
 
 >>> from maxitive import infer
 >>> coin = infer.bernoulli([1, 1, 0, 1, 1], prior=(0.5, 2.0))
@@ -11,38 +12,74 @@ a mode and the number of observations that it is worth; without one, nothing is 
 [0.2695, 0.9703]
 >>> round(coin.necessity(lower=0.5), 4)
 0.4853
+
+A regression takes responses and covariates; cuts, events and predictions are those of the exact
+profile, not of an approximation.
+
+>>> dose = {"dose": [0.0, 1.0, 1.5, 2.0, 3.0, 4.0]}
+>>> cured = infer.logistic([0, 0, 1, 0, 1, 1], dose)
+>>> cured.names
+['intercept', 'dose']
+>>> round(cured["dose"].necessity(lower=0.0), 4)
+0.6786
+>>> new = cured.predict({"dose": [3.5]}, alpha=0.05)
+>>> [round(float(end[0, 0]), 3) for end in (new.lower, new.upper)]
+[0.158, 0.997]
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import _maxitive
+from ._arrays import Floats, column, matrix, optional, table
+from ._function import ALPHAS, Credence, Function, event, figure, rows, text
+from ._function import table as html_table
+from ._maxitive import Event
+from .possibility import Normal
 
-__all__ = ["Posterior", "bernoulli", "exponential", "gamma", "normal", "poisson"]
+__all__ = [
+    "Credence",
+    "Function",
+    "Means",
+    "Posterior",
+    "Prediction",
+    "Regression",
+    "Shares",
+    "bernoulli",
+    "binomial",
+    "categorical",
+    "exponential",
+    "gamma",
+    "linear",
+    "logistic",
+    "multivariate_normal",
+    "normal",
+    "poisson",
+    "poisson_regression",
+]
 
 Prior = tuple[float, float]
+# more curves than this do not fit on a page
+_CURVES = 12
 
 
-class Posterior:
+class Posterior(Function):
     """A possibility function of the mean parameter of a family, given data."""
 
     def __init__(self, inner: _maxitive.Posterior) -> None:
+        super().__init__(inner.function())
         self._inner = inner
 
     @property
     def family(self) -> str:
         """Name of the family."""
         return self._inner.family
-
-    @property
-    def mode(self) -> float | None:
-        """The value that is fully possible; `None` where all are."""
-        return self._inner.mode
 
     @property
     def weight(self) -> float:
@@ -54,99 +91,559 @@ class Posterior:
         """Log of how well the last data fit what was known before; 0 where nothing was."""
         return self._inner.log_consistency
 
-    def observe(self, data: ArrayLike) -> Posterior:
-        """The posterior after more data."""
-        return Posterior(self._inner.observe(_column(data)))
+    def observe(self, data: ArrayLike, weights: ArrayLike | None = None) -> Posterior:
+        """The posterior after more data; `weights` say how often each of them counts."""
+        return Posterior(self._inner.observe(column(data), optional(weights, "weights")))
 
-    def cut(self, alpha: float = 0.05) -> tuple[float, float]:
-        """The values with a possibility of at least `alpha`, an interval."""
-        return self._inner.cut(alpha)
+    def valid(self) -> Function:
+        """The valid possibility function of the same data, which must be without a prior.
 
-    def __call__(self, value: ArrayLike) -> Any:
-        """The possibility of a value, or of each value of an array."""
-        array = np.asarray(value, dtype=np.float64)
-        if array.ndim == 0:
-            return self._inner.at(float(array))
-        return np.array([self._inner.at(float(x)) for x in array.ravel()]).reshape(array.shape)
+        Its possibility of a value is the probability, under this value, of data that agree with
+        it no better: its cut covers the truth with probability at least 1 - alpha, in small
+        samples too.
 
-    def possibility(self, lower: float = -math.inf, upper: float = math.inf) -> float:
-        """Possibility that the parameter is between `lower` and `upper`."""
-        return self._inner.credence(lower, upper)[0]
+        >>> from maxitive import infer
+        >>> [round(end, 4) for end in infer.bernoulli([1, 1, 0, 1, 1]).valid().cut(0.05)]
+        [0.3426, 0.9898]
+        """
+        return Function(self._inner.valid())
 
-    def necessity(self, lower: float = -math.inf, upper: float = math.inf) -> float:
-        """Necessity of that: 1 less the possibility of the contrary."""
-        return self._inner.credence(lower, upper)[1]
+    def _title(self) -> str:
+        return self.family
+
+
+class _Several:
+    """What is the same for posteriors of several numbers."""
+
+    names: list[str]
+
+    def _coordinate(self, index: int) -> _maxitive.Function:
+        raise NotImplementedError
+
+    def _heading(self) -> str:
+        raise NotImplementedError
+
+    def _others(self) -> list[Function]:
+        return []
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, key: str | int) -> Function:
+        """One number, by its name or its place."""
+        if isinstance(key, str):
+            if key not in self.names:
+                raise KeyError(f"{key!r} is none of {', '.join(self.names)}")
+            key = self.names.index(key)
+        if not -len(self.names) <= key < len(self.names):
+            raise IndexError(f"there are {len(self.names)} of them, no number {key}")
+        return Function(self._coordinate(key % len(self.names)))
+
+    def _factors(self, factors: Mapping[str, float] | Sequence[float]) -> list[float]:
+        """One factor for each number."""
+        if not isinstance(factors, Mapping):
+            found = [float(factor) for factor in factors]
+            if len(found) != len(self.names):
+                raise ValueError(f"factors: {len(found)} for {len(self.names)} numbers")
+            return found
+        unknown = [key for key in factors if key not in self.names]
+        if unknown:
+            raise KeyError(f"{unknown[0]!r} is none of {', '.join(self.names)}")
+        return [float(factors.get(name, 0.0)) for name in self.names]
+
+    def _functions(self) -> list[Function]:
+        return [self[index] for index in range(len(self.names))] + self._others()
+
+    def _cells(self) -> list[list[str]]:
+        return rows(self._functions())
 
     def __repr__(self) -> str:
-        if self.mode is None:
-            return f"<{self.family}: nothing is known>"
-        low, high = self.cut(0.05)
-        return f"<{self.family}: mode {self.mode:.6g}, 0.05-cut [{low:.6g}, {high:.6g}]>"
+        return text(self._cells(), self._heading())
 
     def _repr_html_(self) -> str:
-        """The curve, for a notebook."""
-        if self.mode is None:
-            return f"<p>{self.family}: nothing is known</p>"
-        width, height = 420, 160
-        low, high = (self._finite(end) for end in self.cut(1e-3))
-        xs = np.linspace(low, high, 201)
-        points = " ".join(
-            f"{width * i / 200:.1f},{10 + (height - 20) * (1 - y):.1f}"
-            for i, y in enumerate(self(xs))
-        )
-        ends = " ".join(f"{end:.6g}" for end in self.cut(0.05))
-        return (
-            f'<figure><svg viewBox="0 0 {width} {height + 20}" width="{width}" role="img" '
-            f'aria-label="possibility from {low:.4g} to {high:.4g}, mode {self.mode:.4g}">'
-            f'<polyline points="{points}" fill="none" stroke="#1f6feb" stroke-width="2"/>'
-            f'<text x="0" y="{height + 15}" font-size="12">{low:.4g}</text>'
-            f'<text x="{width}" y="{height + 15}" font-size="12" text-anchor="end">{high:.4g}</text>'
-            f"</svg><figcaption>{self.family}: mode {self.mode:.6g}, 0.05-cut {ends}"
-            "</figcaption></figure>"
-        )
-
-    def _finite(self, end: float) -> float:
-        # an infinite cut is drawn to where it is nearly flat
-        if math.isfinite(end):
-            return end
-        return (self.mode or 0.0) + math.copysign(10.0 * (1.0 + abs(self.mode or 0.0)), end)
+        """The curves, as far as they fit on a page, and a table."""
+        functions = self._functions()
+        if len(functions) > _CURVES:
+            return html_table(self._cells())
+        inner = [function._function for function in functions]
+        svg = _maxitive.svg_of_functions(inner, list(ALPHAS))
+        return figure(svg, self._cells(), self._heading())
 
 
-def bernoulli(data: ArrayLike, prior: Prior | None = None) -> Posterior:
+class Shares(_Several):
+    """The possibility function of the probabilities of classes, given data."""
+
+    def __init__(self, inner: _maxitive.Shares, classes: list[Any]) -> None:
+        self._inner = inner
+        self.classes = classes
+        self.names = [str(one) for one in classes]
+
+    @property
+    def mode(self) -> Floats:
+        """The probabilities that are fully possible; NaN where nothing is known."""
+        modes = [self[index].mode for index in range(len(self))]
+        return np.array([math.nan if mode is None else mode for mode in modes])
+
+    @property
+    def weight(self) -> float:
+        """How many observations it is worth, those of the prior included."""
+        return self._inner.weight
+
+    @property
+    def log_consistency(self) -> float:
+        """Log of how well the last data fit what was known before."""
+        return self._inner.log_consistency
+
+    def observe(self, data: ArrayLike, weights: ArrayLike | None = None) -> Shares:
+        """The posterior after more data of the same classes."""
+        codes = _codes(data, self.classes)
+        return Shares(self._inner.observe(codes, optional(weights, "weights")), self.classes)
+
+    def credence(
+        self,
+        factors: Mapping[str, float] | Sequence[float],
+        lower: float | Event = -math.inf,
+        upper: float = math.inf,
+    ) -> Credence:
+        """Possibility and necessity that a linear form of the probabilities is between the ends.
+
+        >>> from maxitive import infer
+        >>> balls = infer.categorical(["red", "red", "blue", "red", "green"])
+        >>> found = balls.credence({"red": 1.0, "blue": -1.0}, lower=0.0)
+        >>> found.possibility, round(found.necessity, 4)
+        (1.0, 0.4074)
+        """
+        return Credence(*self._inner.credence(self._factors(factors), event(lower, upper)))
+
+    def _coordinate(self, index: int) -> _maxitive.Function:
+        return self._inner.coordinate(index, self.names[index])
+
+    def _heading(self) -> str:
+        return f"categorical: worth {self.weight:g} observations"
+
+
+class Means(_Several):
+    """The possibility function of a mean in several dimensions, given data."""
+
+    def __init__(self, inner: _maxitive.Means, names: list[str]) -> None:
+        self._inner = inner
+        self.names = names
+
+    @property
+    def mode(self) -> Floats | None:
+        """The mean that is fully possible; `None` where all are."""
+        return self._inner.mode
+
+    @property
+    def weight(self) -> float:
+        """How many observations it is worth, those of the prior included."""
+        return self._inner.weight
+
+    @property
+    def log_consistency(self) -> float:
+        """Log of how well the last data fit what was known before."""
+        return self._inner.log_consistency
+
+    def observe(self, data: Any, weights: ArrayLike | None = None) -> Means:
+        """The posterior after more rows."""
+        values, _ = table(data, None, "data")
+        return Means(self._inner.observe(values, optional(weights, "weights")), self.names)
+
+    def normal(self) -> Normal:
+        """All coordinates together, as a normal possibility function."""
+        return Normal._wrap(self._inner.normal())
+
+    def form(self, factors: Mapping[str, float] | Sequence[float], name: str = "form") -> Function:
+        """A linear form of the coordinates."""
+        return Function(self._inner.form(self._factors(factors), name))
+
+    def _coordinate(self, index: int) -> _maxitive.Function:
+        return self._inner.coordinate(index, self.names[index])
+
+    def _heading(self) -> str:
+        return f"multivariate normal: worth {self.weight:g} observations"
+
+
+class Prediction(NamedTuple):
+    """The mean response at new covariates: a row for each, a column for each level."""
+
+    mode: Floats
+    """The fully possible mean response `[rows]`."""
+    lower: Floats
+    """Lower ends of the cuts `[rows, levels]`."""
+    upper: Floats
+    """Upper ends of the cuts `[rows, levels]`."""
+    possibility: Floats
+    """Possibility of the event `[rows]`; empty without one."""
+    necessity: Floats
+    """Necessity of the event `[rows]`; empty without one."""
+    certified_to: float | None
+    """How far a log possibility may be off; `None` where no bound is known."""
+
+
+class Regression(_Several):
+    """A regression and the posterior possibility function of its coefficients."""
+
+    def __init__(self, family: str, inner: _maxitive.Regression, names: list[str]) -> None:
+        self.family = family
+        self._inner = inner
+        self.names = names
+
+    @property
+    def rows(self) -> int:
+        """Number of observations."""
+        return self._inner.rows
+
+    @property
+    def mode(self) -> Floats:
+        """The coefficients that are fully possible."""
+        return self._inner.mode
+
+    @property
+    def log_consistency(self) -> float:
+        """Log of how well the data fit the prior."""
+        return self._inner.log_consistency
+
+    @property
+    def variance(self) -> Function | None:
+        """The profile of the variance, where it is unknown."""
+        found = self._inner.variance()
+        return None if found is None else Function(found)
+
+    def laplace(self) -> Normal:
+        """The normal approximation with the curvature at the mode: what the profiles are not."""
+        return Normal._wrap(self._inner.laplace())
+
+    def cuts(self, alpha: float = 0.05) -> Floats:
+        """The cuts of all coefficients `[coefficients, 2]`, by searches that share their passes."""
+        return self._inner.cuts(alpha)[0]
+
+    def certified_to(self, alpha: float = 0.05) -> float | None:
+        """How far a log possibility at an end of these cuts may be off; `None` if not known."""
+        return self._inner.cuts(alpha)[1]
+
+    def form(self, factors: Mapping[str, float] | Sequence[float], name: str = "form") -> Function:
+        """A linear form of the coefficients: a contrast, or a predictor."""
+        return Function(self._inner.form(self._factors(factors), name))
+
+    def predict(
+        self,
+        new: Any,
+        alpha: float | Sequence[float] = ALPHAS,
+        event: Event | None = None,
+    ) -> Prediction:
+        """The mean response at each row of new covariates, from its exact profile.
+
+        It is the probability of a logistic, the rate of a Poisson and the mean of a linear
+        regression; of a single new observation nothing is said. Of a data frame the columns that
+        were fitted are taken, by their names.
+        """
+        covariates = [name for name in self.names if name != "intercept"]
+        values = _chosen(new, covariates)
+        levels = [alpha] if isinstance(alpha, (int, float)) else list(alpha)
+        return Prediction(*self._inner.predict(values, [float(a) for a in levels], event))
+
+    def _coordinate(self, index: int) -> _maxitive.Function:
+        factors = [float(j == index) for j in range(len(self.names))]
+        return self._inner.form(factors, self.names[index])
+
+    def _others(self) -> list[Function]:
+        variance = self.variance
+        return [] if variance is None else [variance]
+
+    def _heading(self) -> str:
+        return f"{self.family}: {self.rows} observations"
+
+
+def bernoulli(
+    data: ArrayLike, prior: Prior | None = None, *, weights: ArrayLike | None = None
+) -> Posterior:
     """Probability of 1, from observations that are 0 or 1."""
-    return _infer("bernoulli", 0.0, data, prior)
+    return _infer("bernoulli", 0.0, data, prior, weights)
 
 
-def poisson(data: ArrayLike, prior: Prior | None = None) -> Posterior:
+def binomial(
+    data: ArrayLike, trials: int, prior: Prior | None = None, *, weights: ArrayLike | None = None
+) -> Posterior:
+    """Expected number of successes in a known number of trials, from such numbers."""
+    return _infer("binomial", trials, data, prior, weights)
+
+
+def poisson(
+    data: ArrayLike, prior: Prior | None = None, *, weights: ArrayLike | None = None
+) -> Posterior:
     """Rate, from counts."""
-    return _infer("poisson", 0.0, data, prior)
+    return _infer("poisson", 0.0, data, prior, weights)
 
 
-def exponential(data: ArrayLike, prior: Prior | None = None) -> Posterior:
+def exponential(
+    data: ArrayLike, prior: Prior | None = None, *, weights: ArrayLike | None = None
+) -> Posterior:
     """Mean, from positive numbers."""
-    return _infer("exponential", 0.0, data, prior)
+    return _infer("exponential", 0.0, data, prior, weights)
 
 
-def gamma(data: ArrayLike, shape: float, prior: Prior | None = None) -> Posterior:
+def gamma(
+    data: ArrayLike, shape: float, prior: Prior | None = None, *, weights: ArrayLike | None = None
+) -> Posterior:
     """Mean, from positive numbers with a known shape."""
-    return _infer("gamma", shape, data, prior)
+    return _infer("gamma", shape, data, prior, weights)
 
 
-def normal(data: ArrayLike, variance: float, prior: Prior | None = None) -> Posterior:
-    """Mean, from numbers with a known variance."""
-    return _infer("normal", variance, data, prior)
+@overload
+def normal(
+    data: ArrayLike,
+    variance: float,
+    prior: Prior | None = None,
+    *,
+    weights: ArrayLike | None = None,
+) -> Posterior: ...
 
 
-def _infer(family: str, known: float, data: ArrayLike, prior: Prior | None) -> Posterior:
-    start = _maxitive.Posterior(family, known, prior)
-    return Posterior(start.observe(_column(data)))
+@overload
+def normal(
+    data: ArrayLike,
+    variance: None = None,
+    prior: Prior | None = None,
+    *,
+    weights: ArrayLike | None = None,
+) -> Regression: ...
 
 
-def _column(data: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
+def normal(
+    data: ArrayLike,
+    variance: float | None = None,
+    prior: Prior | None = None,
+    *,
+    weights: ArrayLike | None = None,
+) -> Posterior | Regression:
+    """Mean, from numbers with normal noise of a known variance, or of one that is unknown.
+
+    With an unknown variance the answer has two functions, `["mean"]` and `.variance`, and the
+    prior's weight is in units of 1/variance.
+
+    >>> from maxitive import infer
+    >>> found = infer.normal([1.0, 2.0, 4.0])
+    >>> round(found["mean"].mode, 4), round(found.variance.mode, 4)
+    (2.3333, 1.5556)
+    """
+    if variance is not None:
+        return _infer("normal", variance, data, prior, weights)
+    responses = column(data)
+    mean, weight = (0.0, 0.0) if prior is None else prior
+    settings = _settings("normal", intercept_mode=mean, intercept_precision=weight)
+    nothing = np.empty((len(responses), 0))
+    inner = _maxitive.Regression(responses, nothing, optional(weights, "weights"), settings)
+    return Regression("normal", inner, ["mean"])
+
+
+def categorical(
+    data: ArrayLike,
+    classes: Iterable[Any] | None = None,
+    prior: tuple[Sequence[float], float] | None = None,
+    *,
+    weights: ArrayLike | None = None,
+) -> Shares:
+    """Probabilities of classes, from a column of them (text or numbers).
+
+    Without `classes` they are those found, sorted. The prior is a share of each class and the
+    number of observations that they are worth.
+
+    >>> from maxitive import infer
+    >>> balls = infer.categorical(["red", "blue", "red"], classes=["red", "green", "blue"])
+    >>> [round(end, 4) for end in balls["green"].cut(0.05)]
+    [0.0, 0.6316]
+    """
+    if classes is None:
+        known = np.unique(_labels(data)).tolist()
+    else:
+        known = list(classes)
+        twice = [one for one in known if known.count(one) > 1]
+        if twice:
+            raise ValueError(f"classes: {twice[0]!r} is named twice")
+    if prior is not None:
+        prior = ([float(share) for share in prior[0]], float(prior[1]))
+    return Shares(_maxitive.Shares(len(known), prior), known).observe(data, weights)
+
+
+def multivariate_normal(
+    data: Any,
+    covariance: ArrayLike,
+    prior: tuple[ArrayLike, float] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+) -> Means:
+    """Mean in several dimensions, from rows with normal noise of a known covariance.
+
+    >>> from maxitive import infer
+    >>> found = infer.multivariate_normal([[1.0, 0.0], [3.0, 2.0]], [[2.0, 1.0], [1.0, 3.0]])
+    >>> found.mode.tolist(), found["x1"].precision
+    ([2.0, 1.0], 1.0)
+    """
+    values, found = table(data, names, "data")
+    known = None if prior is None else (column(prior[0], "prior").tolist(), float(prior[1]))
+    start = _maxitive.Means(matrix(covariance, "covariance"), known)
+    return Means(start.observe(values, optional(weights, "weights")), found)
+
+
+def logistic(
+    responses: ArrayLike,
+    covariates: Any,
+    *,
+    names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    prior_precision: float | None = None,
+    intercept: bool = True,
+    intercept_precision: float = 0.0,
+    standardize: bool = False,
+    threads: int | None = None,
+) -> Regression:
+    """Logistic regression of responses that are 0 or 1.
+
+    `covariates` are a data frame, a mapping of names to columns, or an array `[n, columns]`.
+    The prior of every covariate's coefficient is normal around 0 with `prior_precision`, by
+    default 1; with `standardize` it is that of covariates of mean 0 and deviation 1.
+    """
+    settings = _settings(
+        "logistic",
+        intercept=intercept,
+        intercept_precision=intercept_precision,
+        prior_precision=prior_precision,
+        standardize=standardize,
+        threads=threads,
+    )
+    return _regress(settings, responses, covariates, names, weights)
+
+
+def poisson_regression(
+    responses: ArrayLike,
+    covariates: Any,
+    *,
+    names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    prior_precision: float | None = None,
+    intercept: bool = True,
+    intercept_precision: float = 0.0,
+    standardize: bool = False,
+    threads: int | None = None,
+) -> Regression:
+    """Poisson regression of counts; see `logistic`, but for the prior, by default none."""
+    settings = _settings(
+        "poisson-regression",
+        intercept=intercept,
+        intercept_precision=intercept_precision,
+        prior_precision=prior_precision,
+        standardize=standardize,
+        threads=threads,
+    )
+    return _regress(settings, responses, covariates, names, weights)
+
+
+def linear(
+    responses: ArrayLike,
+    covariates: Any,
+    *,
+    variance: float | None = None,
+    names: Sequence[str] | None = None,
+    weights: ArrayLike | None = None,
+    prior_precision: float | None = None,
+    intercept: bool = True,
+    intercept_precision: float = 0.0,
+    standardize: bool = False,
+    threads: int | None = None,
+) -> Regression:
+    """Linear regression with a known variance, or one that is unknown and profiled out.
+
+    See `logistic`, but for the prior, by default none. With an unknown variance the prior's
+    precision is in units of 1/variance.
+    """
+    settings = _settings(
+        "linear",
+        variance=variance,
+        intercept=intercept,
+        intercept_precision=intercept_precision,
+        prior_precision=prior_precision,
+        standardize=standardize,
+        threads=threads,
+    )
+    return _regress(settings, responses, covariates, names, weights)
+
+
+def _settings(family: str, **given: Any) -> dict[str, Any]:
+    return {
+        "family": family,
+        "variance": None,
+        "intercept": True,
+        "intercept_mode": 0.0,
+        "intercept_precision": 0.0,
+        "prior_precision": None,
+        "standardize": False,
+        "threads": None,
+        **given,
+    }
+
+
+def _regress(
+    settings: dict[str, Any],
+    responses: ArrayLike,
+    covariates: Any,
+    names: Sequence[str] | None,
+    weights: ArrayLike | None,
+) -> Regression:
+    values, found = table(covariates, names, "covariates")
+    if settings["intercept"]:
+        if "intercept" in found:
+            raise ValueError("covariates: a column is called 'intercept', as the constant term is")
+        found = ["intercept", *found]
+    observed = column(responses, "responses")
+    inner = _maxitive.Regression(observed, values, optional(weights, "weights"), settings)
+    return Regression(settings["family"], inner, found)
+
+
+def _chosen(new: Any, names: list[str]) -> Floats:
+    """The columns of these names, or an array that has them in this order."""
+    keys = list(new) if isinstance(new, Mapping) else getattr(new, "columns", None)
+    if keys is not None and not callable(keys):
+        own = {str(key): key for key in keys}
+        missing = [name for name in names if name not in own]
+        if missing:
+            raise ValueError(f"new: there is no column {missing[0]!r}")
+        return table({name: new[own[name]] for name in names}, None, "new")[0]
+    values, _ = table(new, None, "new")
+    if values.shape[1] != len(names):
+        raise ValueError(f"new: {values.shape[1]} columns, {len(names)} were fitted")
+    return values
+
+
+def _labels(data: ArrayLike) -> NDArray[Any]:
     array = np.asarray(data)
     if array.ndim != 1:
-        raise ValueError(f"data have {array.ndim} axes, not 1")
-    try:
-        return np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"data are {array.dtype}, not numbers") from None
+        raise ValueError(f"data: {array.ndim} axes, not 1")
+    if array.dtype == object:
+        missing = [i for i, one in enumerate(array) if one is None or one != one]
+        if missing:
+            raise ValueError(f"data: observation {missing[0]} is missing")
+        array = array.astype(str)
+    elif array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"data: observation {int(np.isnan(array).argmax())} is missing")
+    return array
+
+
+def _codes(data: ArrayLike, classes: list[Any]) -> NDArray[np.int64]:
+    """The place of each observation among the classes."""
+    place = {one: index for index, one in enumerate(classes)}
+    found, inverse = np.unique(_labels(data), return_inverse=True)
+    codes = []
+    for one in found.tolist():
+        if one not in place:
+            known = ", ".join(map(repr, classes))
+            raise ValueError(f"data: the class {one!r} is none of {known}")
+        codes.append(place[one])
+    return np.asarray(codes, dtype=np.int64)[inverse]
+
+
+def _infer(
+    family: str, known: float, data: ArrayLike, prior: Prior | None, weights: ArrayLike | None
+) -> Posterior:
+    return Posterior(_maxitive.Posterior(family, known, prior)).observe(data, weights)

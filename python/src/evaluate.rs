@@ -1,5 +1,7 @@
 //! Metrics of predictions.
 
+use evaluation::metrics::curves::histogram;
+use evaluation::results::ByClass;
 use evaluation::{BootstrapConfig, CalibrationConfig, Ranking, Scheme, Score};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -43,7 +45,10 @@ fn bootstrap(replicates: usize, level: f64, seed: u64) -> Option<BootstrapConfig
 
 /// What became of every image.
 #[pyclass(frozen, module = "maxitive._maxitive")]
-pub struct Outcomes(evaluation::Outcomes);
+pub struct Outcomes {
+    inner: evaluation::Outcomes,
+    by_class: Option<ByClass>,
+}
 
 #[pymethods]
 impl Outcomes {
@@ -52,12 +57,22 @@ impl Outcomes {
         py: Python<'_>,
         probabilities: Probabilities<'_>,
         labels: PyReadonlyArray1<'_, i64>,
+        by_class: bool,
     ) -> PyResult<Self> {
         let labels = labels.as_slice().map_err(mistake)?;
         let outcomes = with_rows!(&probabilities, |values, classes| {
-            py.detach(|| evaluation::Outcomes::new(values, classes, labels))
+            py.detach(|| {
+                let inner = evaluation::Outcomes::new(values, classes, labels)?;
+                // they are labels, or the line above had said so
+                let known = || labels.iter().map(|&label| label as u32).collect::<Vec<_>>();
+                let by_class = by_class.then(|| evaluation::by_class(values, classes, &known()));
+                Ok(Self {
+                    inner,
+                    by_class: by_class.transpose()?,
+                })
+            })
         });
-        Ok(Self(outcomes.map_err(mistake)?))
+        outcomes.map_err(|error: evaluation::Error| mistake(error))
     }
 
     /// The in-domain metrics, the reliability diagram and, where asked for, intervals, as JSON.
@@ -73,11 +88,16 @@ impl Outcomes {
         let scheme = scheme.parse::<Scheme>().map_err(mistake)?;
         let calibration = CalibrationConfig { bins, scheme };
         py.detach(|| {
-            let (found, reliability) = self.0.in_domain(&calibration).map_err(mistake)?;
+            let (found, reliability) = self.inner.in_domain(&calibration).map_err(mistake)?;
             let intervals = bootstrap(replicates, level, seed)
-                .map(|config| self.0.bootstrap(&calibration, &config).map_err(mistake))
+                .map(|config| self.inner.bootstrap(&calibration, &config).map_err(mistake))
                 .transpose()?;
-            let all = json!({"metrics": found, "reliability": reliability, "intervals": intervals});
+            let all = json!({
+                "metrics": found,
+                "reliability": reliability,
+                "intervals": intervals,
+                "by_class": self.by_class,
+            });
             Ok(all.to_string())
         })
     }
@@ -103,11 +123,14 @@ fn known() -> String {
     names.join(", ")
 }
 
-/// How well scores tell in-domain images from others, as JSON.
+/// How well scores of this name, of so many classes, tell in-domain images from others, as JSON.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub fn detection(
     py: Python<'_>,
     name: &str,
+    classes: usize,
+    curves: bool,
     ins: PyReadonlyArray1<'_, f64>,
     outs: PyReadonlyArray1<'_, f64>,
     replicates: usize,
@@ -123,7 +146,13 @@ pub fn detection(
         let intervals = bootstrap(replicates, level, seed)
             .map(|config| ranking.bootstrap(&config).map_err(mistake))
             .transpose()?;
-        let all = json!({"metrics": ranking.detection(name), "intervals": intervals});
+        let range = Score::by_name(name).map(|score| score.range(classes));
+        let drawn = curves.then(|| ranking.curves(histogram(ins, outs, range)));
+        let all = json!({
+            "metrics": ranking.detection(name),
+            "intervals": intervals,
+            "curves": drawn,
+        });
         Ok(all.to_string())
     })
 }

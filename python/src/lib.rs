@@ -1,8 +1,14 @@
 //! The compiled half of the Python package `maxitive`: arrays in without a copy, answers out as
 //! numbers or as JSON that the Python half reads. Errors become `ValueError` with the same text.
 
+mod bounds;
 mod evaluate;
+mod event;
+mod function;
 mod infer;
+mod normal;
+mod record;
+mod regression;
 mod rule;
 
 use pyo3::exceptions::PyValueError;
@@ -13,6 +19,11 @@ fn mistake(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
+/// The same with what caused it, as far as that says something new.
+fn mistake_and_causes(error: impl std::error::Error) -> PyErr {
+    mistake(report::reason(&error))
+}
+
 #[pymodule]
 fn _maxitive(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -20,5 +31,17 @@ fn _maxitive(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<evaluate::Outcomes>()?;
     module.add_function(wrap_pyfunction!(evaluate::scores, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::detection, module)?)?;
-    module.add_class::<infer::Posterior>()
+    module.add_function(wrap_pyfunction!(record::record_of_predictions, module)?)?;
+    module.add_function(wrap_pyfunction!(record::checked_record, module)?)?;
+    module.add_function(wrap_pyfunction!(record::report_page, module)?)?;
+    module.add_class::<event::Event>()?;
+    module.add_class::<event::Region>()?;
+    module.add_class::<function::Function>()?;
+    module.add_function(wrap_pyfunction!(function::svg_of_functions, module)?)?;
+    module.add_class::<normal::Normal>()?;
+    module.add_class::<infer::Posterior>()?;
+    module.add_class::<infer::Shares>()?;
+    module.add_class::<infer::Means>()?;
+    module.add_class::<regression::Regression>()?;
+    module.add_class::<bounds::Bounds>()
 }
