@@ -24,11 +24,15 @@ Contiguous `float32` parameters on the CPU take one fused pass in Rust, large `f
 on a CUDA device one fused Triton kernel, and everything else torch's foreach operations; the
 numbers are the same within rounding. On the CPU a gradient that is not finite raises `ValueError`
 before anything changes; elsewhere it goes on into the parameters, as in torch's own optimizers.
+
+What a training leaves is more than weights: `precisions` are those of the possibility function
+around them, and `gram` turns them into the covariance of a network's logits, from which
+`maxitive.bounds` says what the weights still allow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, overload
 
 import torch
@@ -37,7 +41,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from ._rule import rule
 
-__all__ = ["LCBOptAdapt", "UCBOpt", "UCBOptAdapt"]
+__all__ = ["LCBOptAdapt", "UCBOpt", "UCBOptAdapt", "gram"]
 
 # below this, many tensors in one foreach operation cost less than a kernel each
 _TRITON_FROM = 1 << 16
@@ -119,6 +123,30 @@ class _CBOpt(Optimizer):
             if members:
                 self._step_group(group, compiled, members)
         return loss
+
+    @torch.no_grad()
+    def precisions(self, examples: int) -> dict[Tensor, Tensor]:
+        """The precision of every parameter, after a training on so many examples.
+
+        They are those of the candidate, the possibility function that the rule fits around the
+        weights: ``examples`` times ``vartheta`` for `UCBOpt` (``h + weight_decay`` where that is
+        0), and ``gamma c`` for the adaptive rules.
+        """
+        if examples < 1:
+            raise ValueError(f"examples {examples} is not in 1..")
+        found: dict[Tensor, Tensor] = {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if self._id == "ucbopt" and group["vartheta"] > 0.0:
+                    found[p] = torch.full_like(p, examples * group["vartheta"])
+                elif not state:
+                    raise ValueError("a parameter has made no step yet: it has no precision")
+                elif self._id == "ucbopt":
+                    found[p] = examples * (state["curvature"] + group["weight_decay"])
+                else:
+                    found[p] = examples * group["gamma"] * state["envelope"]
+        return found
 
     def _check_capture(self) -> None:
         """A graph that is captured without `capturable=True` would keep its first step's number."""
@@ -439,3 +467,70 @@ class LCBOptAdapt(_Adaptive):
     """
 
     _id = "lcbopt-adapt"
+
+
+def gram(
+    model: torch.nn.Module,
+    inputs: Tensor,
+    precisions: Mapping[Tensor, Tensor] | float = 1.0,
+    *,
+    together: int = 16,
+) -> tuple[Tensor, Tensor]:
+    """Logits `[n, classes]` and the Gram matrices `[n, classes, classes]` of their gradients.
+
+    The entry of two logits of an image is the inner product of their gradients by the weights
+    that are trained, each product divided by the weight's precision: a number for all of them, or
+    one for each, as `precisions` of the optimizers gives them. The network is run in evaluation
+    mode, on `together` images at a time; of these the gradients of all logits are held in memory.
+
+    For a linear layer with a bias it is ``(x . x + 1) I``:
+
+    >>> import torch
+    >>> from maxitive.torch import gram
+    >>> layer = torch.nn.Linear(2, 3)
+    >>> logits, found = gram(layer, torch.tensor([[1.0, 2.0]]))
+    >>> found[0].tolist()
+    [[6.0, 0.0, 0.0], [0.0, 6.0, 0.0], [0.0, 0.0, 6.0]]
+    """
+    if together < 1:
+        raise ValueError(f"together {together} is not in 1..")
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    weights: dict[str, Tensor | float] = {}
+    for name, p in trained.items():
+        if isinstance(precisions, Mapping):
+            if p not in precisions:
+                raise KeyError(f"there is no precision of the parameter {name}")
+            weights[name] = precisions[p].flatten()
+        else:
+            weights[name] = precisions
+        if not bool(torch.all(torch.as_tensor(weights[name]) > 0.0)):
+            raise ValueError(f"a precision of the parameter {name} is not in (0, inf)")
+    fixed = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad}
+    rest = {**fixed, **dict(model.named_buffers())}
+    values = {name: p.detach() for name, p in trained.items()}
+
+    def logits_of(params: dict[str, Tensor], image: Tensor) -> Tensor:
+        found = torch.func.functional_call(model, (params, rest), (image.unsqueeze(0),))
+        if not isinstance(found, Tensor) or found.dim() != 2:
+            raise ValueError("the network does not give logits [images, classes]")
+        return found.squeeze(0)
+
+    def both(params: dict[str, Tensor], image: Tensor) -> tuple[Tensor, Tensor]:
+        found = logits_of(params, image)
+        return found, found
+
+    was_training = model.training
+    model.eval()
+    try:
+        parts = []
+        jacobian = torch.func.vmap(torch.func.jacrev(both, has_aux=True), (None, 0))
+        for some in inputs.split(together):
+            gradients, logits = jacobian(values, some)
+            total = logits.new_zeros(len(some), logits.shape[1], logits.shape[1])
+            for name, gradient in gradients.items():
+                flat = gradient.flatten(2)
+                total += torch.einsum("nkp,nlp->nkl", flat / weights[name], flat)
+            parts.append((logits.detach(), total))
+    finally:
+        model.train(was_training)
+    return torch.cat([logits for logits, _ in parts]), torch.cat([total for _, total in parts])
