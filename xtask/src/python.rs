@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use crate::{root, run, skip};
 
 /// Builds the wheel, installs it into an environment, under `target` or where `MAXITIVE_PYTHON`
-/// says, and runs its tests; with PyTorch also the examples of its documentation and the checks of
-/// its types.
+/// says, and runs its tests, notebooks, the examples of its documentation and the checks of its
+/// types; without PyTorch those that do not need it.
 pub fn test(torch: bool) -> Result<()> {
     let target = root().join("target");
     std::fs::create_dir_all(&target)?;
@@ -27,7 +27,7 @@ pub fn test(torch: bool) -> Result<()> {
     let mut install = pip(&python);
     install.arg("-r").arg(folder.join("tests/requirements.txt"));
     if torch {
-        install.arg("torch>=2.4");
+        install.args(["torch>=2.4", "lightning>=2.2"]);
     }
     run("Python packages", &mut install)?;
     let wheels = environment.join("wheels");
@@ -49,24 +49,25 @@ pub fn test(torch: bool) -> Result<()> {
     install.args(["--force-reinstall", "--no-deps"]).arg(&wheel);
     run("wheel installed", &mut install)?;
     pytest(&python, "tests of the wheel", &["."], &folder)?;
-    if torch {
-        let modules = [
-            "--doctest-modules",
-            "--pyargs",
-            "maxitive",
-            "--ignore-glob=*_triton.py",
-        ];
-        pytest(&python, "examples of the wheel", &modules, &folder)?;
-        let mut types = Command::new(&python);
-        types.args(["-m", "mypy"]).current_dir(&folder);
-        run("types of the wheel", &mut types)
-    } else {
+    let mut modules = vec![
+        "--doctest-modules",
+        "--pyargs",
+        "maxitive",
+        "--ignore-glob=*_triton.py",
+    ];
+    let mut types = Command::new(&python);
+    types.args(["-m", "mypy"]).current_dir(&folder);
+    if !torch {
         skip(
             "PyTorch",
-            "asked for; its tests, the examples and the types need it",
+            "asked for; its tests, and the examples and types of its modules, need it",
         );
-        Ok(())
+        modules.extend(["--ignore-glob=*/torch.py", "--ignore-glob=*/lightning.py"]);
+        // what the package imports by itself
+        types.args(["-m", "maxitive", "-m", "maxitive.optax"]);
     }
+    pytest(&python, "examples of the wheel", &modules, &folder)?;
+    run("types of the wheel", &mut types)
 }
 
 fn pip(python: &Path) -> Command {
