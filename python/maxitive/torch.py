@@ -494,6 +494,8 @@ def gram(
     """
     if together < 1:
         raise ValueError(f"together {together} is not in 1..")
+    if not len(inputs):
+        raise ValueError("there are no inputs")
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     weights: dict[str, Tensor | float] = {}
     for name, p in trained.items():
@@ -524,7 +526,8 @@ def gram(
     try:
         parts = []
         jacobian = torch.func.vmap(torch.func.jacrev(both, has_aux=True), (None, 0))
-        for some in inputs.split(together):
+        for first in range(0, len(inputs), together):
+            some = inputs[first : first + together]
             gradients, logits = jacobian(values, some)
             total = logits.new_zeros(len(some), logits.shape[1], logits.shape[1])
             for name, gradient in gradients.items():

@@ -29,7 +29,7 @@ def test_two_processes(form, rule, tmp_path):
     ]
     for worker in workers:
         try:
-            said, _ = worker.communicate(timeout=180)
+            said, _ = worker.communicate(timeout=600)
         finally:
             worker.kill()
         assert worker.returncode == 0, said

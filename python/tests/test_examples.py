@@ -22,7 +22,7 @@ def test_notebook(path):
         for word in ["torch", "pandas"]:
             if f"import {word}" in cell.source:
                 pytest.importorskip(word)
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3").execute()
     shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     assert any("text/html" in output.get("data", {}) for output in shown)
 
@@ -46,6 +46,6 @@ def test_a_script_changes_in_two_lines(is_changed, tmp_path):
     script = tmp_path / "train.py"
     script.write_text("\n".join(lines))
     words = [script, "--steps", "3", "--batch", "4", "--width", "8", "--device", "cpu"]
-    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
+    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("loss") == 3 and "nan" not in run.stdout

@@ -101,6 +101,8 @@ def test_mistakes_are_named():
         optim.gram(layer, x, 0.0)
     with pytest.raises(ValueError, match="together 0"):
         optim.gram(layer, x, together=0)
+    with pytest.raises(ValueError, match="no inputs"):
+        optim.gram(layer, x[:0])
     with pytest.raises(ValueError, match="does not give logits"):
         optim.gram(torch.nn.Sequential(layer, torch.nn.Unflatten(1, (2, 1))), x)
     with pytest.raises(ValueError, match="examples 0"):
