@@ -284,10 +284,13 @@ class Prediction(NamedTuple):
 class Regression(_Several):
     """A regression and the posterior possibility function of its coefficients."""
 
-    def __init__(self, family: str, inner: _maxitive.Regression, names: list[str]) -> None:
+    def __init__(
+        self, family: str, inner: _maxitive.Regression, first: list[str], covariates: list[str]
+    ) -> None:
         self.family = family
         self._inner = inner
-        self.names = names
+        self._covariates = covariates
+        self.names = first + covariates
 
     @property
     def rows(self) -> int:
@@ -338,8 +341,9 @@ class Regression(_Several):
         regression; of a single new observation nothing is said. Of a data frame the columns that
         were fitted are taken, by their names.
         """
-        covariates = [name for name in self.names if name != "intercept"]
-        values = _chosen(new, covariates)
+        if not self._covariates:
+            raise ValueError(f"{self.family}: there are no covariates to predict at")
+        values = _chosen(new, self._covariates)
         levels = [alpha] if isinstance(alpha, (int, float)) else list(alpha)
         return Prediction(*self._inner.predict(values, [float(a) for a in levels], event))
 
@@ -434,7 +438,7 @@ def normal(
     settings = _settings("normal", intercept_mode=mean, intercept_precision=weight)
     nothing = np.empty((len(responses), 0))
     inner = _maxitive.Regression(responses, nothing, optional(weights, "weights"), settings)
-    return Regression("normal", inner, ["mean"])
+    return Regression("normal", inner, ["mean"], [])
 
 
 def categorical(
@@ -592,13 +596,12 @@ def _regress(
     weights: ArrayLike | None,
 ) -> Regression:
     values, found = table(covariates, names, "covariates")
-    if settings["intercept"]:
-        if "intercept" in found:
-            raise ValueError("covariates: a column is called 'intercept', as the constant term is")
-        found = ["intercept", *found]
+    first = ["intercept"] if settings["intercept"] else []
+    if first and "intercept" in found:
+        raise ValueError("covariates: a column is called 'intercept', as the constant term is")
     observed = column(responses, "responses")
     inner = _maxitive.Regression(observed, values, optional(weights, "weights"), settings)
-    return Regression(settings["family"], inner, found)
+    return Regression(settings["family"], inner, first, found)
 
 
 def _chosen(new: Any, names: list[str]) -> Floats:

@@ -141,6 +141,15 @@ def test_unknown_variance_of_a_sample():
     assert prior["mean"].mode == pytest.approx(sum(data) / 6)
 
 
+def test_without_an_intercept():
+    x, y = logistic_data()
+    found = infer.logistic(y, {"intercept": np.ones(60), "a": x[:, 0]}, intercept=False)
+    assert found.names == ["intercept", "a"]
+    assert found.predict({"intercept": [1.0], "a": [0.0]}).mode.shape == (1,)
+    with pytest.raises(ValueError, match="no covariates to predict at"):
+        infer.normal([1.0, 2.0, 4.0]).predict([[1.0]])
+
+
 def test_standardized_prior_does_not_depend_on_units():
     x, y = logistic_data()
     a = infer.logistic(y, x, standardize=True)
