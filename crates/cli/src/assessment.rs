@@ -526,10 +526,13 @@ impl Assessment {
             sets.collect(),
         );
         record.evaluations[0].details = self.details();
+        record.evaluations[0].risk = Some(part.risk.summary());
+        record.notes = self.notes.clone();
         let title = format!("Predictions in {probabilities}");
         let options = report::Options {
             title: Some(title),
             note: self.interval_note(),
+            intervals: self.intervals(),
             ..report::Options::default()
         };
         Ok((record, options))
@@ -542,37 +545,43 @@ impl Assessment {
         pairs.collect()
     }
 
-    /// All intervals in a few sentences.
-    fn interval_note(&self) -> Option<String> {
-        let mut lists = Vec::new();
-        let mut first = None;
-        let mut list = |title: &str, lines: &[Line<'_>]| {
-            let ends = lines.iter().filter_map(|(name, _, interval, _)| {
-                let ConfidenceInterval { low, high, .. } = (*interval)?;
-                first = first.or(*interval);
-                Some(format!("{name} {low:.3} to {high:.3}"))
-            });
-            let ends: Vec<String> = ends.collect();
-            if !ends.is_empty() {
-                lists.push(format!("{title}: {}", ends.join(", ")));
-            }
+    /// All intervals, for the tables of a page.
+    fn intervals(&self) -> Vec<report::Interval> {
+        let of = |set: Option<&str>, lines: Vec<Line<'static>>| {
+            let set = set.map(str::to_owned);
+            let known = lines
+                .into_iter()
+                .filter_map(move |(metric, _, interval, _)| {
+                    let ConfidenceInterval { low, high, .. } = interval?;
+                    let set = set.clone();
+                    Some(report::Interval {
+                        set,
+                        metric,
+                        low,
+                        high,
+                    })
+                });
+            known.collect::<Vec<_>>()
         };
-        if let Some(part) = &self.in_domain {
-            list("In-domain", &part.lines());
-        }
-        for part in &self.out_of_domain {
-            list(&part.name, &part.lines());
-        }
+        let inside = self.in_domain.iter().map(|part| of(None, part.lines()));
+        let outside = self.out_of_domain.iter();
+        let outside = outside.map(|part| of(Some(&part.name), part.lines()));
+        inside.chain(outside).flatten().collect()
+    }
+
+    /// What the intervals are.
+    fn interval_note(&self) -> Option<String> {
+        let inside = self.in_domain.iter().flat_map(InDomainPart::lines);
+        let outside = self.out_of_domain.iter().flat_map(OutOfDomainPart::lines);
         let ConfidenceInterval {
             level,
             replicates,
             seed,
             ..
-        } = first?;
+        } = inside.chain(outside).find_map(|line| line.2)?;
         let level = significant(100.0 * level);
         Some(format!(
-            "{level} % bootstrap intervals ({replicates} resamples, seed {seed}). {}.",
-            lists.join(". ")
+            "In brackets {level} % bootstrap intervals ({replicates} resamples, seed {seed})."
         ))
     }
 

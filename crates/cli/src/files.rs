@@ -20,6 +20,19 @@ pub fn create_folder(path: &Path) -> anyhow::Result<()> {
     })
 }
 
+/// Refuses a file for a page whose ending promises something else.
+///
+/// # Errors
+/// The ending is neither `.html` nor `.htm`.
+pub fn check_page(path: &Path) -> anyhow::Result<()> {
+    let ending = path.extension().and_then(|end| end.to_str());
+    if ending.is_some_and(|end| ["html", "htm"].contains(&end.to_ascii_lowercase().as_str())) {
+        return Ok(());
+    }
+    let problem = format!("{}: a page ends in .html", path.display());
+    Err(UserError::new(problem).into())
+}
+
 /// Replaces the file by these bytes; see [`experiment::files::write_atomically`].
 ///
 /// # Errors

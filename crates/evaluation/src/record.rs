@@ -11,12 +11,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::results::{Bounds, ByClass, Classification, Detection, DetectionCurves, Reliability};
+use crate::results::{
+    Bounds, ByClass, Classification, Detection, DetectionCurves, Reliability, Risk,
+};
 
 /// Name and version of the schema, the first field of every record.
 pub const SCHEMA: &str = "maxitive-run/2";
 /// The version before devices were named: all runs were made on the CPU in `f32`.
 const SCHEMA_1: &str = "maxitive-run/1";
+/// Predictive method of predictions that another program made.
+pub const GIVEN: &str = "given";
 
 /// A training run and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -189,6 +193,9 @@ pub struct Evaluation {
     pub in_domain: Classification,
     /// Calibration on the test set.
     pub reliability: Reliability,
+    /// Mistakes among the surest images of the test set; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
     /// On the test set, class by class; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_class: Option<ByClass>,
@@ -371,13 +378,14 @@ impl RunRecord {
     ) -> Self {
         let evaluation = Evaluation {
             row: names.row.clone(),
-            predictive: "given".to_owned(),
+            predictive: GIVEN.to_owned(),
             samples: 1,
             checkpoint: Checkpoint::Final,
             epoch: 0,
             seconds: 0.0,
             in_domain,
             reliability,
+            risk: None,
             by_class,
             bounds: None,
             out_of_domain,
@@ -699,6 +707,7 @@ mod tests {
             out_of_domain in prop::collection::vec(out_of_domain(), 0..3),
             (key, value) in (word(), any::<u64>()), predictions in prop::option::of(word()),
             by_class in prop::option::of(by_class()), bounds in prop::option::of(bounds()),
+            risk in prop::option::of((number(), number(), points())),
         ) -> Evaluation {
             let bin = |(count, right, confidence)| ReliabilityBin { count, right, confidence };
             Evaluation {
@@ -710,6 +719,7 @@ mod tests {
                 seconds,
                 in_domain,
                 reliability: Reliability { scheme, bins: bins.into_iter().map(bin).collect() },
+                risk: risk.map(|(aurc, excess_aurc, curve)| Risk { aurc, excess_aurc, curve }),
                 by_class,
                 bounds,
                 out_of_domain,

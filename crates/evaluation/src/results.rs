@@ -47,6 +47,22 @@ pub struct ReliabilityBin {
     pub confidence: Option<f64>,
 }
 
+/// Mistakes that are left if only the surest predictions are given, by maximum probability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Risk {
+    /// Area under the whole curve (AURC): the mean error rate of the surest 1, 2, … images.
+    #[serde(with = "crate::number")]
+    pub aurc: f64,
+    /// What a perfect order of the same mistakes would have less.
+    #[serde(with = "crate::number")]
+    pub excess_aurc: f64,
+    /// (coverage, risk), from few images to all: the share of the images that is answered, and the
+    /// error rate among them; thinned, for drawing.
+    #[serde(with = "crate::number::points")]
+    pub curve: Vec<(f64, f64)>,
+}
+
 /// What became of each class of the test set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,9 +12,9 @@ use datasets::ImageSet;
 use datasets::formats::npy::{self, Array, Values};
 use datasets::formats::picture::Picture;
 use engine::{Device, Input, PredictorConfig};
-use evaluation::CalibrationConfig;
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use evaluation::results::{ByClass, Shown};
+use evaluation::{CalibrationConfig, Outcomes};
 use random::Seeds;
 
 use crate::bounds;
@@ -230,8 +230,8 @@ impl<'a> Evaluator<'a> {
         };
         let start = Instant::now();
         let probabilities = self.predict(candidate, predictive, images)?;
-        let (in_domain, reliability) =
-            evaluation::in_domain(&probabilities, test.classes(), test.labels(), &calibration)?;
+        let outcomes = Outcomes::new(&probabilities, test.classes(), test.labels())?;
+        let (in_domain, reliability) = outcomes.in_domain(&calibration)?;
         let scores = self
             .config
             .evaluation
@@ -258,6 +258,7 @@ impl<'a> Evaluator<'a> {
             seconds,
             in_domain,
             reliability,
+            risk: Some(outcomes.risk_coverage().summary()),
             by_class: Some(by_class),
             bounds,
             out_of_domain: Vec::new(),

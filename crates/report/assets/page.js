@@ -243,12 +243,18 @@ function columnWidth(host) {
 }
 
 // Means of one metric as dots, one line per method.
+// A name of at most so many letters: its end, where sweeps write what they changed, is kept.
+function fitted(name, most) {
+  const end = Math.floor(most * 0.6);
+  return name.length <= most ? name : `${name.slice(0, Math.max(0, Math.floor(most) - end - 1))}…${name.slice(-end)}`;
+}
 function dots(host, metric) {
   const rows = visible().filter(row => metric.rows[row.index] && metric.rows[row.index][0] != null);
   if (!rows.length) return;
-  const width = Math.round(clamp(columnWidth(host), 240, 520)), pitch = 21, top = 8, height = top + rows.length * pitch + 24;
-  const names = Math.min(112, 18 + 6.1 * Math.max(...rows.map(row => row.name.length)));
-  const frame = { left: names, right: width - 14, top, bottom: top + rows.length * pitch };
+  // names that are too long for a column stand above their dots
+  const longest = Math.max(...rows.map(row => row.name.length)), above = longest > 17;
+  const width = Math.round(clamp(columnWidth(host), 240, 520)), pitch = above ? 36 : 21, top = 8, height = top + rows.length * pitch + 24;
+  const frame = { left: above ? 14 : Math.min(112, 18 + 6.1 * longest), right: width - 14, top, bottom: top + rows.length * pitch };
   const index = { paper: 3, reproduction: 4 }[state.beside];
   const spread = rows.flatMap(row => {
     const cell = metric.rows[row.index], theirs = index && cell[index];
@@ -259,26 +265,26 @@ function dots(host, metric) {
   const room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 0.5;
   low -= room; high += room;
   const x = linear(low, high, frame.left, frame.right);
-  const all = metric.rows.filter(cell => cell && cell[0] != null);
-  const best = all.reduce((a, b) => (metric.higher ? b[0] > a[0] : b[0] < a[0]) ? b : a);
+  const all = metric.rows.filter((cell, i) => cell && cell[0] != null && !metric.chance.includes(i));
+  const best = all.length && all.reduce((a, b) => (metric.higher ? b[0] > a[0] : b[0] < a[0]) ? b : a);
   plot(host, { width, height, title: metric.name, fine: metric.higher ? 'higher is better' : 'lower is better', label: `${metric.name} of ${rows.length} methods with deviations. Focus and use the arrow keys to read values.` }, root => {
     for (const value of ticks(low, high, 4)) {
       root.append(svg('line', { class: 'gridline', x1: x(value), x2: x(value), y1: top, y2: frame.bottom }), svg('text', { x: x(value), y: frame.bottom + 14, 'text-anchor': 'middle' }, short(value)));
     }
-    if (all.length > 1) {
+    if (best && rows.length > 1) {
       const from = Math.max(frame.left, x(best[0] - (best[1] || 0))), to = Math.min(frame.right, x(best[0] + (best[1] || 0)));
       root.append(svg('rect', { class: 'zone', x: from, y: top, width: Math.max(1.5, to - from), height: frame.bottom - top }));
     }
     const hits = rows.map((row, i) => {
       const [mean, deviation, seeds, ...theirs] = metric.rows[row.index];
-      const y = top + (i + 0.5) * pitch, other = index && theirs[index - 3];
+      const y = top + (i + (above ? 0.72 : 0.5)) * pitch, other = index && theirs[index - 3], guesses = metric.chance.includes(row.index);
       const shift = other ? -2.5 : 0;
-      const hit = svg('rect', { class: 'hit', x: 0, y: y - pitch / 2, width, height: pitch });
-      const name = svg('text', { class: 'rowname', x: frame.left - 8, y: y + 4, 'text-anchor': 'end' }, row.name.length > 17 ? row.name.slice(0, 16) + '…' : row.name);
+      const hit = svg('rect', { class: 'hit', x: 0, y: top + i * pitch, width, height: pitch });
+      const name = svg('text', above ? { class: 'rowname', x: frame.left, y: y - 11 } : { class: 'rowname', x: frame.left - 8, y: y + 4, 'text-anchor': 'end' }, fitted(row.name, above ? (width - 20) / 6.1 : 17));
       root.append(hit, name);
       for (const [, value] of seeds) if (value != null) root.append(svg('line', { x1: x(value), x2: x(value), y1: y - 4 + shift, y2: y + 4 + shift, stroke: color(row), opacity: 0.5 }));
       if (deviation) root.append(svg('line', { x1: x(mean - deviation), x2: x(mean + deviation), y1: y + shift, y2: y + shift, stroke: color(row), 'stroke-width': 2.2, 'stroke-linecap': 'round' }));
-      root.append(svg('circle', { cx: x(mean), cy: y + shift, r: 4, fill: color(row), 'data-row': row.index }));
+      root.append(svg('circle', { cx: x(mean), cy: y + shift, r: guesses ? 3.2 : 4, fill: guesses ? 'var(--card)' : color(row), stroke: color(row), 'stroke-width': guesses ? 1.6 : 0, 'data-row': row.index }));
       if (other) {
         const cy = y + 4.5, cx = x(other[0]);
         if (other[1]) root.append(svg('line', { class: 'whisker', x1: x(other[0] - other[1]), x2: x(other[0] + other[1]), y1: cy, y2: cy }));
@@ -296,7 +302,7 @@ function dots(host, metric) {
         light(i);
         const [mean, deviation, seeds, paper, again] = metric.rows[rows[i].index];
         const text = ([m, d]) => three(m) + (d != null ? ` ± ${three(d)}` : '');
-        return [line(rows[i], rows[i].name, text([mean, deviation]), true),
+        return [line(rows[i], rows[i].name, text([mean, deviation]), true), ...(metric.chance.includes(rows[i].index) ? [line(null, 'chance level', '')] : []),
           ...seeds.map(([seed, value]) => line(null, `seed ${seed}`, value == null ? '∞' : value.toFixed(4))),
           ...(paper ? [line(null, 'paper', text(paper))] : []), ...(again ? [line(null, 'independent reproduction', text(again))] : [])];
       },
@@ -428,7 +434,7 @@ function scale(key, from, to) {
   const numbers = key.numbers;
   if (!numbers) {
     const words = [...new Set(key.texts)], at = linear(0, Math.max(words.length - 1, 1), from, to);
-    return { at: i => at(words.indexOf(key.texts[i])), marks: words.map((word, i) => [at(i), word.length > 12 ? word.slice(0, 11) + '…' : word]) };
+    return { at: i => at(words.indexOf(key.texts[i])), marks: words.map((word, i) => [at(i), fitted(word, words.length > 3 ? 12 : 20)]) };
   }
   const low = Math.min(...numbers), high = Math.max(...numbers), isLog = low > 0 && high / low >= 10;
   const at = (isLog ? logarithmic : linear)(low, high, from, to), distinct = [...new Set(numbers)];
@@ -480,6 +486,11 @@ const painters = {
       const bins = view().reliability[row.index];
       if (bins) reliability(host, row, bins, ece && ece.rows[row.index] && ece.rows[row.index][0]);
     }
+  },
+  risk(host) {
+    const shown = visible().filter(row => view().risk[row.index]);
+    const series = shown.map(row => ({ name: `${row.name}, AURC ${three(view().risk[row.index].area)}`, style: row, xs: data.grids.recall, ys: view().risk[row.index].ys }));
+    lines(host, { xLow: 0, xHigh: 1, title: 'Risk over coverage', label: `Error rate of ${shown.length} methods over the share of images that is answered.`, series, xName: 'coverage', yName: 'share of wrong answers' });
   },
   detection(host) {
     const out = view().out[set()], name = group().sets[set()];

@@ -31,5 +31,5 @@ mod sweep;
 mod tables;
 
 pub use files::reason;
-pub use page::{Options, html};
+pub use page::{Interval, Options, html};
 pub use tables::{csv, latex, markdown, text};

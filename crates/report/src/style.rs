@@ -80,9 +80,9 @@ fn known(row: &str) -> Option<Style> {
         "IVON" => (3, 3),
         "IVON@mean" => (3, 2),
         "MC-D" => (4, 1),
-        "SWAG" => (4, 2),
+        "SWAG" => (8, 2),
         "SGD" => (6, 1),
-        "Laplace" => (6, 3),
+        "Laplace" => (9, 3),
         "AdamW" => (7, 2),
         _ => return None,
     };
@@ -116,6 +116,17 @@ mod tests {
                 assert!(!styles[..i].contains(style), "{} {style:?}", rows[i]);
                 assert!(style.color < COLORS && style.dash < PATTERNS.len());
             }
+        }
+        // ten colors for the ten methods of the paper, of which IVON has two rows
+        let styles = assign(&all);
+        for (i, style) in styles.iter().enumerate() {
+            let alike = |j: &usize| styles[*j].color == style.color;
+            let alike: Vec<&str> = (0..i).filter(alike).map(|j| all[j]).collect();
+            let expected: &[&str] = match all[i] {
+                "IVON" => &["IVON@mean"],
+                _ => &[],
+            };
+            assert_eq!(alike, expected, "{}", all[i]);
         }
         // more rows than styles is no failure
         let more: Vec<&str> = std::iter::repeat_n("x", 100).collect();

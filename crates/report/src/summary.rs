@@ -265,7 +265,8 @@ impl<'a> Group<'a> {
         self.sets = sets;
     }
 
-    /// The evaluations of a row at a checkpoint, with the seeds of their runs.
+    /// The evaluations of a row at a checkpoint, with the seeds of their runs. Predictions that were
+    /// given are of no checkpoint and stand beside each.
     pub(crate) fn evaluations(
         &self,
         row: &str,
@@ -275,7 +276,8 @@ impl<'a> Group<'a> {
             run.evaluations
                 .iter()
                 .filter(move |evaluation| {
-                    evaluation.row == row && evaluation.checkpoint == checkpoint
+                    let is_given = evaluation.predictive == evaluation::record::GIVEN;
+                    evaluation.row == row && (evaluation.checkpoint == checkpoint || is_given)
                 })
                 .map(|evaluation| (run.seed, evaluation))
         })

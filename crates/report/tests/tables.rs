@@ -132,6 +132,24 @@ IVON & $0.750$ & $0.500$ & $0.125$ & $0.250$ \\\\
     assert_eq!(latex(&records()), expected);
 }
 
+/// Predictions of another program are of no checkpoint and stand beside each.
+#[test]
+fn what_is_given_stands_at_both_checkpoints() {
+    let ours = synthetic::record("mine", &synthetic::METHODS[0], 0, 2, &[]);
+    let mut theirs = ours.clone();
+    theirs
+        .evaluations
+        .retain(|e| e.checkpoint == Checkpoint::Final);
+    for evaluation in &mut theirs.evaluations {
+        evaluation.row = "theirs".to_owned();
+        evaluation.predictive = evaluation::record::GIVEN.to_owned();
+    }
+    let rows = |records: &[RunRecord]| text(records, false).matches("theirs").count();
+    assert_eq!(rows(&[ours.clone(), theirs.clone()]), 2);
+    theirs.evaluations[0].predictive = "point".to_owned();
+    assert_eq!(rows(&[ours, theirs]), 1);
+}
+
 #[test]
 fn text_is_aligned() {
     let expected = "\

@@ -11,7 +11,7 @@ use evaluation::record::Names;
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
 use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
-use crate::files::write_atomically;
+use crate::files::{check_page, write_atomically};
 use crate::logits::LogitScore;
 use crate::user_error::UserError;
 
@@ -184,6 +184,9 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
         let problem = format!("--score {} is made from logits; add --logits", score.id());
         return Err(UserError::new(problem).into());
     }
+    if let Some(path) = &args.report {
+        check_page(path)?;
+    }
     let inputs = Inputs {
         probabilities: args.probs.clone(),
         gram: args.gram.clone().zip(args.precision),
@@ -197,6 +200,15 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
             .collect(),
         validation: args.validation.clone().zip(args.validation_labels.clone()),
     };
+    for (place, Named { name, .. }) in inputs.others.iter().enumerate() {
+        if inputs.others[..place]
+            .iter()
+            .any(|other| other.name == *name)
+        {
+            let problem = format!("two out-of-domain sets are called \"{name}\"; say NAME=FILE");
+            return Err(UserError::new(problem).into());
+        }
+    }
     let settings = Settings {
         logits: args.logits,
         bounds: args.gram.is_some(),

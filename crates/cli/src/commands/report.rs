@@ -9,7 +9,7 @@ use ::report::{Options, files};
 use clap::Args;
 use serde_json::json;
 
-use crate::files::write_atomically;
+use crate::files::{check_page, write_atomically};
 use crate::user_error::UserError;
 
 /// Compare runs on one page: tables, calibration, out-of-domain detection, training curves,
@@ -54,12 +54,16 @@ pub struct ReportArgs {
 /// # Errors
 /// No record is found, one cannot be read, or a file cannot be written.
 pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
+    if !args.output.is_dir() {
+        check_page(&args.output)?;
+    }
     let refuse = |error: files::Error| UserError::new(::report::reason(&error));
     let records = files::read(&args.places).map_err(refuse)?;
     let options = Options {
         title: args.title,
         note: None,
         searches: files::searches(&args.places).map_err(refuse)?,
+        ..Options::default()
     };
     // everything is made before the first file is written
     let page = ::report::html(&records, &options);

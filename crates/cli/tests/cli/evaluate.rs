@@ -752,6 +752,12 @@ fn a_page_can_be_written_beside() {
     ] {
         assert!(page.contains(words), "{words}");
     }
+    // under the figures, those of the test set and of the other one
+    assert_eq!(
+        page.matches("<span class=\"theirs interval\">[").count(),
+        10
+    );
+    assert!(page.contains("In brackets 95 % bootstrap intervals (20 resamples, seed 0)."));
     assert_eq!(place.files(), ["o.npy", "out.html", "p.npy", "y.npy"]);
     // ready-made scores have a page, too
     let place = place.with("s.npy", doubles(&[2], &[3.0, f64::INFINITY]));
@@ -773,6 +779,17 @@ fn a_page_can_be_written_beside() {
         &place,
         &["--probs", "p.npy", "--ood", "o.npy", "--report", "x.html"],
         &["--labels"],
+    );
+    let pair = ["--probs", "p.npy", "--labels", "y.npy"];
+    refuse(
+        &place,
+        &[&pair[..], &["--report", "x.pdf"]].concat(),
+        &["x.pdf: a page ends in .html"],
+    );
+    refuse(
+        &place,
+        &[&pair[..], &["--ood", "o.npy", "--ood", "o=p.npy"]].concat(),
+        &["two out-of-domain sets are called \"o\"; say NAME=FILE"],
     );
     refuse(
         &place,

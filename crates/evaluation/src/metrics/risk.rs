@@ -1,6 +1,10 @@
 //! Risk and coverage: how many mistakes are left if only the surest predictions are given.
 
 use super::Outcomes;
+use crate::results::Risk;
+
+/// Points of a curve for drawing.
+const POINTS: usize = 101;
 
 /// Error rate among the most confident share of the images.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +59,19 @@ impl RiskCoverage {
         self.area() - (1..=images).map(least).sum::<f64>() / images as f64
     }
 
+    /// The areas, and the curve thinned to at most 101 points.
+    pub fn summary(&self) -> Risk {
+        let images = self.risks.len();
+        let points = POINTS.min(images);
+        let counts = (1..=points).map(|point| (point * images).div_ceil(points));
+        let curve = counts.map(|count| (count as f64 / images as f64, self.risks[count - 1]));
+        Risk {
+            aurc: self.area(),
+            excess_aurc: self.excess_area(),
+            curve: curve.collect(),
+        }
+    }
+
     /// Risk where this share of the images is answered, at least one image.
     pub fn at(&self, coverage: f64) -> f64 {
         let count = (coverage * self.risks.len() as f64).round() as usize;
@@ -78,6 +95,29 @@ mod tests {
         let best = (0.0 + 0.0 + 1.0 / 3.0 + 2.0 / 4.0) / 4.0;
         assert!((curve.excess_area() - (expected - best)).abs() < 1e-15);
         assert_eq!([0.0, 0.5, 1.0].map(|c| curve.at(c)), [0.0, 0.5, 0.5]);
+        let summary = curve.summary();
+        assert_eq!(summary.aurc, curve.area());
+        assert_eq!(summary.excess_aurc, curve.excess_area());
+        let points = [(0.25, 0.0), (0.5, 0.5), (0.75, 1.0 / 3.0), (1.0, 0.5)];
+        assert_eq!(summary.curve, points);
+    }
+
+    #[test]
+    fn a_long_curve_is_thinned_to_its_end() {
+        let images = 1000;
+        let rows = (0..images).flat_map(|i| {
+            let p = 0.5 + 0.4 * f64::from(i) / 1000.0;
+            [p, 1.0 - p]
+        });
+        let rows: Vec<f64> = rows.collect();
+        let labels: Vec<u8> = (0..images).map(|i| u8::from(i % 3 == 0)).collect();
+        let curve = Outcomes::new(&rows, 2, &labels).unwrap().risk_coverage();
+        let points = curve.summary().curve;
+        assert_eq!(points.len(), POINTS);
+        assert_eq!(points[POINTS - 1], (1.0, curve.at(1.0)));
+        for (coverage, risk) in points {
+            assert_eq!(risk, curve.at(coverage));
+        }
     }
 
     #[test]

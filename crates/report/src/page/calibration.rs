@@ -1,4 +1,4 @@
-//! The section *Calibration*: reliability diagrams.
+//! The section *Calibration*: reliability diagrams, and risk over coverage.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,5 +32,28 @@ impl View<'_, '_> {
                 ""
             }
         );
+        self.risk(page);
+    }
+
+    /// Mistakes among the surest images, where the records tell of them.
+    fn risk(&self, page: &mut String) {
+        if !self
+            .evaluations()
+            .any(|evaluation| evaluation.risk.is_some())
+        {
+            return;
+        }
+        let _ = writeln!(
+            page,
+            "<h3>Risk over coverage</h3>\n<p class=\"lead\">The share of wrong answers if only the surest images are answered, over the \
+             share that is answered{}. The area under the curve (AURC) is its mean: the lower, the better.</p>",
+            if self.has_seeds() {
+                ", mean over the seeds"
+            } else {
+                ""
+            }
+        );
+        self.print_legend(page);
+        page.push_str("<div class=\"charts\" data-chart=\"risk\"></div>\n");
     }
 }

@@ -1,7 +1,7 @@
 //! What the page's script draws, as JSON.
 
 use evaluation::record::Checkpoint;
-use evaluation::results::DetectionCurves;
+use evaluation::results::{DetectionCurves, Risk};
 use evaluation::{Better, Scheme};
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,9 @@ use crate::curves::{
     average, epochs, kept_epochs, number, pool_bins, pool_histograms, rates, recall_grid, roc_grid,
 };
 use crate::paper::Published;
-use crate::summary::{Cell, Family, Group, OutOfDomainSet, Table, checkpoint_id};
+use crate::summary::{
+    Cell, Family, Group, OutOfDomainSet, Table, checkpoint_id, mean_and_deviation,
+};
 
 /// One group.
 pub(super) fn group(shown: &View<'_, '_>) -> Value {
@@ -52,9 +54,12 @@ fn view(group: &Group<'_>, checkpoint: Checkpoint) -> Value {
         .collect();
     let sets = group.sets.iter();
     let out: Vec<Value> = sets.map(|set| detection(group, set, checkpoint)).collect();
+    let rows = group.rows.iter();
+    let risk: Vec<Value> = rows.map(|row| risk(group, row, checkpoint)).collect();
     json!({
         "metrics": glance(&group.in_domain(checkpoint), group.rows.len()),
         "reliability": reliability,
+        "risk": risk,
         "out": out,
     })
 }
@@ -82,6 +87,21 @@ fn reliability(group: &Group<'_>, row: &str, checkpoint: Checkpoint) -> Value {
         })
         .collect();
     json!({"bins": bins, "equal": scheme == Some(Scheme::EqualWidth.name())})
+}
+
+/// Risk over coverage of a row and the area under it, means over the seeds.
+fn risk(group: &Group<'_>, row: &str, checkpoint: Checkpoint) -> Value {
+    let found: Vec<&Risk> = group
+        .evaluations(row, checkpoint)
+        .filter_map(|(_, evaluation)| evaluation.risk.as_ref())
+        .collect();
+    let curves: Vec<&[(f64, f64)]> = found.iter().map(|risk| &risk.curve[..]).collect();
+    let mean = average(&curves, &recall_grid());
+    if mean.is_empty() {
+        return Value::Null;
+    }
+    let areas: Vec<f64> = found.iter().map(|risk| risk.aurc).collect();
+    json!({"ys": rates(&mean), "area": number(mean_and_deviation(&areas).0)})
 }
 
 /// Numbers and curves of an out-of-domain set: a column of each kind, one entry per row of the
@@ -139,6 +159,8 @@ fn curves(all: &[&DetectionCurves]) -> [Value; 4] {
 /// The numbers of a table for the overview: per metric, per row
 /// `[mean, deviation, [[seed, value]], paper, reproduction]`.
 fn glance(table: &Table<'_>, rows: usize) -> Value {
+    let guessing = table.rows.iter().filter(|row| row.is_chance);
+    let chance: Vec<usize> = guessing.map(|row| row.index).collect();
     table
         .metrics
         .iter()
@@ -150,7 +172,10 @@ fn glance(table: &Table<'_>, rows: usize) -> Value {
                     column[row.index] = cell_value(cell);
                 }
             }
-            json!({"id": metric.id, "name": metric.name, "higher": metric.better == Better::Higher, "rows": column})
+            json!({
+                "id": metric.id, "name": metric.name, "higher": metric.better == Better::Higher,
+                "rows": column, "chance": chance,
+            })
         })
         .collect()
 }

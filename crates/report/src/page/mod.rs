@@ -51,6 +51,21 @@ pub struct Options {
     pub note: Option<String>,
     /// Searches that some of the runs come from.
     pub searches: Vec<Search>,
+    /// Intervals that stand under the figures of the tables, where there is one row.
+    pub intervals: Vec<Interval>,
+}
+
+/// Where a figure of a table may lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// The out-of-domain set; none for the test set.
+    pub set: Option<String>,
+    /// Id of the metric.
+    pub metric: &'static str,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 /// One self-contained HTML file about these records. The same records give the same bytes.
@@ -68,7 +83,7 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
     let views: Vec<View<'_, '_>> = groups
         .iter()
         .enumerate()
-        .map(|(index, group)| View::new(index, group, &options.searches))
+        .map(|(index, group)| View::new(index, group, options))
         .collect();
     let title = options
         .title
@@ -85,10 +100,10 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
                 names.join(", ")
             }
         });
-    let with_disagreements = groups.iter().any(|group| {
-        group.rows.iter().any(|row| paper::ROWS.contains(row))
-            || paper::out_of_domain_set(group.experiment).is_some()
-    });
+    // a row of one's own may have the name of a method, too: the experiment decides
+    let with_disagreements = groups
+        .iter()
+        .any(|group| paper::out_of_domain_set(group.experiment).is_some());
     let mut switches = Switches::default();
     let mut page = String::new();
     let _ = write!(

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use evaluation::record::{Checkpoint, OodNormalization};
 use evaluation::{Better, InDomain, Metric, OutOfDomain};
 
-use super::View;
 use super::html::{Switches, escape, swatch};
 use super::numbers::precise;
+use super::{Interval, View};
 use crate::facts::{count, distance, errors, published, thousands};
 use crate::summary::{Cell, OutOfDomainSet, Row, Table, checkpoint_id, checkpoint_name, three};
 use crate::tables::RULE;
@@ -115,7 +115,7 @@ impl View<'_, '_> {
         heads(page, &table.metrics);
         let mut notes = Notes::default();
         for row in &table.rows {
-            self.row(page, row, &table.metrics, &mut notes);
+            self.row(page, row, &table.metrics, place, &mut notes);
         }
         page.push_str("</tbody>\n</table>\n</div>\n");
         legend(page, table);
@@ -123,7 +123,14 @@ impl View<'_, '_> {
         page.push_str("</div>\n");
     }
 
-    fn row(&self, page: &mut String, row: &Row<'_>, metrics: &[&Metric], notes: &mut Notes) {
+    fn row(
+        &self,
+        page: &mut String,
+        row: &Row<'_>,
+        metrics: &[&Metric],
+        place: &Place<'_, '_>,
+        notes: &mut Notes,
+    ) {
         let note = row.note.map(|note| notes.mark(note)).unwrap_or_default();
         let _ = write!(
             page,
@@ -147,10 +154,20 @@ impl View<'_, '_> {
             match cell {
                 None => page
                     .push_str("<td class=\"none\"><span aria-label=\"not defined\">–</span></td>"),
-                Some(cell) => self.cell(page, cell, metric, row.name, runs, notes),
+                Some(cell) => {
+                    let interval = self.interval(metric, place);
+                    self.cell(page, cell, metric, row.name, (runs, interval), notes);
+                }
             }
         }
         page.push_str("</tr>\n");
+    }
+
+    /// Where a figure may lie, if that was given.
+    fn interval(&self, metric: &Metric, place: &Place<'_, '_>) -> Option<&Interval> {
+        let set = place.set.map(|(_, set)| set.dataset);
+        let mut known = self.intervals.iter().filter(|_| !place.of_scores);
+        known.find(|one| one.metric == metric.id && one.set.as_deref() == set)
     }
 
     /// What the caption of a table adds: images, score, normalization.
@@ -199,7 +216,7 @@ impl View<'_, '_> {
         cell: &Cell,
         metric: &Metric,
         row: &str,
-        runs: Option<usize>,
+        (runs, interval): (Option<usize>, Option<&Interval>),
         notes: &mut Notes,
     ) {
         let mut tip = format!("{row}, {}", metric.name);
@@ -241,6 +258,14 @@ impl View<'_, '_> {
             );
         }
         page.push_str("</span>");
+        if let Some(Interval { low, high, .. }) = interval {
+            let _ = write!(
+                page,
+                "<span class=\"theirs interval\">[{}, {}]</span>",
+                three(*low),
+                three(*high)
+            );
+        }
         if runs.is_some_and(|runs| cell.values.len() < runs) {
             let _ = write!(
                 page,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use evaluation::record::Evaluation;
 
 use super::html::{Switches, escape, swatch};
+use super::{Interval, Options};
 use crate::facts::flatten;
 use crate::search::Search;
 use crate::style::{self, Style};
@@ -86,17 +87,19 @@ pub(super) struct View<'g, 'a> {
     /// What the runs of a sweep differ in.
     pub(super) sweep: Option<Sweep<'a>>,
     pub(super) all_searches: &'g [Search],
+    pub(super) intervals: &'g [Interval],
 }
 
 impl<'g, 'a> View<'g, 'a> {
-    pub(super) fn new(index: usize, group: &'g Group<'a>, all_searches: &'g [Search]) -> Self {
+    pub(super) fn new(index: usize, group: &'g Group<'a>, options: &'g Options) -> Self {
         Self {
             index,
             group,
             families: group.families(),
             styles: style::assign(&group.rows),
             sweep: Sweep::of(group),
-            all_searches,
+            all_searches: &options.searches,
+            intervals: &options.intervals,
         }
     }
 

@@ -2,7 +2,9 @@
 //! hold, and hands and keys find what they need.
 //!
 //! Without Chromium these tests are skipped and say so; with `MAXITIVE_BROWSER=required`, as in CI,
-//! they fail instead. `MAXITIVE_PICTURES=FOLDER` keeps pictures of the layouts.
+//! they fail instead. `MAXITIVE_PICTURES=FOLDER` keeps pictures of the layouts. With
+//! `MAXITIVE_AXE=axe.min.js`, of the package `axe-core` (`npm pack axe-core`), the pages are checked
+//! for accessibility, too.
 
 #![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
 
@@ -52,6 +54,7 @@ fn the_page_renders_and_loads_nothing() {
         ("glance-in", 6.0),
         ("glance-out", 6.0),
         ("reliability", 11.0),
+        ("risk", 1.0),
         ("detection", 3.0),
         ("scores", 11.0),
         ("training", 5.0),
@@ -94,7 +97,52 @@ fn a_row_that_guesses_is_marked_and_never_best() {
         browser.evaluate(marked),
         json!([["SGD", 0], ["Laplace", 0]])
     );
+    // hollow in the plots, and outside of the zone of the best even where they have the best value
+    let dots = "[...document.querySelectorAll('[data-chart=\"glance-in\"] svg')].map(s => { const zone = s.querySelector('.zone').getBBox(); return [...s.querySelectorAll('circle')].filter(c => c.getAttribute('fill') === 'var(--card)').map(c => +c.getAttribute('cx') > zone.x + zone.width || +c.getAttribute('cx') < zone.x); })";
+    assert_eq!(browser.evaluate(dots), json!(vec![[true, true]; 6]));
     assert_content(&browser);
+}
+
+/// Rows of one's own may be called as methods are.
+#[test]
+fn the_paper_has_a_chapter_beside_its_experiments_only() {
+    let Some(browser) = browser() else { return };
+    let sgd = |experiment: &str| synthetic::record(experiment, &synthetic::METHODS[1], 0, 2, &[]);
+    for (experiment, expected) in [("mine", json!([0, 0])), ("fmnist", json!([1, 1]))] {
+        browser.open(&page(&[sgd(experiment)]));
+        let chapter = "['#disagreements', 'nav a[href=\"#disagreements\"]'].map(s => document.querySelectorAll(s).length)";
+        assert_eq!(browser.evaluate(chapter), expected, "{experiment}");
+    }
+}
+
+/// All that axe-core has to say of the pages, at two widths and in both themes.
+#[test]
+fn no_rule_of_accessibility_is_broken() {
+    let Some(script) = std::env::var_os("MAXITIVE_AXE") else {
+        return;
+    };
+    let script = std::fs::read_to_string(script).unwrap();
+    let Some(browser) = browser() else { return };
+    let swept = swept();
+    let names = [0, 1, 2, 3].map(|i| swept[i].name.as_str());
+    let options = Options {
+        searches: vec![search("rates", names)],
+        ..Options::default()
+    };
+    let table = page(&synthetic::fashion_mnist(2, 20));
+    let minimal = page(&[synthetic::minimal()]);
+    for html in [table, report::html(&swept, &options), minimal] {
+        browser.open(&html);
+        browser.evaluate(&format!("{script}; true"));
+        for (width, is_phone) in [(1440, false), (390, true)] {
+            browser.resize(width, 900, is_phone);
+            for scheme in ["light", "dark"] {
+                browser.medium("", scheme);
+                let found = "axe.run().then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.target).join(', ')}`))";
+                assert_eq!(browser.evaluate(found), json!([]), "{width} {scheme}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -565,7 +613,7 @@ fn it_fits_on_a_phone_in_the_dark_and_on_paper() {
     );
     assert_eq!(
         browser.number("[...document.querySelectorAll('.group:not([hidden]) .print-legend')].filter(e => e.checkVisibility() && e.children.length === 11).length"),
-        2.0
+        3.0
     );
     assert_eq!(
         browser.evaluate("[...document.querySelectorAll('.results-table, .plot')].filter(e => e.checkVisibility()).every(e => e.getBoundingClientRect().right <= innerWidth + 1)"),
@@ -694,6 +742,7 @@ fn names_cannot_become_markup_or_script() {
         title: Some(evil.to_owned()),
         note: Some(evil.to_owned()),
         searches: vec![],
+        ..Options::default()
     };
     browser.open(&report::html(&records, &options));
     assert_eq!(
@@ -770,6 +819,18 @@ fn a_sweep_shows_its_settings_and_what_a_search_dropped() {
     browser.open(&report::html(&records, &options));
     assert_eq!(plots(&browser, "sweep"), 2.0);
     assert_eq!(plots(&browser, "parallel"), 1.0);
+    // what tells the rows apart is at the end of their names, and is never cut off
+    let rows = "[...new Set([...document.querySelectorAll('[data-chart=\"glance-in\"] .rowname')].map(t => t.textContent))].sort()";
+    let mut expected: Vec<&str> = records
+        .iter()
+        .map(|r| r.evaluations[0].row.as_str())
+        .collect();
+    expected.sort_unstable();
+    assert_eq!(browser.evaluate(rows), json!(expected));
+    let cut = "[...document.querySelectorAll('figcaption span, .results-table .name')].filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== 'visible').length";
+    assert_eq!(browser.evaluate(cut), json!(0));
+    let outside = "[...document.querySelectorAll('[data-chart=\"glance-in\"] .rowname')].filter(t => { const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect(); return a.left < b.left - 1 || a.right > b.right + 1; }).length";
+    assert_eq!(browser.evaluate(outside), json!(0));
     let dots = "[...document.querySelectorAll('[data-chart=\"sweep\"] svg')].map(s => [s.closest('figure').querySelector('figcaption').innerText, s.querySelectorAll('.trial').length, s.querySelectorAll('.trial.best').length])";
     assert_eq!(
         browser.evaluate(dots),

@@ -14,7 +14,7 @@ use evaluation::record::{
 };
 use evaluation::results::{
     ByClass, Classification, Detection, DetectionCurves, Mistake, Reliability, ReliabilityBin,
-    ScoreHistogram,
+    Risk, ScoreHistogram,
 };
 use evaluation::{InDomain, OutOfDomain};
 use serde_json::json;
@@ -291,11 +291,23 @@ fn evaluation(
             classes: 10,
         },
         reliability,
+        risk: Some(risk(accuracy)),
         by_class: Some(by_class(accuracy, checkpoint)),
         bounds: None,
         out_of_domain,
         details: serde_json::Map::new(),
         predictions: None,
+    }
+}
+
+/// Mistakes that grow with the square of the coverage.
+fn risk(accuracy: f64) -> Risk {
+    let share = |point: usize| point as f64 / 100.0;
+    let curve = (1..=100).map(|point| (share(point), (1.0 - accuracy) * share(point).powi(2)));
+    Risk {
+        aurc: (1.0 - accuracy) / 3.0,
+        excess_aurc: (1.0 - accuracy) / 4.0,
+        curve: curve.collect(),
     }
 }
 
@@ -510,6 +522,7 @@ pub fn minimal() -> RunRecord {
                 scheme: "equal-width".to_owned(),
                 bins: Vec::new(),
             },
+            risk: None,
             by_class: None,
             bounds: None,
             out_of_domain: Vec::new(),
