@@ -3,7 +3,8 @@
 //! - A folder with `train` and `test` in it, and in each a folder of pictures per class (PNG, JPEG,
 //!   BMP, GIF, TIFF, WebP). The classes are numbered in the order of their sorted names. All
 //!   pictures must have the same size, unless the form that is asked for gives them one; gray ones
-//!   become colored if there is a colored one.
+//!   become colored if there is a colored one. What cannot be decoded is left out, with a note; a
+//!   class of which nothing is left is an error.
 //! - A folder that has the class folders itself is a test part.
 //! - An NPZ file with `train_images`, `train_labels`, `test_images`, `test_labels` (or `x_train`,
 //!   `y_train`, `x_test`, `y_test`); with `images` and `labels` alone (or `x` and `y`) it is a test
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Malformed, Result};
 use crate::form::Form;
 use crate::formats::npy::{self, Array, Npz, Values};
 use crate::formats::picture::{KINDS, Picture};
@@ -98,7 +99,8 @@ fn no_such_part(path: &Path, part: Part, reason: &str) -> Error {
 
 fn pictures(path: &Path, part: Part, form: Form) -> Result<ImageSet> {
     let (root, classes) = class_folders(path, part)?;
-    let (pictures, labels) = decode_pictures(&root, &classes, form)?;
+    let mut left_out = LeftOut::default();
+    let (pictures, labels) = decode_pictures(&root, &classes, form, &mut left_out)?;
     let Some(sample) = pictures.first() else {
         let reason = format!("no class folder has a {KINDS} file");
         return Err(no_such_part(path, part, &reason));
@@ -110,14 +112,66 @@ fn pictures(path: &Path, part: Part, form: Form) -> Result<ImageSet> {
         ..sample.shape()
     };
     let pixels = pictures.iter().flat_map(|p| p.planes(channels)).collect();
-    ImageSet::new(
+    let set = ImageSet::new(
         file_name(path),
         shape,
         classes.len(),
         Some(classes),
         pixels,
         labels,
-    )
+    )?;
+    Ok(set.with_notes(left_out.notes(path, pictures.len())))
+}
+
+/// What lies in the folders of a part and is not used.
+#[derive(Default)]
+struct LeftOut {
+    /// Pictures by their endings that cannot be decoded, and why.
+    damaged: Vec<(PathBuf, Malformed)>,
+    /// Files of other kinds, and what is not in the folder of a class, or too deep in it.
+    others: Vec<PathBuf>,
+}
+
+/// Most files that a note names.
+const NAMED: usize = 5;
+
+impl LeftOut {
+    /// Remarks on a dataset at `path`, of which so many pictures were read.
+    fn notes(&self, path: &Path, read: usize) -> Vec<String> {
+        let short = |file: &Path| {
+            file.strip_prefix(path)
+                .unwrap_or(file)
+                .display()
+                .to_string()
+        };
+        let damaged = self.damaged.iter();
+        let damaged = damaged.map(|(file, why)| format!("{} ({why})", short(file)));
+        let others = self.others.iter().map(|file| match file.is_dir() {
+            true => format!("{}/", short(file)),
+            false => short(file),
+        });
+        let of = read + self.damaged.len();
+        let all = [
+            (
+                format!("{} of {of} pictures cannot be read", self.damaged.len()),
+                damaged.collect::<Vec<String>>(),
+            ),
+            (
+                format!("no {KINDS} file in the folder of a class"),
+                others.collect(),
+            ),
+        ];
+        let told = all.into_iter().filter(|(_, names)| !names.is_empty());
+        told.map(|(what, names)| {
+            let more = match names.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = names[..names.len().min(NAMED)].join(", ");
+            format!("{what}, left out: {named}{more}")
+        })
+        .collect()
+    }
 }
 
 /// The folder that holds the class folders of a part, and the sorted names of all classes; a class
@@ -159,6 +213,7 @@ fn decode_pictures(
     root: &Path,
     classes: &[String],
     form: Form,
+    left_out: &mut LeftOut,
 ) -> Result<(Vec<Picture>, Vec<u32>)> {
     let size = |picture: &Picture| {
         let Shape { height, width, .. } = picture.shape();
@@ -167,14 +222,26 @@ fn decode_pictures(
     let mut pictures: Vec<Picture> = Vec::new();
     let mut labels = Vec::new();
     let mut first: Option<PathBuf> = None;
+    let outside = entries(root)?.into_iter().filter(|path| !path.is_dir());
+    left_out.others.extend(outside);
     for (label, class) in classes.iter().enumerate() {
         let folder = root.join(class);
         if !folder.is_dir() {
             continue;
         }
-        let files = entries(&folder)?.into_iter();
-        for file in files.filter(|path| Picture::has_ending(path)) {
-            let picture = form.sized(Picture::open(&file)?);
+        let (before, damaged) = (pictures.len(), left_out.damaged.len());
+        for file in entries(&folder)? {
+            if !Picture::has_ending(&file) {
+                left_out.others.push(file);
+                continue;
+            }
+            let picture = match Picture::open(&file) {
+                Err(Error::Malformed { path, malformed }) => {
+                    left_out.damaged.push((path, malformed));
+                    continue;
+                }
+                opened => form.sized(opened?),
+            };
             if let (Some(known), Some(first)) = (pictures.first(), &first)
                 && size(known) != size(&picture)
             {
@@ -192,6 +259,12 @@ fn decode_pictures(
             first.get_or_insert(file);
             pictures.push(picture);
             labels.push(label as u32);
+        }
+        // a class that vanishes is no remark
+        if let (true, Some((path, malformed))) =
+            (pictures.len() == before, left_out.damaged.get(damaged))
+        {
+            return Err(Error::malformed(path)(malformed.clone()));
         }
     }
     Ok((pictures, labels))
@@ -360,6 +433,8 @@ mod tests {
             (train.name(), train.shape()),
             ("fruit", Shape::new(3, 1, 2))
         );
+        let note = format!("no {KINDS} file in the folder of a class, left out: ");
+        assert_eq!(train.notes(), [format!("{note}train/pear/notes.txt")]);
         assert_eq!(train.class_names().unwrap(), ["apple", "pear", "quince"]);
         assert_eq!(train.labels(), [0, 1, 1]);
         assert_eq!(train.image(0), [5, 8, 6, 9, 7, 10]);
@@ -393,6 +468,44 @@ mod tests {
             empty.ends_with("no class folder has a PNG, JPEG, BMP, GIF, TIFF or WebP file"),
             "{empty}"
         );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("fruit");
+        let gray = png::ColorType::Grayscale;
+        for (class, count) in [("apple", 4), ("pear", 1)] {
+            for number in 0..count {
+                let name = format!("{number}.png");
+                png_in(&root.join("test").join(class), &name, gray, 2, &[1, 2]);
+            }
+        }
+        for number in 0..6 {
+            let name = format!("test/apple/broken{number}.jpg");
+            fs::write(root.join(name), "hello").unwrap();
+        }
+        fs::create_dir(root.join("test/pear/more")).unwrap();
+        fs::write(root.join("test/README"), "classes of fruit").unwrap();
+        fs::write(root.join("test/pear/.hidden"), "").unwrap();
+        let set = read(&root, Part::Test).unwrap();
+        assert_eq!(set.labels(), [0, 0, 0, 0, 1]);
+        let notes = set.notes();
+        let why = format!("(picture at byte 0: \"hell\", expected a {KINDS} file)");
+        let begin = format!(
+            "6 of 11 pictures cannot be read, left out: test/apple/broken0.jpg {why}, \
+             test/apple/broken1.jpg {why}, "
+        );
+        assert!(notes[0].starts_with(&begin), "{notes:?}");
+        assert!(notes[0].ends_with(" and 1 more"), "{notes:?}");
+        assert!(
+            notes[1].ends_with("left out: test/README, test/pear/more/"),
+            "{notes:?}"
+        );
+        // nothing is left of a class
+        fs::write(root.join("test/pear/0.png"), "hello").unwrap();
+        let error = read(&root, Part::Test).unwrap_err().to_string();
+        assert!(error.contains("0.png: picture at byte 0"), "{error}");
     }
 
     fn npy(shape: &[usize], values: Values) -> Vec<u8> {

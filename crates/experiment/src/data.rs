@@ -82,13 +82,9 @@ impl RunData {
             out_of_domain.push(other);
         }
         let mut notes = Vec::new();
-        let others = config.data.out_of_domain.iter().zip(&out_of_domain);
-        for (name, set) in [(dataset, &set), (dataset, &test)]
-            .into_iter()
-            .chain(others)
-        {
+        for set in [&set, &test].into_iter().chain(&out_of_domain) {
             for note in set.notes() {
-                let note = format!("{name}: {note}");
+                let note = format!("{}: {note}", set.name());
                 if !notes.contains(&note) {
                     notes.push(note);
                 }

@@ -22,7 +22,8 @@ use crate::user_error::UserError;
 ///
 /// RUN is the folder of a run. PICTURES are PNG, JPEG, BMP, GIF, TIFF or WebP files, folders of
 /// them, or - for one picture from standard input. They get the size and the channels that the
-/// run's images have, if its data.resize asked for a size. A row tells the most probable class, its
+/// run's images have, if its data.resize asked for a size; what cannot be read in a folder is left
+/// out, with a note. A row tells the most probable class, its
 /// probability, the entropy of all probabilities in nats, and the score by which the run tells
 /// images of another kind: the lower, the stranger. The method possibilistic adds what the weights
 /// still allow, for logits that are linear in them: the lower and the upper probability of the
@@ -159,33 +160,54 @@ fn read(model: &Model, args: &PredictArgs, with_pictures: bool) -> anyhow::Resul
                 return Err(UserError::new(problem).into());
             }
         } else {
-            files.push(path.clone());
+            files.push((path.clone(), Found::Named));
         }
     }
     let input = model.input();
     let mut pixels = Vec::with_capacity(files.len() * input.len());
-    let mut addresses = Vec::new();
-    for file in &files {
-        let picture = decode(file)?;
+    let (mut names, mut addresses) = (Vec::new(), Vec::new());
+    let mut unreadable = None;
+    for (file, found) in &files {
+        let picture = match (decode(file), found) {
+            (Ok(picture), _) => picture,
+            (Err(error), Found::InFolder) => {
+                writeln!(io::stderr(), "note: {error:#}; left out")?;
+                unreadable.get_or_insert(error);
+                continue;
+            }
+            (Err(error), Found::Named) => return Err(error),
+        };
         if with_pictures {
             addresses.push(picture.data_address(SHOWN));
         }
         let fitted = fit(picture, input, args.resize || model.file().resize)
             .map_err(|problem| UserError::new(format!("{}: {problem}", file.display())))?;
         pixels.extend(fitted.planes(input.channels));
+        names.push(file.display().to_string());
     }
-    let labels = vec![0; files.len()];
+    if let (true, Some(error)) = (names.is_empty(), unreadable) {
+        return Err(error);
+    }
+    let labels = vec![0; names.len()];
     let images = Images::new(input, model.file().classes, pixels, labels)?;
-    let names = files.iter().map(|file| file.display().to_string());
     Ok(Pictures {
-        names: names.collect(),
+        names,
         images,
         addresses,
     })
 }
 
+/// How a picture came to be asked for.
+#[derive(Clone, Copy)]
+enum Found {
+    /// By its name: what is wrong with it is an error.
+    Named,
+    /// Among others.
+    InFolder,
+}
+
 /// All pictures below a folder, sorted.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+fn collect(folder: &Path, files: &mut Vec<(PathBuf, Found)>) -> anyhow::Result<()> {
     let told = || UserError::new(format!("{}: cannot be read", folder.display()));
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(told)? {
@@ -196,7 +218,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
         if path.is_dir() {
             collect(&path, files)?;
         } else if Picture::has_ending(&path) {
-            files.push(path);
+            files.push((path, Found::InFolder));
         }
     }
     Ok(())

@@ -341,7 +341,7 @@ fn guarded(
 
 fn decode_jpeg(bytes: &[u8]) -> std::result::Result<Picture, Malformed> {
     let wrong = |error: zune_jpeg::errors::DecodeErrors| {
-        Malformed::new("JPEG picture", 0, format!("{error:?}"))
+        Malformed::new("JPEG picture", 0, format!("{error:?}").trim_end())
     };
     let options = DecoderOptions::default()
         .set_max_width(LONGEST_SIDE)
