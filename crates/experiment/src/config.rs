@@ -69,8 +69,8 @@ pub struct RunConfig {
     pub train: TrainConfig,
     /// The update rule.
     pub optimizer: OptimizerConfig,
-    /// The course of the learning rate.
-    #[serde(default)]
+    /// The course of the learning rate. Default `warmup-cosine`, of a section without `shape`, too.
+    #[serde(default, deserialize_with = "schedule")]
     pub schedule: ScheduleConfig,
     /// Collects the moments of the weights for rows with the predictive method `swag`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,6 +82,15 @@ pub struct RunConfig {
     /// called by the name of the run, with `point`.
     #[serde(default)]
     pub rows: Vec<RowConfig>,
+}
+
+/// A schedule whose shape may be left out.
+fn schedule<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<ScheduleConfig, D::Error> {
+    use serde::de::Error as _;
+    let mut keys = toml::Table::deserialize(from)?;
+    let shape = keys.entry("shape");
+    shape.or_insert_with(|| toml::Value::String("warmup-cosine".into()));
+    ScheduleConfig::deserialize(keys).map_err(|error| D::Error::custom(error.message()))
 }
 
 fn default_experiment() -> String {

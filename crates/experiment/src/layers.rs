@@ -72,6 +72,8 @@ pub enum LayerKind {
     },
     /// Filter response normalization with its threshold (TLU).
     Frn {},
+    /// The threshold of the `frn` before it, which has it already: for those who write both.
+    Tlu {},
     /// `max(x, 0)`.
     Relu {},
     /// Maximum over windows of this size.
@@ -171,6 +173,7 @@ impl LayerKind {
         match self {
             Self::Conv { .. } => "conv",
             Self::Frn {} => "frn",
+            Self::Tlu {} => "tlu",
             Self::Relu {} => "relu",
             Self::MaxPool { .. } => "max-pool",
             Self::AvgPool { .. } => "avg-pool",
@@ -208,6 +211,7 @@ impl LayerKind {
                 net.conv2d(name, x, if bias { conv } else { conv.no_bias() })
             }
             Self::Frn {} => net.frn_tlu(name, x),
+            Self::Tlu {} => x,
             Self::Relu {} => net.relu(name, x),
             Self::MaxPool { size, stride } => net.max_pool(name, x, size, stride.unwrap_or(size)),
             Self::AvgPool { size, stride } => net.avg_pool(name, x, size, stride.unwrap_or(size)),
@@ -306,6 +310,10 @@ pub(crate) fn build(
             && !(1..=MAX_LAYERS).contains(&layers)
         {
             return refuse(&format!("layers {layers} is not in 1..={MAX_LAYERS}"));
+        }
+        let after_frn = place > 0 && layers[place - 1].kind == LayerKind::Frn {};
+        if layer.kind == (LayerKind::Tlu {}) && !after_frn {
+            return refuse("is the threshold of frn: it stands right after layer = \"frn\"");
         }
         let is_last = place + 1 == layers.len();
         x = match layer
@@ -429,14 +437,18 @@ mod tests {
                 "{ layer = \"dropout\", rate = 1.0 }",
                 "network.layers: layer 1 (dropout1): ",
             ),
+            (
+                "{ layer = \"relu\" }, { layer = \"tlu\" }",
+                "network.layers: layer 2 (tlu1): is the threshold of frn",
+            ),
         ] {
             let error = of(&format!("layers = [{layers}]"), Shape::new(1, 8, 8), 3).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
         for (layer, expected) in [
             (
-                "{ layer = \"tlu\" }",
-                "unknown variant `tlu`, expected one of `conv`, `frn`",
+                "{ layer = \"batch-norm\" }",
+                "unknown variant `batch-norm`, expected one of `conv`, `frn`, `tlu`",
             ),
             ("{ layer = \"relu\", slope = 1 }", "unknown field `slope`"),
             (

@@ -14,32 +14,67 @@ struct Problem {
 }
 
 impl Problem {
-    /// `a.b: the problem`.
-    fn describe(&self) -> String {
-        match self.path.join(".") {
-            path if path.is_empty() => self.text.clone(),
-            path => format!("{path}: {}", self.text),
+    /// `a.b: the problem`; layers are told by number and name, as where they are built.
+    fn describe(&self, root: &Table) -> String {
+        let mut words = Vec::new();
+        let mut place = String::new();
+        for (at, word) in self.path.iter().enumerate() {
+            words.push(word.clone());
+            let is_layer = at > 0 && self.path[at - 1] == LAYERS;
+            let list = at_in(root, &self.path[..at]).and_then(Value::as_array);
+            if let (true, Some(list), Ok(number)) = (is_layer, list, word.parse::<usize>()) {
+                words.pop();
+                let layer = layer_name(list, number);
+                place = format!("{}: layer {}{layer}: ", words.join("."), number + 1);
+                words.clear();
+            }
+        }
+        match words.join(".") {
+            path if path.is_empty() => format!("{place}{}", self.text),
+            path => format!("{place}{path}: {}", self.text),
         }
     }
+}
+
+/// The key of a list of layers.
+const LAYERS: &str = "layers";
+
+/// What a layer is called, as far as the list says: ` (conv2)`.
+fn layer_name(list: &[Value], number: usize) -> String {
+    let word = |layer: &Value, key| layer.get(key).and_then(Value::as_str).map(str::to_owned);
+    let kind = |layer: &Value| word(layer, "layer");
+    let Some(layer) = list.get(number) else {
+        return String::new();
+    };
+    let numbered = kind(layer).map(|own| {
+        let before = list[..=number].iter();
+        let count = before.filter(|layer| kind(layer).as_ref() == Some(&own));
+        format!("{own}{}", count.count())
+    });
+    let name = word(layer, "name").or(numbered);
+    name.map_or_else(String::new, |name| format!(" ({name})"))
 }
 
 /// The config in a text; a problem names line and key.
 pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
-        let problem = toml::from_str(text).ok().and_then(|t| explain::<T>(&t));
-        let Some(problem) = problem else {
+        let root: Option<Table> = toml::from_str(text).ok();
+        let problem = root
+            .as_ref()
+            .and_then(|root| Some((root, explain::<T>(root)?)));
+        let Some((root, problem)) = problem else {
             // no TOML at all: the parser shows the place
             return error.to_string().trim_end().into();
         };
         let line = line(text, &problem.path).map_or(String::new(), |line| format!("line {line}: "));
-        format!("{line}{}", problem.describe())
+        format!("{line}{}", problem.describe(root))
     })
 }
 
 /// The config in a table; a problem names the key.
 pub(crate) fn from_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
     T::deserialize(table.clone()).map_err(|error| {
-        let problem = explain::<T>(&table).map(|problem| problem.describe());
+        let problem = explain::<T>(&table).map(|problem| problem.describe(&table));
         problem.unwrap_or_else(|| error.to_string().trim_end().into())
     })
 }
@@ -289,6 +324,11 @@ fn path<T: DeserializeOwned>(root: &Value, place: &str, message: &str) -> Vec<St
             None => return path,
         }
     }
+}
+
+fn at_in<'a>(root: &'a Table, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    at(root.get(first)?, rest)
 }
 
 fn at<'a>(root: &'a Value, path: &[String]) -> Option<&'a Value> {

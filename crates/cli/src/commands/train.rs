@@ -97,7 +97,13 @@ fn read_config(path: &Path, settings: &[String]) -> anyhow::Result<RunConfig> {
     }
     let known: Vec<&str> = preset::runs().collect();
     let message = unknown("config", &name, known);
-    Err(UserError::new(format!("{name}: no such file, and {message}")).into())
+    let message = match Path::new(&*name).extension() {
+        Some(end) if end == "toml" => {
+            format!("{name}: no such file; `maxitive train --list` names the built-in configs")
+        }
+        _ => format!("{name}: no such file, and {message}"),
+    };
+    Err(UserError::new(message).into())
 }
 
 /// Executes a run, with data that are loaded already or not, and prints what came of it.

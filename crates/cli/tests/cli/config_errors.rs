@@ -206,6 +206,13 @@ const SETTINGS: &[(&str, &str, &str, &str)] = &[
     ("network=lenet", "network:", SECTION, "\"lenet\""),
     ("optimizer=sgd", "optimizer:", SECTION, "\"sgd\""),
     ("schedule=constant", "schedule:", SECTION, "\"constant\""),
+    ("schedule={warmup='a'}", "schedule.warmup:", COUNT, "\"a\""),
+    (
+        "schedule={warm=1}",
+        "schedule.warm:",
+        "no such key; others are warmup, lr_final, per_step",
+        "",
+    ),
     // keys
     ("train={}", "train.epochs:", "is missing", ""),
     ("optimizer={lr=0.1}", "optimizer.rule:", "is missing", ""),
@@ -250,27 +257,41 @@ const SETTINGS: &[(&str, &str, &str, &str)] = &[
     // layers
     (
         "network.layers=[{layer='relu'}, {layer='conv', channels=1.5, kernel=3}]",
-        "network.layers.1.channels:",
+        "network.layers: layer 2 (conv1): channels:",
         COUNT,
         "1.5",
     ),
     (
         "network.layers=[{layer='relu'}, {layer='conv', channels=3}]",
-        "network.layers.1.kernel:",
+        "network.layers: layer 2 (conv1): kernel:",
         "is missing",
         "",
     ),
     (
         "network.layers=[{}]",
-        "network.layers.0.layer:",
+        "network.layers: layer 1: layer:",
         "is missing",
         "",
     ),
     (
         "network.layers=[{layer='conv', channels=3, kernel=3, padding=-1}]",
-        "network.layers.0:",
+        "network.layers: layer 1 (conv1):",
         "padding: expected a whole number from 0 on, or \"same\"",
         "",
+    ),
+    (
+        "network.layers=[{layer='relu', name='a'}, {layer='relu', name='b', slope=1}]",
+        "network.layers: layer 2 (b): slope:",
+        "no such key",
+        "",
+    ),
+    (
+        "network.layers=[{layer='relu'}, {layer='batch-norm'}]",
+        "network.layers: layer 2 (batch-norm1): layer:",
+        "expected one of \"conv\", \"frn\", \"tlu\", \"relu\", \"max-pool\", \"avg-pool\", \
+         \"global-avg-pool\", \"dropout\", \"flatten\", \"dense\", \"residual\", \"dense-block\", \
+         \"transition\", found",
+        "\"batch-norm\"",
     ),
 ];
 
@@ -362,7 +383,7 @@ fn sweeps_and_networks_are_read_alike() {
         ),
         (
             &["net", "net.toml"],
-            format!("net.toml: line 5: layers.1.outputs: {COUNT} \"ten\""),
+            format!("net.toml: line 5: layers: layer 2 (dense1): outputs: {COUNT} \"ten\""),
         ),
         (
             &["net", "net2.toml"],
