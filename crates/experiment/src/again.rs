@@ -68,7 +68,8 @@ pub fn reevaluate(
     };
     let best = best.as_ref().map(|(epoch, trained)| (*epoch, trained));
     let last = (record.curves.len().saturating_sub(1), &last);
-    let evaluations = evaluator.evaluate(best, last, |event| {
+    let candidates = evaluator.fit(best, last)?;
+    let evaluations = evaluator.evaluate(candidates, |event| {
         options.observer.event(&record.name, event);
         options.stop.is_raised()
     })?;

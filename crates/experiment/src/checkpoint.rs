@@ -539,6 +539,7 @@ mod tests {
             parameters: vec![x, f32::MIN_POSITIVE, -0.0],
             optimizer: Some((rule, rule.state(3))),
             swag: None,
+            laplace: None,
         };
         let mut progress = Progress::new(17, 540);
         progress.loss_sum = 0.1 + 0.2;

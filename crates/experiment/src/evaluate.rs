@@ -38,6 +38,35 @@ pub(crate) struct Evaluator<'a> {
     pub device: Device,
 }
 
+/// The rows at the best and at the last weights, ready to predict.
+pub(crate) struct Candidates<'a> {
+    predictive: Predictive,
+    all: Vec<Candidate<'a>>,
+    has_best: bool,
+}
+
+impl Candidates<'_> {
+    /// What methods took from the training images, as files: the checkpoint, what the file is
+    /// called after it, and its bytes.
+    pub fn posteriors(&self) -> impl Iterator<Item = (Checkpoint, &'static str, Vec<u8>)> {
+        self.all
+            .iter()
+            .enumerate()
+            .filter_map(|(place, candidate)| {
+                let (checkpoint, method) = (candidate.checkpoint, candidate.method.id());
+                // rows of one method and checkpoint have the same
+                let is_same = |other: &Candidate<'_>| {
+                    other.checkpoint == checkpoint && other.method.id() == method
+                };
+                if self.all[..place].iter().any(is_same) {
+                    return None;
+                }
+                let (name, bytes) = candidate.fitted.posterior()?;
+                Some((checkpoint, name, bytes))
+            })
+    }
+}
+
 /// A row at a checkpoint, ready to predict.
 struct Candidate<'a> {
     row: &'a str,
@@ -60,20 +89,35 @@ struct Inside {
 }
 
 impl<'a> Evaluator<'a> {
-    /// All evaluations of the best and the last weights, each with its epoch; `None` if
-    /// `should_stop`, which hears of every step, says so.
-    pub fn evaluate(
+    /// The rows at the best and the last weights, each with its epoch, fitted to what they need.
+    pub fn fit(
         &self,
         best: Option<(usize, &'a Trained)>,
         last: (usize, &'a Trained),
-        mut should_stop: impl FnMut(Event<'_>) -> bool,
-    ) -> Result<Option<Vec<Evaluation>>> {
+    ) -> Result<Candidates<'a>> {
         let predictor = PredictorConfig {
             device: self.device,
             ..PredictorConfig::default()
         };
         let mut predictive = Predictive::new(&self.data.network, predictor)?;
-        let candidates = self.candidates(best, last, &mut predictive)?;
+        Ok(Candidates {
+            all: self.candidates(best, last, &mut predictive)?,
+            predictive,
+            has_best: best.is_some(),
+        })
+    }
+
+    /// All evaluations; `None` if `should_stop`, which hears of every step, says so.
+    pub fn evaluate(
+        &self,
+        candidates: Candidates<'a>,
+        mut should_stop: impl FnMut(Event<'_>) -> bool,
+    ) -> Result<Option<Vec<Evaluation>>> {
+        let Candidates {
+            mut predictive,
+            all: candidates,
+            has_best,
+        } = candidates;
         let mut should_stop = |candidate: &Candidate<'_>| {
             should_stop(Event::Evaluating {
                 row: candidate.row,
@@ -128,7 +172,7 @@ impl<'a> Evaluator<'a> {
                 evaluation.out_of_domain.push(found);
             }
         }
-        if best.is_some() {
+        if has_best {
             self.tell_at_both(&mut evaluations);
         }
         Ok(Some(evaluations))

@@ -3,11 +3,13 @@
 //! Beside the weights a run leaves `model.json` (shape of the images, names of the classes,
 //! constants of the normalization), and where the method needs it the state of the rule
 //! (`last.state.safetensors` for rules that have the precisions of the weights there, and
-//! `best.state.safetensors` at the best weights for `ivon` and for runs with a row that takes it)
-//! and the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`). `laplace`,
-//! and `possibilistic` if it chooses its factor, are fitted anew to images of the training set,
-//! which has to be there. `model.json` has the sums of these files and of itself, and they are
-//! checked when a file is read.
+//! `best.state.safetensors` at the best weights for `ivon` and for runs with a row that takes it),
+//! the moments of SWAG, which are of all its snapshots (`last.swag.safetensors`), and what a row
+//! with `laplace` took from the training images (`best.laplace.safetensors` and `last`). A factor
+//! that `possibilistic` chose is in the record. So the folder alone predicts by any row; a method
+//! that no row has, and older folders lack the file of, is fitted to the training images again,
+//! which then have to be there. `model.json` has the sums of these files and of itself, and they
+//! are checked when a file is read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,17 +18,20 @@ use std::sync::Arc;
 use cbopt::{Precision, Rule};
 use datasets::{Images, Library, Normalization};
 use engine::{Device, Input, Network, PredictorConfig, Shape};
-use evaluation::record::Checkpoint;
+use evaluation::record::{Checkpoint, RunRecord};
 use random::Seeds;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{RowConfig, RunConfig};
 use crate::data::RunData;
 use crate::error::{Error, Result};
+use crate::evaluate::Candidates;
 use crate::files;
-use crate::predictive::{ClassBounds, Labeled, Material, Method, Predictive, Swag, Trained};
+use crate::predictive::{
+    ClassBounds, Labeled, LaplaceFactors, Material, Method, Predictive, Swag, Trained, laplace,
+};
 use crate::reading;
-use crate::run::{BEST, CONFIG, LAST, Run};
+use crate::run::{BEST, CONFIG, LAST, RECORD, Run};
 use crate::weights;
 
 /// The file in the directory of a run.
@@ -93,12 +98,13 @@ impl ModelFile {
     /// Writes it with the sums of the files that are there.
     pub(crate) fn write(mut self, directory: &Path) -> Result<()> {
         let path = directory.join(MODEL);
-        let states = ["best", "last"].map(|which| state_path(directory, which));
+        let states = ["best", "last"]
+            .map(|which| [state_path, laplace_path].map(|path| path(directory, which)));
         let weights = [BEST, LAST].map(|name| directory.join(name));
         let config = directory.join(CONFIG);
         for file in weights
             .into_iter()
-            .chain(states)
+            .chain(states.into_iter().flatten())
             .chain([swag_path(directory), config])
         {
             if let Some(name) = file.file_name().filter(|_| file.exists()) {
@@ -172,6 +178,22 @@ pub(crate) fn write_posterior(directory: &Path, which: &str, trained: &Trained) 
         files::write_atomically(&swag_path(directory), &swag.to_bytes())?;
     }
     Ok(())
+}
+
+/// Writes what methods took from the training images.
+pub(crate) fn write_fitted(directory: &Path, candidates: &Candidates<'_>) -> Result<()> {
+    for (checkpoint, name, bytes) in candidates.posteriors() {
+        files::write_atomically(&fitted_path(directory, word(checkpoint), name), &bytes)?;
+    }
+    Ok(())
+}
+
+fn fitted_path(directory: &Path, which: &str, name: &str) -> PathBuf {
+    directory.join(format!("{which}.{name}.safetensors"))
+}
+
+fn laplace_path(directory: &Path, which: &str) -> PathBuf {
+    fitted_path(directory, which, laplace::FILE)
 }
 
 fn state_path(directory: &Path, which: &str) -> PathBuf {
@@ -317,8 +339,8 @@ impl Model {
     /// get the probabilities that its record speaks of.
     ///
     /// # Errors
-    /// Images of another shape, weights or states that are missing or damaged, or for methods that
-    /// are fitted to the training set images that cannot be had.
+    /// Images of another shape, weights or states that are missing or damaged, or for a method
+    /// that is fitted to the training set and was none of the run's, images that cannot be had.
     pub fn predict(
         &self,
         row: &RowConfig,
@@ -332,7 +354,8 @@ impl Model {
             ..PredictorConfig::default()
         };
         let mut predictive = Predictive::new(&self.network, config)?;
-        let data = match row.method.takes_images() {
+        let method = self.settled(row, checkpoint)?;
+        let data = match method.takes_images(&trained) {
             true => Some(RunData::load(&self.config, library)?),
             false => None,
         };
@@ -344,7 +367,7 @@ impl Model {
                 _ => Labeled::NONE.into(),
             }
         };
-        let fitted = predictive.fit(&row.method, &trained, material)?;
+        let fitted = predictive.fit(&method, &trained, material)?;
         let all: Vec<u32> = (0..images.len() as u32).collect();
         let input = Input::Bytes {
             images,
@@ -354,6 +377,20 @@ impl Model {
         let seed = Seeds::new(self.config.seed).stream("predict");
         let probabilities = predictive.predict(&*fitted, seed, input)?;
         Ok((probabilities, predictive.bounds(&*fitted, seed, input)?))
+    }
+
+    /// The method of a row with what it chose on images of the training set, if the record tells.
+    fn settled(&self, row: &RowConfig, checkpoint: Checkpoint) -> Result<Method> {
+        if !self.config.rows.contains(row) {
+            return Ok(row.method);
+        }
+        let path = self.directory.join(RECORD);
+        let record = path.exists().then(|| RunRecord::read(&path)).transpose()?;
+        let evaluations = record.iter().flat_map(|record| &record.evaluations);
+        let mut own =
+            evaluations.filter(|found| found.row == row.row && found.checkpoint == checkpoint);
+        let method = own.next().map(|found| row.method.settled(&found.details));
+        Ok(method.unwrap_or(row.method))
     }
 
     /// A row with a method and its defaults, whether or not the config has one.
@@ -422,6 +459,13 @@ impl Model {
             let swag = Swag::from_bytes(parameters, &self.read(&path)?)
                 .map_err(|error| Error::malformed(&path, error.to_string()))?;
             trained.swag = Some(Arc::new(swag));
+        }
+        let path = laplace_path(&self.directory, which);
+        let is_laplace = |row: &RowConfig| matches!(row.method, Method::Laplace(_));
+        if rows.iter().any(is_laplace) && path.exists() {
+            let factors = LaplaceFactors::from_bytes(&self.read(&path)?)
+                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+            trained.laplace = Some(Arc::new(factors));
         }
         Ok(trained)
     }

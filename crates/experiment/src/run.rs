@@ -327,7 +327,6 @@ impl Run {
             model::write_posterior(&self.directory, "best", best)?;
         }
         model::write_posterior(&self.directory, "last", &last)?;
-        ModelFile::of(&self.config, data).write(&self.directory)?;
         let useless = remarks::of_weights(&self.config, &progress.curves, data);
         if let Some(note) = &useless {
             options.observer.event(name, Event::Note(note));
@@ -344,7 +343,10 @@ impl Run {
         let best = best.as_deref().zip(progress.best);
         let best = best.map(|(trained, (epoch, _))| (epoch, trained));
         let last = (progress.epoch - 1, &last);
-        let evaluations = evaluator.evaluate(best, last, |event| {
+        let candidates = evaluator.fit(best, last)?;
+        model::write_fitted(&self.directory, &candidates)?;
+        ModelFile::of(&self.config, data).write(&self.directory)?;
+        let evaluations = evaluator.evaluate(candidates, |event| {
             options.observer.event(name, event);
             slowest = slowest.max(since.elapsed().as_secs_f64());
             since = Instant::now();

@@ -467,6 +467,7 @@ impl<'a> Member<'a> {
                     parameters: mean.unwrap_or_else(|| trainer.parameters(run).to_vec()),
                     optimizer: self.config.keeps_state().then(state),
                     swag: self.swag.clone(),
+                    laplace: None,
                 }));
             }
         }
@@ -510,6 +511,7 @@ impl<'a> Member<'a> {
             parameters: trainer.parameters(run).to_vec(),
             optimizer: Some((*trainer.rule(run), trainer.state(run).clone())),
             swag: self.swag.clone(),
+            laplace: None,
         }
     }
 

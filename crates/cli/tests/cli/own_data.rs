@@ -219,6 +219,7 @@ fn a_network_of_ones_own_is_drawn_trained_and_resumed() {
     }
     // a config that leaves out all that has a default
     let config = "name = \"mine\"\ndata = { dataset = \"shapes\" }\ntrain = { epochs = 20 }\n\
+        schedule = { warmup = 2 }\n\
         network = { file = \"net.toml\" }\noptimizer = { rule = \"ucbopt\", lr = 0.05 }\n";
     let place = place.with("mine.toml", config);
     // its data say what the network is for
@@ -316,6 +317,8 @@ fn predicts_what_was_evaluated(config: &str, rows: &[(&str, &str)]) -> Place {
         let bytes = png(28, number % 2 == 0, image);
         std::fs::write(place.path(&format!("new/{number:02}.png")), bytes).unwrap();
     }
+    // the folder of the run is all it takes
+    std::fs::remove_dir_all(place.path("shapes")).unwrap();
     for (row, folder) in rows {
         // SWAG is evaluated once, for both
         let best = if *row == "swag" { "final" } else { "best" };
@@ -611,6 +614,42 @@ fn tensors(file: &[u8]) -> Vec<(String, Vec<u8>)> {
     all
 }
 
+/// What a criterion chose on validation images is known without them.
+#[test]
+fn chosen_factors_predict_from_the_record() {
+    let config = CONFIG.replace("epochs = 4", "epochs = 6").replace(
+        "rows = [",
+        "rows = [{ row = \"bounds\", predictive = \"possibilistic\", factor = \"nll\" }, ",
+    );
+    let place = place([30, 30, 30], [4, 3, 3]).with("mine.toml", config);
+    let outcome = train(&place, &[]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    std::fs::create_dir(place.path("new")).unwrap();
+    let picture = png(28, false, &images([1, 0, 0]).0);
+    std::fs::write(place.path("new/a.png"), picture).unwrap();
+    std::fs::write(place.path("new/b.png"), "hello").unwrap();
+    let predict = ["predict", "run", "new", "--row", "bounds", "--json"];
+    let with_data = place.run(&predict);
+    assert_eq!(with_data.code, Some(0), "{}", with_data.stderr);
+    std::fs::remove_dir_all(place.path("shapes")).unwrap();
+    let alone = place.run(&predict);
+    assert_eq!(alone.stdout, with_data.stdout);
+    let bounds: Value = serde_json::from_str(&alone.stdout).unwrap();
+    let record = record(&place);
+    let chosen = record["evaluations"][0]["details"]["factor"].as_f64();
+    assert_ne!(chosen, Some(1.0));
+    assert!(bounds["pictures"][0]["necessity"].as_f64().is_some());
+    // the picture in the folder that is none is told
+    let note = "note: new/b.png: picture at byte 0: \"hell\", expected a PNG";
+    assert!(alone.stderr.starts_with(note), "{}", alone.stderr);
+    assert!(alone.stderr.ends_with("; left out\n"), "{}", alone.stderr);
+    // another factor gives other bounds
+    let own = place.run(&["predict", "run", "new/a.png", "--method", "possibilistic"]);
+    let row = place.run(&["predict", "run", "new/a.png", "--row", "bounds"]);
+    assert_eq!((own.code, row.code), (Some(0), Some(0)));
+    assert_ne!(own.stdout, row.stdout);
+}
+
 #[test]
 fn mistakes_in_predictions_are_named() {
     let place = place([20, 20, 20], [4, 3, 3]);
@@ -620,10 +659,12 @@ fn mistakes_in_predictions_are_named() {
     let outcome = train(&place, &["data.validation_share=0"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     std::fs::create_dir(place.path("empty")).unwrap();
+    std::fs::create_dir(place.path("only-text")).unwrap();
     let place = place
         .with("large.png", png(40, false, &[7; 1600]))
         .with("ok.png", png(28, false, &[7; 784]))
         .with("broken.png", &png(28, false, &[7; 784])[..60])
+        .with("only-text/text.png", "hello")
         .with("text.png", "hello");
     let last = ["--checkpoint", "final"];
     for (arguments, expected) in [
@@ -639,6 +680,10 @@ fn mistakes_in_predictions_are_named() {
             "text.png: picture at byte 0: \"hell\", expected a PNG, JPEG, BMP, GIF, TIFF or WebP",
         ),
         (&["empty"], "empty: has no PNG, JPEG, BMP"),
+        (
+            &["only-text"],
+            "error: only-text/text.png: picture at byte 0",
+        ),
         (
             &["ok.png", "--row", "SGD"],
             "has no row \"SGD\"; there are \"AdamW\"",

@@ -21,6 +21,7 @@
 //! Memory: O(D² + CD + C²) numbers; the CD × CD matrix is never formed. All in `f64` and on one
 //! thread: next to the network's own forward pass this is little.
 
+use std::collections::HashMap;
 use std::f64::consts::PI;
 
 use engine::network::LayerKind;
@@ -28,6 +29,7 @@ use engine::{Input, Network};
 use faer::linalg::matmul::{matmul, triangular};
 use faer::linalg::solvers::SelfAdjointEigen;
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -73,8 +75,8 @@ impl Approach for LaplaceMethod {
         stays_random(network).then_some("a network without dropout")
     }
 
-    fn takes_images(&self) -> bool {
-        true
+    fn takes_images(&self, trained: &Trained) -> bool {
+        trained.laplace.is_none()
     }
 
     fn fit<'a>(
@@ -84,7 +86,13 @@ impl Approach for LaplaceMethod {
         material: Material<'_>,
     ) -> Result<Box<dyn Fitted + 'a>> {
         let parameters = &trained.parameters;
-        let laplace = predictive.fit_laplace(&self.config(), parameters, material.training)?;
+        let laplace = match &trained.laplace {
+            Some(factors) => {
+                let layer = LastLayer::of(&predictive.network, parameters)?;
+                factors.finish(layer, &self.config())?
+            }
+            None => predictive.fit_laplace(&self.config(), parameters, material.training)?,
+        };
         Ok(laplace.at(parameters))
     }
 }
@@ -165,6 +173,10 @@ impl Fitted for AtWeights<'_> {
             details.insert("log_marginal_likelihood".into(), json!(value));
         }
         details
+    }
+
+    fn posterior(&self) -> Option<(&'static str, Vec<u8>)> {
+        Some((FILE, self.laplace.factors().to_bytes()))
     }
 }
 
@@ -415,32 +427,19 @@ impl LaplaceFit {
     /// The distribution: decomposes the factors and settles the prior precision.
     ///
     /// # Errors
-    /// [`Error::Input`] for a config outside its ranges or a prior precision that ran out of
-    /// the numbers, [`Error::Missing`] without images, [`Error::Eigenvalues`].
+    /// As [`LaplaceFactors::finish`].
     pub fn finish(&self, config: &LaplaceConfig) -> Result<Laplace> {
-        config.check()?;
-        if self.count == 0 {
-            return Err(Error::Missing {
-                method: "laplace",
-                needs: "the features of at least one training image",
-            });
-        }
-        let (a, feature_vectors) = eigen("A", &self.feature_factor(), self.layer.features)?;
-        let (b, class_vectors) = eigen("B", &self.class_factor(), self.layer.classes)?;
-        let mut laplace = Laplace {
-            layer: self.layer.clone(),
+        self.factors().finish(self.layer.clone(), config)
+    }
+
+    /// What is known of the training images so far.
+    pub fn factors(&self) -> LaplaceFactors {
+        LaplaceFactors {
+            images: self.count,
             log_likelihood: self.log_likelihood,
-            feature_values: a,
-            feature_vectors,
-            class_values: b,
-            class_vectors,
-            prior_precision: config.prior_precision,
-            variance_of_features: Mat::zeros(0, 0),
-            variance_of_bias: Vec::new(),
-        };
-        let path = laplace.prior_precision_path(config)?;
-        laplace.set_prior_precision(path.last().copied().unwrap_or(config.prior_precision))?;
-        Ok(laplace)
+            features: self.feature_factor(),
+            classes: self.class_factor(),
+        }
     }
 
     /// Factor A of the features, `[D, D]`.
@@ -469,6 +468,175 @@ impl LaplaceFit {
         factor
     }
 }
+
+/// All that the distribution takes from the training images: with it and the weights nobody needs
+/// them any more.
+///
+/// ```
+/// use experiment::predictive::{LaplaceConfig, LaplaceFactors, LaplaceFit, LastLayer};
+/// let layer = LastLayer::new(2, &[1.0, -1.0, -1.0, 1.0], Some(&[0.0, 0.0]))?;
+/// let mut fit = LaplaceFit::new(layer.clone());
+/// fit.add(&[1.0, 0.0, 0.0, 1.0, 0.8, 0.1], &[0, 1, 0])?;
+/// let stored = LaplaceFactors::from_bytes(&fit.factors().to_bytes())?;
+/// let config = LaplaceConfig::default();
+/// let again = stored.finish(layer, &config)?.probabilities(&[1.0, 0.0])?;
+/// assert_eq!(again, fit.finish(&config)?.probabilities(&[1.0, 0.0])?);
+/// # Ok::<(), experiment::predictive::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaplaceFactors {
+    /// Number of images N.
+    pub images: usize,
+    /// `Σ log p(label)` over them.
+    pub log_likelihood: f64,
+    /// A, `[D, D]`.
+    pub features: Vec<f64>,
+    /// B, `[C, C]`.
+    pub classes: Vec<f64>,
+}
+
+/// What the file of the factors is called after the name of the checkpoint.
+pub(crate) const FILE: &str = "laplace";
+/// The entry of the header.
+const HEADER: &str = "maxitive-laplace";
+const VERSION: u64 = 1;
+
+/// What the header says beside the tensors.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: u64,
+    images: usize,
+}
+
+impl LaplaceFactors {
+    /// The distribution of a layer: decomposes the factors and settles the prior precision.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for a config outside its ranges, factors of another layer or a prior
+    /// precision that ran out of the numbers, [`Error::Missing`] without images,
+    /// [`Error::Eigenvalues`].
+    pub fn finish(&self, layer: LastLayer, config: &LaplaceConfig) -> Result<Laplace> {
+        config.check()?;
+        let (width, classes) = (layer.features, layer.classes);
+        check_length("factor of the features", self.features.len(), width * width)?;
+        check_length(
+            "factor of the classes",
+            self.classes.len(),
+            classes * classes,
+        )?;
+        if self.images == 0 {
+            return Err(Error::Missing {
+                method: "laplace",
+                needs: "the features of at least one training image",
+            });
+        }
+        let (feature_values, feature_vectors) = eigen("A", &self.features, width)?;
+        let (class_values, class_vectors) = eigen("B", &self.classes, classes)?;
+        let mut laplace = Laplace {
+            layer,
+            factors: self.clone(),
+            feature_values,
+            feature_vectors,
+            class_values,
+            class_vectors,
+            prior_precision: config.prior_precision,
+            variance_of_features: Mat::zeros(0, 0),
+            variance_of_bias: Vec::new(),
+        };
+        let path = laplace.prior_precision_path(config)?;
+        laplace.set_prior_precision(path.last().copied().unwrap_or(config.prior_precision))?;
+        Ok(laplace)
+    }
+
+    /// The factors as a safetensors file: one header entry, and `F64` tensors `feature_factor`
+    /// `[D, D]`, `class_factor` `[C, C]` and `log_likelihood` `[1]`.
+    /// [`LaplaceFactors::from_bytes`] gives the same bits back.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let header = Header {
+            version: VERSION,
+            images: self.images,
+        };
+        let header = serde_json::to_string(&header).expect("plain numbers are always written");
+        let bytes = |values: &[f64]| -> Vec<u8> {
+            values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect()
+        };
+        let (width, classes) = (self.features.len().isqrt(), self.classes.len().isqrt());
+        let tensors = [
+            (FEATURES, vec![width; 2], bytes(&self.features)),
+            (CLASSES, vec![classes; 2], bytes(&self.classes)),
+            (LIKELIHOOD, vec![1], bytes(&[self.log_likelihood])),
+        ];
+        let views = tensors.iter().map(|(name, shape, bytes)| {
+            let view = TensorView::new(Dtype::F64, shape.clone(), bytes);
+            (*name, view.expect("a factor is a square"))
+        });
+        safetensors::serialize(views, Some(HashMap::from([(HEADER.to_owned(), header)])))
+            .expect("names are distinct and the header is small")
+    }
+
+    /// The factors that [`LaplaceFactors::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] or [`Error::Version`] for bytes that are no such file,
+    /// [`Error::NotFinite`] for numbers that are none.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let malformed = |reason: String| Error::Malformed {
+            what: "Laplace",
+            reason,
+        };
+        let file = SafeTensors::deserialize(bytes).map_err(|e| malformed(e.to_string()))?;
+        let (_, metadata) =
+            SafeTensors::read_metadata(bytes).map_err(|e| malformed(e.to_string()))?;
+        let entries = metadata.metadata().as_ref();
+        let header = entries
+            .and_then(|entries| entries.get(HEADER))
+            .ok_or_else(|| malformed(format!("the entry '{HEADER}' is missing")))?;
+        let header: Header = serde_json::from_str(header)
+            .map_err(|e| malformed(format!("the entry '{HEADER}': {e}")))?;
+        if header.version != VERSION {
+            return Err(Error::Version {
+                what: "Laplace",
+                found: header.version,
+                expected: VERSION,
+            });
+        }
+        let tensor = |name: &str, sides: usize| {
+            let tensor = file.tensor(name).map_err(|e| malformed(e.to_string()))?;
+            let shape = tensor.shape();
+            let is_even = shape.windows(2).all(|pair| pair[0] == pair[1]);
+            if tensor.dtype() != Dtype::F64 || shape.len() != sides || !is_even {
+                let dtype = tensor.dtype();
+                return Err(malformed(format!("'{name}' is {dtype:?} {shape:?}")));
+            }
+            let numbers = tensor.data().as_chunks::<8>().0;
+            let numbers: Vec<f64> = numbers.iter().map(|b| f64::from_le_bytes(*b)).collect();
+            Ok(numbers)
+        };
+        let (features, classes) = (tensor(FEATURES, 2)?, tensor(CLASSES, 2)?);
+        let likelihood = tensor(LIKELIHOOD, 1)?;
+        check_finite(FEATURES, &features)?;
+        check_finite(CLASSES, &classes)?;
+        check_finite(LIKELIHOOD, &likelihood)?;
+        let [log_likelihood] = likelihood[..] else {
+            let count = likelihood.len();
+            return Err(malformed(format!("'{LIKELIHOOD}' has {count} entries")));
+        };
+        Ok(Self {
+            images: header.images,
+            log_likelihood,
+            features,
+            classes,
+        })
+    }
+}
+
+/// Names of the tensors.
+const FEATURES: &str = "feature_factor";
+const CLASSES: &str = "class_factor";
+const LIKELIHOOD: &str = "log_likelihood";
 
 /// `gram += XᵀX`, the lower half.
 fn add_gram(gram: &mut Mat<f64>, rows: MatRef<'_, f64>) {
@@ -515,7 +683,7 @@ fn eigen(factor: &'static str, matrix: &[f64], size: usize) -> Result<(Vec<f64>,
 #[derive(Debug, Clone)]
 pub struct Laplace {
     layer: LastLayer,
-    log_likelihood: f64,
+    factors: LaplaceFactors,
     /// `a`, and `V` by columns.
     feature_values: Vec<f64>,
     feature_vectors: Mat<f64>,
@@ -550,7 +718,12 @@ impl Laplace {
 
     /// `Σ log p(label)` over the training images.
     pub fn log_likelihood(&self) -> f64 {
-        self.log_likelihood
+        self.factors.log_likelihood
+    }
+
+    /// What it was made of.
+    pub fn factors(&self) -> &LaplaceFactors {
+        &self.factors
     }
 
     /// Takes another prior precision.
@@ -592,7 +765,7 @@ impl Laplace {
     pub fn log_marginal_likelihood(&self, delta: f64) -> Result<f64> {
         check_precision(delta)?;
         let volume: f64 = self.eigenvalues().map(|l| (l / delta).ln_1p()).sum();
-        Ok(self.log_likelihood - 0.5 * (volume + delta * self.layer.square_norm()))
+        Ok(self.log_likelihood() - 0.5 * (volume + delta * self.layer.square_norm()))
     }
 
     /// Slope of [`Laplace::log_marginal_likelihood`] in `log δ`.

@@ -43,7 +43,7 @@ use crate::config::RunConfig;
 pub use error::{Error, Result};
 use images::check;
 pub use ivon::IvonSamples;
-pub use laplace::{Laplace, LaplaceConfig, LaplaceFit, LaplaceMethod, LastLayer};
+pub use laplace::{Laplace, LaplaceConfig, LaplaceFactors, LaplaceFit, LaplaceMethod, LastLayer};
 pub use mc_dropout::McDropout;
 pub use point::Point;
 pub use possibilistic::{Allowed, AllowedImage, ClassBounds, Criterion, Factor, Possibilistic};
@@ -116,9 +116,17 @@ impl Method {
         self.approach().needs(run, network)
     }
 
-    /// Whether it is fitted to images of the training set.
-    pub(crate) fn takes_images(&self) -> bool {
-        self.approach().takes_images()
+    /// Whether it is fitted to images of the training set that nothing of the training replaces.
+    pub(crate) fn takes_images(&self, trained: &Trained) -> bool {
+        self.approach().takes_images(trained)
+    }
+
+    /// The method with what it chose when it was fitted, as the details in a record tell.
+    pub(crate) fn settled(self, details: &Map<String, Value>) -> Self {
+        match self {
+            Self::Possibilistic(method) => Self::Possibilistic(method.settled(details)),
+            other => other,
+        }
     }
 
     /// Whether it takes the state of the run's rule.
@@ -147,8 +155,8 @@ trait Approach {
     /// What the method needs that a run with this network does not have.
     fn needs(&self, run: &RunConfig, network: &Network) -> Option<&'static str>;
 
-    /// Whether it is fitted to images of the training set.
-    fn takes_images(&self) -> bool {
+    /// Whether it is fitted to images of the training set that nothing of the training replaces.
+    fn takes_images(&self, _: &Trained) -> bool {
         false
     }
 
@@ -198,6 +206,11 @@ pub trait Fitted {
     /// What the record says of the fit.
     fn details(&self) -> Map<String, Value> {
         Map::new()
+    }
+
+    /// What it took from the training images, as a safetensors file, and what that is called.
+    fn posterior(&self) -> Option<(&'static str, Vec<u8>)> {
+        None
     }
 }
 
@@ -255,6 +268,8 @@ pub struct Trained {
     pub optimizer: Option<(Rule, State)>,
     /// SWAG's moments, where they are collected; shared, for they are large.
     pub swag: Option<Arc<Swag>>,
+    /// What `laplace` takes from the training images, where it was fitted to them before.
+    pub laplace: Option<Arc<LaplaceFactors>>,
 }
 
 impl Trained {
@@ -264,6 +279,7 @@ impl Trained {
             parameters,
             optimizer: None,
             swag: None,
+            laplace: None,
         }
     }
 }

@@ -36,6 +36,8 @@ const TOGETHER: usize = 256;
 const VALIDATION: usize = 2000;
 /// Halvings of the step between two factors, where a criterion asks how far one may go.
 const HALVINGS: usize = 4;
+/// The factor among the details of a record.
+const FACTOR: &str = "factor";
 /// Area under the ROC curve that the criterion `right-wrong` gives away.
 const GIVEN_AWAY: f64 = 0.01;
 
@@ -92,6 +94,17 @@ pub enum Criterion {
     RightWrong,
 }
 
+impl Possibilistic {
+    /// With the factor that was chosen, if the details of a record tell one.
+    pub(super) fn settled(mut self, details: &Map<String, Value>) -> Self {
+        let known = details.get(FACTOR).and_then(Value::as_f64);
+        if let (Factor::Chosen(_), Some(factor)) = (self.factor, known) {
+            self.factor = Factor::Given(factor);
+        }
+        self
+    }
+}
+
 impl Approach for Possibilistic {
     fn id(&self) -> &'static str {
         "possibilistic"
@@ -122,7 +135,7 @@ impl Approach for Possibilistic {
             .then_some("validation images to choose the factor, data.validation_share above 0")
     }
 
-    fn takes_images(&self) -> bool {
+    fn takes_images(&self, _: &Trained) -> bool {
         matches!(self.factor, Factor::Chosen(_))
     }
 
@@ -307,7 +320,7 @@ impl Fitted for Around<'_> {
 
     fn details(&self) -> Map<String, Value> {
         let mut details = Map::new();
-        details.insert("factor".into(), self.factor.into());
+        details.insert(FACTOR.into(), self.factor.into());
         if let Some(choice) = &self.choice {
             details.insert("criterion".into(), json!(choice.criterion));
             details.insert("validation_images".into(), choice.images.into());

@@ -75,7 +75,10 @@ fn runs() -> Vec<(RunConfig, &'static [&'static str])> {
         ),
         (config("sgd", "mc-dropout", samples), &[]),
         (config("swag", "swag", samples), &["last.swag.safetensors"]),
-        (config("sgd", "laplace", ""), &[]),
+        (
+            config("sgd", "laplace", ""),
+            &["best.laplace.safetensors", "last.laplace.safetensors"],
+        ),
         (
             config("ucbopt-adapt", "possibilistic", ""),
             &["best.state.safetensors", "last.state.safetensors"],
@@ -252,7 +255,7 @@ fn evaluated(lab: &Lab, directory: &Path) -> Result<RunRecord, Error> {
 #[test]
 fn damaged_weights_and_states_are_refused_and_never_give_other_numbers() {
     let lab = Lab::with([20, 2, 2]);
-    for number in [1, 3, 5] {
+    for number in [1, 3, 4, 5] {
         let mut config = runs()[number].0.clone();
         let [run, other] = ["run", "other"].map(|name| {
             config.seed += 1;
