@@ -268,6 +268,9 @@ pub struct NetworkConfig {
     /// The layers of a network of one's own, see [`layers`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerConfig>,
+    /// The network that the fingerprint stands for, where the program gave it.
+    #[serde(skip)]
+    given: Option<Box<Network>>,
 }
 
 /// What a file of layers holds.
@@ -278,13 +281,35 @@ struct LayersFile {
 }
 
 impl NetworkConfig {
-    /// A network that was built elsewhere.
+    /// A network that was built elsewhere. A file keeps its name and fingerprint alone.
     pub fn custom(network: &Network) -> Self {
         Self {
             name: network.name().to_owned(),
             custom: Some(fingerprint(network)),
+            given: Some(Box::new(network.clone())),
             ..Self::default()
         }
+    }
+
+    /// The network that was given, if one was.
+    pub fn given(&self) -> Option<&Network> {
+        self.given.as_deref()
+    }
+
+    /// Takes the network that this section of a file is about.
+    fn take(&mut self, network: &Network) -> Result<()> {
+        let given = Self::custom(network);
+        let written = Self {
+            given: None,
+            ..given.clone()
+        };
+        if *self != written {
+            let name = network.name();
+            let problem = format!("the run has another network than the \"{name}\" given");
+            return Err(Error::setting("network", problem));
+        }
+        *self = given;
+        Ok(())
     }
 
     /// The network in a TOML file: the config of a run, or `[[layers]]` alone.
@@ -341,6 +366,7 @@ impl NetworkConfig {
     /// As [`NetworkConfig::build`].
     pub(crate) fn without_data(&self) -> Result<Option<Network>> {
         if self.layers.is_empty() {
+            // a network that was given is what it is
             return self.build(Shape::new(3, 32, 32), 10).map(Some);
         }
         if zoo::NAMES.contains(&self.name.as_str()) {
@@ -362,6 +388,9 @@ impl NetworkConfig {
     pub fn build(&self, input: Shape, classes: usize) -> Result<Network> {
         if !self.layers.is_empty() {
             return layers::build(&self.name, &self.layers, input, classes);
+        }
+        if let Some(network) = self.given() {
+            return Ok(network.clone());
         }
         if self.custom.is_some() {
             let problem = "the network is custom; open the run with the program that made it";
@@ -608,7 +637,21 @@ impl RunConfig {
     /// # Errors
     /// No TOML, an unknown key, a value out of range.
     pub fn parse(text: &str, origin: &str, settings: &[String]) -> Result<Self> {
-        if settings.is_empty() {
+        Self::parse_with(text, origin, settings, None)
+    }
+
+    /// The same for a network that is given, if one is. The text then has no section `network`, or
+    /// one that this takes the place of.
+    ///
+    /// # Errors
+    /// As [`RunConfig::parse`].
+    pub fn parse_with(
+        text: &str,
+        origin: &str,
+        settings: &[String],
+        network: Option<&Network>,
+    ) -> Result<Self> {
+        if settings.is_empty() && network.is_none() {
             // straight from the text: the error knows the line
             let config: Self = read_text(text, origin)?;
             return config.settled(&parse_table(text, origin)?, origin);
@@ -620,7 +663,7 @@ impl RunConfig {
                 problem,
             })?;
         }
-        Self::from_table(table, origin)
+        Self::from_table(table, origin, network)
     }
 
     /// The config of a run whose network was given, in a TOML file.
@@ -631,27 +674,33 @@ impl RunConfig {
             problem,
         };
         let mut config: Self = read_text(&files::read_text(path)?, &origin)?;
-        if config.network != NetworkConfig::custom(network) {
-            let name = network.name();
-            let difference = format!("the run has another network than the \"{name}\" given");
-            return Err(problem(difference));
-        }
-        config
-            .check_with(Some(network))
+        let taken = config.network.take(network);
+        taken
+            .and_then(|()| config.settle())
             .map_err(|error| problem(error.to_string()))?;
-        config.data.settle();
         Ok(config)
     }
 
-    /// The config in a TOML table; `origin` names it in errors.
-    pub(crate) fn from_table(table: toml::Table, origin: &str) -> Result<Self> {
+    /// The config in a TOML table, with a network if one is given; `origin` names it in errors.
+    pub(crate) fn from_table(
+        mut table: toml::Table,
+        origin: &str,
+        network: Option<&Network>,
+    ) -> Result<Self> {
+        let given = network.map(NetworkConfig::custom);
+        if let Some(given) = &given {
+            let section = toml::Value::try_from(given).expect(PLAIN);
+            table.insert("network".into(), section);
+        }
         let config: std::result::Result<Self, String> = reading::from_table(table.clone());
-        config
-            .map_err(|problem| Error::Config {
-                origin: origin.into(),
-                problem,
-            })?
-            .settled(&table, origin)
+        let mut config = config.map_err(|problem| Error::Config {
+            origin: origin.into(),
+            problem,
+        })?;
+        if let Some(given) = given {
+            config.network = given;
+        }
+        config.settled(&table, origin)
     }
 
     /// The config that was read from this table, filled in and checked.
@@ -785,7 +834,7 @@ impl RunConfig {
 
     /// The same for a network that was given or built; without one, what rows need of it is left
     /// to be checked.
-    pub(crate) fn check_with(&self, network: Option<&Network>) -> Result<()> {
+    fn check_with(&self, network: Option<&Network>) -> Result<()> {
         let is_name = self.name.chars().all(is_letter_of_a_name);
         if self.name.is_empty() || self.name.starts_with('.') || !is_name {
             let problem = format!(

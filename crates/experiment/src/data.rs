@@ -46,15 +46,6 @@ impl RunData {
     /// # Errors
     /// The first dataset that cannot be had, has other images than the network takes, or too few.
     pub fn load(config: &RunConfig, library: &Library) -> Result<Self> {
-        Self::load_with(config, None, library)
-    }
-
-    /// The same for a network that was given, if one was.
-    pub(crate) fn load_with(
-        config: &RunConfig,
-        network: Option<&Network>,
-        library: &Library,
-    ) -> Result<Self> {
         let dataset = &config.data.dataset;
         let form = config.data.form();
         let set = library.load_as(dataset, Part::Train, form)?;
@@ -62,10 +53,7 @@ impl RunData {
             let problem = format!("{dataset} has {} class, expected 2 or more", set.classes());
             return Err(Error::setting("data.dataset", problem));
         }
-        let network = match network {
-            Some(network) => network.clone(),
-            None => config.network.build(set.shape(), set.classes())?,
-        };
+        let network = config.network.build(set.shape(), set.classes())?;
         config.check_rows(Some(&network))?;
         if network.classes() != set.classes() {
             let (name, found) = (network.name(), network.classes());

@@ -228,6 +228,18 @@ impl Model {
     /// # Errors
     /// There is no run, it is not finished, or a file of it cannot be read.
     pub fn open(directory: &Path) -> Result<Self> {
+        Self::open_checked(directory, None)
+    }
+
+    /// The same for a run of a network that was given to it, see [`Run::create_with`].
+    ///
+    /// # Errors
+    /// As [`Model::open`], or it is a run of another network.
+    pub fn open_with(directory: &Path, network: &Network) -> Result<Self> {
+        Self::open_checked(directory, Some(network))
+    }
+
+    fn open_checked(directory: &Path, network: Option<&Network>) -> Result<Self> {
         let (path, config) = (directory.join(MODEL), directory.join(CONFIG));
         if !config.exists() {
             return Err(Error::NoRun {
@@ -242,7 +254,7 @@ impl Model {
         }
         let file = ModelFile::read(&path)?;
         file.check(&config, &files::read(&config)?)?;
-        let run = Run::open(directory)?;
+        let run = Run::open_checked(directory, network)?;
         let [channels, height, width] = file.input;
         let config = run.config().clone();
         let input = Shape::new(channels, height, width);

@@ -92,8 +92,6 @@ pub enum Outcome {
 pub struct Run {
     directory: PathBuf,
     config: RunConfig,
-    /// The network, if it was given.
-    network: Option<Network>,
 }
 
 impl Run {
@@ -101,27 +99,8 @@ impl Run {
     ///
     /// # Errors
     /// The directory holds a run already, or cannot be written.
-    pub fn create(directory: &Path, config: RunConfig) -> Result<Self> {
+    pub fn create(directory: &Path, mut config: RunConfig) -> Result<Self> {
         config.check()?;
-        Self::create_checked(directory, config, None)
-    }
-
-    /// A new run of a network that is none of the built-in ones. The section `network` of the
-    /// config is replaced by its name and a fingerprint; to resume the run, see [`Run::open_with`].
-    ///
-    /// # Errors
-    /// As [`Run::create`].
-    pub fn create_with(directory: &Path, mut config: RunConfig, network: Network) -> Result<Self> {
-        config.network = NetworkConfig::custom(&network);
-        config.check_with(Some(&network))?;
-        Self::create_checked(directory, config, Some(network))
-    }
-
-    fn create_checked(
-        directory: &Path,
-        mut config: RunConfig,
-        network: Option<Network>,
-    ) -> Result<Self> {
         config.data.settle();
         files::create_folder(directory)?;
         // of several that make the same folder one comes first, and the others see its config
@@ -143,8 +122,17 @@ impl Run {
         Ok(Self {
             directory: directory.into(),
             config,
-            network,
         })
+    }
+
+    /// A new run of a network that is none of the built-in ones. The section `network` of the
+    /// config is replaced by its name and a fingerprint; to resume the run, see [`Run::open_with`].
+    ///
+    /// # Errors
+    /// As [`Run::create`].
+    pub fn create_with(directory: &Path, mut config: RunConfig, network: Network) -> Result<Self> {
+        config.network = NetworkConfig::custom(&network);
+        Self::create(directory, config)
     }
 
     /// The run in a directory.
@@ -160,10 +148,11 @@ impl Run {
     /// # Errors
     /// There is none, its config cannot be read, or it is a run of another network.
     pub fn open_with(directory: &Path, network: Network) -> Result<Self> {
-        Self::open_checked(directory, Some(network))
+        Self::open_checked(directory, Some(&network))
     }
 
-    fn open_checked(directory: &Path, network: Option<Network>) -> Result<Self> {
+    /// The run in a directory; its network is the one that was given, if one was.
+    pub(crate) fn open_checked(directory: &Path, network: Option<&Network>) -> Result<Self> {
         let path = directory.join(CONFIG);
         if !path.exists() {
             return Err(Error::NoRun {
@@ -172,11 +161,10 @@ impl Run {
         }
         Ok(Self {
             directory: directory.into(),
-            config: match &network {
+            config: match network {
                 Some(network) => RunConfig::read_with(&path, network)?,
                 None => RunConfig::read(&path, &[])?,
             },
-            network,
         })
     }
 
@@ -193,7 +181,7 @@ impl Run {
                 created => return created,
             }
         }
-        let run = Self::open(directory)?;
+        let run = Self::open_checked(directory, config.network.given())?;
         if let Some(key) = run.config.difference(&config) {
             let path = directory.join(CONFIG);
             let problem = format!(
@@ -302,7 +290,7 @@ impl Run {
         }
         let data = match data {
             Some(data) => data,
-            None => RunData::load_with(&self.config, self.network.as_ref(), options.library)?,
+            None => RunData::load(&self.config, options.library)?,
         };
         files::remove(&self.directory.join(FAILED))?;
         Ok(Begun::Unfinished(lock, Box::new(data)))

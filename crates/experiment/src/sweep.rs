@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::Device;
+use engine::{Device, Network};
 use evaluation::record::{EpochPoint, RunRecord};
 use serde::Deserialize;
 
@@ -135,9 +135,18 @@ impl Sweep {
     /// # Errors
     /// A file that cannot be read, no TOML, an unknown key, a run whose config is refused.
     pub fn read(path: &Path, settings: &[String]) -> Result<Self> {
+        Self::read_with(path, settings, None)
+    }
+
+    /// The same for a network that is given, if one is: all runs train it, and their configs have
+    /// no section `network`, or one that this takes the place of.
+    ///
+    /// # Errors
+    /// As [`Sweep::read`].
+    pub fn read_with(path: &Path, settings: &[String], network: Option<&Network>) -> Result<Self> {
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let text = files::read_text(path)?;
-        Self::parse(&text, &path.display().to_string(), settings, |name| {
+        let load = |name: &str| {
             let path: PathBuf = folder.join(name);
             if !path.exists()
                 && let Some(text) = preset::run_text(name)
@@ -145,7 +154,8 @@ impl Sweep {
                 return Ok((name.to_owned(), text.to_owned()));
             }
             Ok((path.display().to_string(), files::read_text(&path)?))
-        })
+        };
+        Self::parse_with(&text, &path.display().to_string(), settings, network, load)
     }
 
     /// The sweep in a TOML text; `load` gives origin and text of a config by its name.
@@ -156,6 +166,20 @@ impl Sweep {
         text: &str,
         origin: &str,
         settings: &[String],
+        load: impl FnMut(&str) -> Result<(String, String)>,
+    ) -> Result<Self> {
+        Self::parse_with(text, origin, settings, None, load)
+    }
+
+    /// The same for a network that is given, if one is; see [`Sweep::read_with`].
+    ///
+    /// # Errors
+    /// As [`Sweep::parse`].
+    pub fn parse_with(
+        text: &str,
+        origin: &str,
+        settings: &[String],
+        network: Option<&Network>,
         mut load: impl FnMut(&str) -> Result<(String, String)>,
     ) -> Result<Self> {
         let problem = |problem: String| Error::Config {
@@ -201,7 +225,7 @@ impl Sweep {
                 }
                 add_rows(&mut table, &file.rows).map_err(problem)?;
                 let place = format!("{config_origin} (in {origin})");
-                runs.push(RunConfig::from_table(table, &place)?);
+                runs.push(RunConfig::from_table(table, &place, network)?);
             }
         }
         let mut names: Vec<String> = runs.iter().map(RunConfig::run_name).collect();
@@ -328,8 +352,10 @@ impl Sweep {
             let name = self.runs[number].run_name();
             let unclear = result.is_none() || is_taken(&result);
             // another process may have finished it since
-            let record = (unclear && !options.run.stop.is_raised())
-                .then(|| Run::open(&folder(number)).and_then(|run| run.record()));
+            let record = (unclear && !options.run.stop.is_raised()).then(|| {
+                let given = self.runs[number].network.given();
+                Run::open_checked(&folder(number), given).and_then(|run| run.record())
+            });
             let result = match record {
                 Some(Ok(Some(record))) => {
                     let event = Event::Skipped(&record);

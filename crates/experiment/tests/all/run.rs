@@ -17,7 +17,7 @@ use experiment::predictive::Method::{Ivon, McDropout, Swag};
 use experiment::run::{BEST, CHECKPOINT, LAST, RECORD, RunOptions};
 use experiment::sweep::SweepOptions;
 use experiment::{
-    Error, Event, Observer, Outcome, Run, RunConfig, RunData, Silent, Stop, Sweep, preset,
+    Error, Event, Model, Observer, Outcome, Run, RunConfig, RunData, Silent, Stop, Sweep, preset,
 };
 use tempfile::TempDir;
 
@@ -939,6 +939,85 @@ fn a_custom_network_is_trained_and_resumed_and_told_from_others() {
     let refused = Run::create_with(&lab.directory("refused"), config, tiny(5));
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("needs network.dropout"), "{message}");
+}
+
+#[test]
+fn a_sweep_trains_a_custom_network_and_its_runs_predict() {
+    let lab = Lab::new();
+    let directory = lab.directory("sweep");
+    // the section of the file is for another network, which has no dropout
+    let settings = ["rows=[{row='a',predictive='mc-dropout',samples=2}]"];
+    let mut table: toml::Table = small("mc-dropout", &settings).to_toml().parse().unwrap();
+    table.remove("network");
+    let config = table.to_string();
+    let text = "name = 'own'\nconfigs = ['a']\n[grid]\noptimizer.lr = [0.01, 0.02]";
+    let parse = |network: Option<&Network>| {
+        let load = |_: &str| Ok(("a".to_owned(), config.clone()));
+        Sweep::parse_with(text, "sweep", &[], network, load)
+    };
+    let message = parse(None).unwrap_err().to_string();
+    assert!(message.contains("network: is missing"), "{message}");
+    let message = parse(Some(&tiny(5))).unwrap_err().to_string();
+    assert!(message.contains("needs network.dropout"), "{message}");
+    let network = {
+        let mut net = NetworkBuilder::new("own", Shape::new(1, 28, 28));
+        let mut x = net.input();
+        x = net.avg_pool("pool", x, 4, 4);
+        x = net.flatten("flatten", x);
+        x = net.dropout("dropout", x, 0.1, true);
+        x = net.linear("out", x, 10);
+        net.build(x).unwrap()
+    };
+    let sweep = parse(Some(&network)).unwrap();
+    let execute = |stop: &Stop| {
+        let options = SweepOptions {
+            jobs: 2,
+            together: None,
+            at_most: None,
+            shard: None,
+            restart: false,
+            run: lab.options(&Silent, stop),
+        };
+        sweep.execute(&directory, &options).unwrap()
+    };
+    let stopped = execute(&Stop::default().after_epochs(2));
+    assert_eq!((stopped.stopped.len(), stopped.failed.len()), (2, 0));
+    let outcome = execute(&Stop::default());
+    assert_eq!((outcome.finished.len(), outcome.failed.len()), (2, 0));
+    assert!(
+        outcome
+            .finished
+            .iter()
+            .all(|record| record.network == "own")
+    );
+    let again = execute(&Stop::default());
+    assert_eq!((again.finished.len(), again.worked), (2, false));
+    // a run of its own has the same bits
+    let single = Run::create_with(
+        &lab.directory("1"),
+        sweep.runs()[1].clone(),
+        network.clone(),
+    );
+    let record = lab.finish(&single.unwrap());
+    assert_eq!(lasting(record), lasting(outcome.finished[1].clone()));
+    // and predicts, for the one who has the network
+    let folder = directory.join(sweep.runs()[1].run_name());
+    let message = Model::open(&folder).unwrap_err().to_string();
+    assert!(message.contains("the network is custom"), "{message}");
+    assert!(Model::open_with(&folder, &tiny(5)).is_err());
+    let model = Model::open_with(&folder, &network).unwrap();
+    let row = model.row(None).unwrap();
+    let test = lab
+        .library
+        .load("fashion-mnist", datasets::Part::Test)
+        .unwrap();
+    let place = (Device::cpu().threads(1), &lab.library);
+    let (found, _) = model
+        .predict(row, Checkpoint::Final, test.images(), place)
+        .unwrap();
+    let metrics = evaluation::in_domain(&found, 10, test.labels(), &Default::default()).unwrap();
+    let last = outcome.finished[1].evaluations.last().unwrap();
+    assert_eq!(metrics.0, last.in_domain);
 }
 
 #[test]
