@@ -10,7 +10,7 @@ use clap::Args;
 use crate::commands::reproduce::{ExtentArgs, conclude};
 use crate::commands::sweep::{GridArgs, execute_sweep};
 
-/// Train LeNet with the nine methods of the paper's main table on a small Fashion-MNIST, and draw a
+/// Train LeNet with ten methods of the paper's main table on a small Fashion-MNIST, and draw a
 /// report.
 ///
 /// Needs no data and no network: 6,000 images to train on, 2,000 to test on and drawn letters as
