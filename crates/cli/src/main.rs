@@ -15,6 +15,7 @@ mod files;
 mod inference;
 mod logits;
 mod many;
+mod paper_layout;
 mod progress;
 mod slurm;
 mod tables;

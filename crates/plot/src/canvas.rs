@@ -10,7 +10,7 @@ use plotters::style::{FontFamily, FontTransform};
 use super::palette::INK;
 use crate::error::{Error, Result, drawn};
 
-static FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
+pub(crate) static FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 /// The family a viewer looks for in an SVG; the embedded font is registered under the whole list.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// Ascent plus descent of the embedded font, in em.
@@ -21,7 +21,8 @@ pub(super) const FONT_HEIGHT: f64 = 1.164;
 pub struct Stroke {
     color: RGBColor,
     width: f64,
-    dash: Option<(f64, f64)>,
+    /// Lengths drawn and left out by turns; empty for a solid line.
+    dashes: &'static [f64],
 }
 
 impl Stroke {
@@ -30,24 +31,23 @@ impl Stroke {
         Self {
             color,
             width: 2.0,
-            dash: None,
+            dashes: &[],
         }
     }
 
     /// A dashed line of width 2.
     pub fn dashed(color: RGBColor) -> Self {
-        Self {
-            dash: Some((7.0, 4.0)),
-            ..Self::solid(color)
-        }
+        Self::solid(color).dashes(&[7.0, 4.0])
     }
 
     /// A dotted line of width 2.
     pub fn dotted(color: RGBColor) -> Self {
-        Self {
-            dash: Some((2.0, 3.0)),
-            ..Self::solid(color)
-        }
+        Self::solid(color).dashes(&[2.0, 3.0])
+    }
+
+    /// The same line with these lengths drawn and left out by turns.
+    pub fn dashes(self, dashes: &'static [f64]) -> Self {
+        Self { dashes, ..self }
     }
 
     /// The same line in another width.
@@ -141,9 +141,11 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             let points: Vec<_> = points.iter().map(|&p| self.pixel(p)).collect();
             self.element(&PathElement::new(points, style))
         };
-        match stroke.dash {
-            None => draw(points),
-            Some(dash) => dashes(points, dash).iter().try_for_each(|part| draw(part)),
+        match stroke.dashes {
+            [] => draw(points),
+            lengths => pieces(points, lengths)
+                .iter()
+                .try_for_each(|part| draw(part)),
         }
     }
 
@@ -214,13 +216,14 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     }
 }
 
-/// The drawn pieces of a dashed line.
-fn dashes(points: &[(f64, f64)], (on, off): (f64, f64)) -> Vec<Vec<(f64, f64)>> {
+/// The drawn pieces of a dashed line; `lengths` are drawn and left out by turns.
+fn pieces(points: &[(f64, f64)], lengths: &[f64]) -> Vec<Vec<(f64, f64)>> {
     let mut pieces = Vec::new();
     let Some(&first) = points.first() else {
         return pieces;
     };
-    let (mut drawing, mut left) = (true, on);
+    let mut turns = lengths.iter().copied().cycle();
+    let (mut drawing, mut left) = (true, turns.next().unwrap_or(f64::INFINITY));
     let mut piece = vec![first];
     for pair in points.windows(2) {
         let (mut from, to) = (pair[0], pair[1]);
@@ -243,7 +246,7 @@ fn dashes(points: &[(f64, f64)], (on, off): (f64, f64)) -> Vec<Vec<(f64, f64)>> 
                 piece = vec![from];
             }
             drawing = !drawing;
-            left = if drawing { on } else { off };
+            left = turns.next().unwrap_or(f64::INFINITY);
         }
     }
     if drawing && piece.len() > 1 {
@@ -358,10 +361,18 @@ mod tests {
 
     #[test]
     fn dashes_have_the_asked_length() {
-        let pieces = dashes(&[(0.0, 0.0), (4.0, 0.0), (10.0, 0.0)], (3.0, 2.0));
+        let line = [(0.0, 0.0), (4.0, 0.0), (10.0, 0.0)];
         assert_eq!(
-            pieces,
+            pieces(&line, &[3.0, 2.0]),
             [vec![(0.0, 0.0), (3.0, 0.0)], vec![(5.0, 0.0), (8.0, 0.0)]]
+        );
+        assert_eq!(
+            pieces(&line, &[3.0, 2.0, 0.5, 2.0]),
+            [
+                vec![(0.0, 0.0), (3.0, 0.0)],
+                vec![(5.0, 0.0), (5.5, 0.0)],
+                vec![(7.5, 0.0), (10.0, 0.0)]
+            ]
         );
     }
 }

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("the picture cannot be encoded")]
     Encoding(#[from] png::EncodingError),
     /// The path has no ending that is a format.
-    #[error("{}: a picture must end in .svg or .png", path.display())]
+    #[error("{}: {}", path.display(), crate::Format::EXPECTED)]
     Format {
         /// The path.
         path: PathBuf,

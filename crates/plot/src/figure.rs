@@ -8,6 +8,7 @@ use plotters::style::text_anchor::HPos;
 use super::Panel;
 use super::canvas::{Canvas, FONT_HEIGHT, Frame};
 use crate::error::{Error, Result, drawn};
+use crate::pdf::PdfPage;
 use crate::text::printable;
 
 const HEADING: f64 = 18.0;
@@ -129,13 +130,30 @@ impl Figure {
         Ok(bytes)
     }
 
+    /// The figure as a PDF document of one page; its text stays text, in the embedded font.
+    ///
+    /// # Errors
+    /// The drawing backend fails.
+    pub fn to_pdf(&self) -> Result<Vec<u8>> {
+        const GRID: u32 = 10;
+        let mut page = PdfPage::new(self.size(), GRID)?;
+        {
+            let root = page.pen().into_drawing_area();
+            let canvas = Canvas::new(&root, f64::from(GRID), 1.0, 0.0)?;
+            self.draw(&canvas)?;
+            root.present().map_err(drawn)?;
+        }
+        page.finish()
+    }
+
     /// The figure in the format that the extension of the path names.
     ///
     /// # Errors
-    /// The extension is neither `svg` nor `png`, or the figure cannot be drawn.
+    /// The extension is none of `svg`, `pdf` and `png`, or the figure cannot be drawn.
     pub fn bytes(&self, path: &Path) -> Result<Vec<u8>> {
         match Format::of(path)? {
             Format::Svg => Ok(self.to_svg()?.into_bytes()),
+            Format::Pdf => self.to_pdf(),
             Format::Png => self.to_png(),
         }
     }
@@ -205,19 +223,25 @@ fn average(fine: &[u8], width: usize, samples: usize) -> Vec<u8> {
 pub enum Format {
     /// Scalable vector graphics.
     Svg,
+    /// Portable document format.
+    Pdf,
     /// Portable network graphics.
     Png,
 }
 
 impl Format {
+    /// What is said of a path with another extension.
+    pub const EXPECTED: &'static str = "a picture must end in .svg, .pdf or .png";
+
     /// The format for a path.
     ///
     /// # Errors
-    /// The extension is neither `svg` nor `png`.
+    /// The extension is none of `svg`, `pdf` and `png`.
     pub fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         match extension.to_ascii_lowercase().as_str() {
             "svg" => Ok(Self::Svg),
+            "pdf" => Ok(Self::Pdf),
             "png" => Ok(Self::Png),
             _ => Err(Error::Format {
                 path: path.to_owned(),
@@ -290,10 +314,10 @@ mod tests {
     fn the_ending_of_a_path_is_the_format() {
         let bytes = example().bytes(Path::new("a.SVG")).unwrap();
         assert!(bytes.starts_with(b"<svg") && bytes.ends_with(b"</svg>\n"));
-        let error = example().bytes(Path::new("a.pdf")).unwrap_err();
+        let error = example().bytes(Path::new("a.gif")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.pdf: a picture must end in .svg or .png"
+            "a.gif: a picture must end in .svg, .pdf or .png"
         );
     }
 }

@@ -226,6 +226,7 @@ fn the_table_of_runtimes_shows_all_cells() {
         record.curves = synthetic::fashion_mnist(1, 2)[0].curves.clone();
         record.timings.train_s = f64::from(10 * i);
         record.timings.validation_s = 2.0;
+        record.config = serde_json::json!({"data": {"limit": 2048}});
         record.timings.peak_device_bytes = Some(u64::from(i as u32) << 29);
         record
     });
@@ -255,6 +256,8 @@ fn the_table_of_runtimes_shows_all_cells() {
             .latex
             .contains("Ours on a card\\_1, one run at a time")
     );
+    let notice = "CIFAR-100 with DenseNet-121: Only a part of the training images was used (2048).";
+    assert!(table.markdown.contains(notice), "{}", table.markdown);
     runs.remove(0);
     let table = named(&runs, "runtime").markdown;
     assert!(table.contains("CIFAR-100 with DenseNet-121: no run of AdamW."));

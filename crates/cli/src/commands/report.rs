@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::files::{check_page, write_atomically};
+use crate::paper_layout;
 use crate::user_error::UserError;
 
 /// Compare runs on one page: tables, calibration, out-of-domain detection, training curves,
@@ -24,7 +25,8 @@ use crate::user_error::UserError;
 Examples:
   maxitive report runs -o report.html
   maxitive report runs/sgd-seed0 runs/ucbopt-seed0 --title 'SGD and uCBOpt'
-  maxitive report runs --csv tables.csv --markdown tables.md --latex tables.tex")]
+  maxitive report runs --csv tables.csv --markdown tables.md --latex tables.tex
+  maxitive report runs --paper-layout paper")]
 pub struct ReportArgs {
     /// Folders searched for record.json at any depth, or record files
     #[arg(required = true, value_name = "DIR")]
@@ -41,6 +43,10 @@ pub struct ReportArgs {
     /// Also write the tables as LaTeX
     #[arg(long, value_name = "FILE")]
     latex: Option<PathBuf>,
+    /// Also write the paper's own tables into this folder, as LaTeX and Markdown with its numbers
+    /// below ours, and its figures as SVG and PDF
+    #[arg(long, value_name = "DIR")]
+    paper_layout: Option<PathBuf>,
     /// Title of the page; by default made from the records
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -67,6 +73,8 @@ pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
     };
     // everything is made before the first file is written
     let page = ::report::html(&records, &options);
+    let layout = args.paper_layout.as_deref();
+    let layout = layout.map(|_| paper_layout::draw(&records)).transpose()?;
     let mut written = vec![("html", args.output, page)];
     for (kind, path, make) in [
         ("csv", args.csv, ::report::csv as fn(&[_]) -> String),
@@ -87,16 +95,28 @@ pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
         prepare(path)?;
         write_atomically(path, text.as_bytes())?;
     }
+    let layout = args.paper_layout.zip(layout);
+    if let Some((folder, files)) = &layout {
+        paper_layout::write(files, folder)?;
+    }
     let mut out = io::stdout();
     if args.json {
         let mut object = json!({ "records": records.len() });
         for (kind, path, _) in &written {
             object[*kind] = json!(path);
         }
+        if let Some((folder, _)) = &layout {
+            object["paper_layout"] = json!(folder);
+        }
         writeln!(out, "{object}")?;
     } else {
         for (_, path, _) in &written {
             writeln!(out, "{}", path.display())?;
+        }
+        if let Some((folder, files)) = &layout {
+            for (name, _) in files {
+                writeln!(out, "{}", folder.join(name).display())?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::commands::sweep::{GridArgs, execute_sweep};
 use crate::many::{ManyArgs, print_status};
+use crate::paper_layout;
 use crate::slurm::{SlurmArgs, Work};
 use crate::tables;
 use crate::training::{self, TrainingArgs};
@@ -41,6 +42,7 @@ Examples:
   maxitive reproduce fmnist
   maxitive reproduce fmnist --seeds 1 --epochs 10 --out trial
   maxitive reproduce --status trial
+  maxitive reproduce fmnist --paper-layout paper
   maxitive reproduce cifar10 --slurm --gpus 1 --time 4h --out /shared/cifar10
   maxitive reproduce ablation-vartheta --data-dir ~/data")]
 pub struct ReproduceArgs {
@@ -56,6 +58,10 @@ pub struct ReproduceArgs {
     /// Folder of the runs and the report; by default maxitive-EXPERIMENT
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Also write the paper's own tables into this folder, as LaTeX and Markdown with its numbers
+    /// below ours, and its figures as SVG and PDF
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["status", "list", "shard", "slurm"])]
+    paper_layout: Option<PathBuf>,
     #[command(flatten)]
     many: ManyArgs,
     #[command(flatten)]
@@ -171,6 +177,21 @@ pub fn execute(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
         execute_sweep(&sweep, &out, &library, grid, args.many.shard)?
     };
     conclude(&records, None, &out, training)?;
+    if let Some(folder) = &args.paper_layout
+        && !records.is_empty()
+    {
+        paper_layout::write(&paper_layout::draw(&records)?, folder)?;
+        if training.json {
+            let event = json!({"event": "paper-layout", "path": folder});
+            writeln!(io::stdout(), "{event}")?;
+        } else if training.advises() {
+            writeln!(
+                io::stderr(),
+                "The paper's tables and figures are in {}",
+                folder.display()
+            )?;
+        }
+    }
     Ok(if left_out > 0 && code == ExitCode::SUCCESS {
         ExitCode::FAILURE
     } else {
@@ -368,7 +389,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// What is set beside the paper's numbers is found by experiment and row: every row the paper
-    /// prints has a config.
+    /// prints is trained by an experiment that can be reproduced by its name.
     #[test]
     fn every_row_of_the_paper_is_trained() {
         let mut trained = BTreeSet::new();
@@ -377,17 +398,14 @@ mod tests {
                 trained.insert((run.experiment.clone(), row.row.clone()));
             }
         };
-        for name in preset::runs() {
-            add(&preset::run(name, &[]).unwrap());
-        }
-        for name in preset::sweeps() {
+        for name in experiments() {
             let sweep = preset::sweep(name, &[]).unwrap();
             sweep.runs().iter().for_each(&mut add);
         }
         let mut rows = 0;
         for (experiment, row, ..) in report::paper::printed() {
             let key = (experiment.to_owned(), row.to_owned());
-            assert!(trained.contains(&key), "{key:?} is in no config");
+            assert!(trained.contains(&key), "{key:?} is in no experiment");
             rows += 1;
         }
         assert!(rows > 500, "{rows}");

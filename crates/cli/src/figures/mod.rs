@@ -1,8 +1,9 @@
-//! The pictures of the theory, one file each.
+//! The pictures of the theory, one file each, and those of the paper's experiments.
 
 mod contour;
 pub mod families;
 pub mod intuition;
+pub mod paper;
 pub mod twin;
 
 pub use contour::Contour;

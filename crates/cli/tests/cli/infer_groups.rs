@@ -268,8 +268,8 @@ fn mistakes_about_groups_are_named() {
             &["--forest: 300 rows"],
         ),
         (
-            format!("{poisson} --forest p.pdf"),
-            &["--forest", ".svg or .png"],
+            format!("{poisson} --forest p.gif"),
+            &["--forest", ".svg, .pdf or .png"],
         ),
         (
             format!("{poisson} --prior-mean 1,2 --prior-weight 1"),

@@ -504,10 +504,10 @@ fn mistakes_in_events_show_the_place() {
 #[test]
 fn a_plot_needs_a_known_format_and_a_folder() {
     let place = Place::new().with("data.csv", "x\n1\n");
-    let outcome = place.run(&["infer", "poisson", "data.csv", "--plot", "out.pdf"]);
+    let outcome = place.run(&["infer", "poisson", "data.csv", "--plot", "out.gif"]);
     assert_eq!(outcome.code, Some(2));
     assert!(
-        outcome.stderr.contains(".svg or .png"),
+        outcome.stderr.contains(".svg, .pdf or .png"),
         "{}",
         outcome.stderr
     );

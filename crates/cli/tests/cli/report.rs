@@ -78,6 +78,60 @@ fn the_page_and_the_tables_are_written() {
 }
 
 #[test]
+fn the_papers_layout_is_written() {
+    let place = place();
+    let outcome = place.run(&["report", "runs", "--paper-layout", "paper"]);
+    assert_eq!(outcome.code, Some(2));
+    let reason = "--paper-layout: no record belongs to a table of the paper";
+    assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+    assert_eq!(place.files(), ["runs"], "nothing is half written");
+
+    for seed in 0..2 {
+        let path = place.path(&format!("runs/{seed}/record.json"));
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.replace("\"mine\"", "\"fmnist\"");
+        let curve = r#""curves": [{"epoch": 0, "lr": 0.1, "train_loss": 0.5, "train_accuracy": 0.75,
+            "validation_loss": 0.25, "validation_accuracy": 0.5, "seconds": 1.0},
+            {"epoch": 1, "lr": 0.1, "train_loss": 0.25, "train_accuracy": 0.875,
+            "validation_loss": 0.125, "validation_accuracy": 0.625, "seconds": 1.0}]"#;
+        let text = text.replace("\"curves\": []", curve);
+        fs::write(&path, text).unwrap();
+    }
+    let outcome = place.run(&["report", "runs", "--paper-layout", "new/paper"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let names = [
+        "all.tex",
+        "all.md",
+        "in-domain-final.tex",
+        "in-domain-final.md",
+        "fmnist-training-loss.svg",
+        "fmnist-training-loss.pdf",
+        "fmnist-validation-loss.svg",
+        "fmnist-validation-loss.pdf",
+        "fmnist-training-accuracy.svg",
+        "fmnist-training-accuracy.pdf",
+        "fmnist-validation-accuracy.svg",
+        "fmnist-validation-accuracy.pdf",
+    ];
+    let mut expected = String::from("report.html\n");
+    for name in names {
+        let path = place.path("new/paper").join(name);
+        assert!(fs::metadata(&path).unwrap().len() > 100, "{name}");
+        expected += &format!("new/paper/{name}\n");
+    }
+    assert_eq!(outcome.stdout, expected);
+    let table = fs::read_to_string(place.path("new/paper/in-domain-final.md")).unwrap();
+    assert!(
+        table.contains("| SGD | ours (2) | 0.625 ± 0.177 |"),
+        "{table}"
+    );
+    let picture = fs::read(place.path("new/paper/fmnist-training-loss.pdf")).unwrap();
+    assert!(picture.starts_with(b"%PDF-") && picture.ends_with(b"%%EOF\n"));
+    let summary = place.json(&["report", "runs", "--paper-layout", "new/paper"]);
+    assert_eq!(summary["paper_layout"], "new/paper");
+}
+
+#[test]
 fn mistakes_are_named_and_nothing_is_written() {
     let place = place().with("page.html", "precious");
     fs::create_dir(place.path("empty")).unwrap();

@@ -609,6 +609,8 @@ fn runtime(groups: &[Group<'_>]) -> Option<Sheet> {
             _ => notes.push(format!("{setting}: no run of {}.", lacking.join(", "))),
         }
         if let Some(group) = group {
+            let notices = facts::notices(group, &group.families()).into_iter();
+            notes.extend(notices.map(|notice| format!("{setting}: {notice}")));
             devices.extend(group.runs.iter().map(|run| run.hardware.device.as_str()));
         }
         let mut rows = Vec::new();

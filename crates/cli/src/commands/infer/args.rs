@@ -206,11 +206,11 @@ impl AskArgs {
 pub struct OutputArgs {
     #[command(flatten)]
     pub ask: AskArgs,
-    /// Draw the posterior into this file, .svg or .png
+    /// Draw the posterior into this file, .svg, .pdf or .png
     #[arg(long, value_name = "FILE", value_parser = picture_path)]
     plot: Option<PathBuf>,
     /// Draw modes and alpha-cuts of all coefficients, classes or groups below each other into this
-    /// file, .svg or .png
+    /// file, .svg, .pdf or .png
     #[arg(long, value_name = "FILE", value_parser = picture_path)]
     forest: Option<PathBuf>,
     /// Write the possibility functions into this CSV file, with the columns name, parameter and
@@ -526,7 +526,7 @@ fn level_of_coverage(text: &str) -> Result<f64, String> {
 fn picture_path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if Format::of(&path).is_err() {
-        return Err("a picture must end in .svg or .png".to_owned());
+        return Err(Format::EXPECTED.to_owned());
     }
     in_a_folder(path)
 }
