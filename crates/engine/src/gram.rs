@@ -1,9 +1,9 @@
 //! Per image the Gram matrix `C = JΛ⁻¹Jᵀ` of the logits' weight gradients: what a normal
 //! possibility function of the weights with precisions `Λ` becomes at the logits, linearized.
 //!
-//! One forward pass and a backward pass for each of up to sixteen classes. No gradient is kept: a
-//! dense layer gives `Σ_o δ_ko δ_lo (Σ_i a_i²/Λ_oi + 1/Λ_o)`, a convolution the inner products of
-//! one weight's gradients after another. γ, β and τ of FRN and TLU are weights like all others.
+//! One forward pass and a backward pass for each class. No gradient of a weight is kept: a dense
+//! layer gives `Σ_o δ_ko δ_lo (Σ_i a_i²/Λ_oi + 1/Λ_o)`, a convolution the inner products of one
+//! weight's gradients after another. γ, β and τ of FRN and TLU are weights like all others.
 
 use images::check_length;
 
@@ -11,8 +11,8 @@ use crate::device::Device;
 use crate::error::{Result, check_range};
 use crate::network::Network;
 
-/// Classes side by side.
-pub const GRAM_CLASSES: usize = 16;
+/// Most classes side by side. A thread keeps the gradients of all values for each of them.
+pub const GRAM_CLASSES: usize = 1000;
 
 /// Precisions `Λ` of the weights.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,7 @@ pub enum Precisions<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GramConfig {
     /// The most probable classes of each image, at most [`GRAM_CLASSES`]; no more than there are.
+    /// Default 16.
     pub classes: usize,
     /// Only the weights of the last layer.
     pub last_layer: bool,
@@ -37,7 +38,7 @@ pub struct GramConfig {
 impl Default for GramConfig {
     fn default() -> Self {
         Self {
-            classes: GRAM_CLASSES,
+            classes: 16,
             last_layer: false,
             device: Device::cpu().threads(1),
         }
@@ -81,7 +82,7 @@ pub fn gram_matrices(
     config: &GramConfig,
 ) -> Result<Grams> {
     check_length("parameters", parameters.len(), network.parameter_count())?;
-    check_range("classes", config.classes, GRAM_CLASSES, "1..=16")?;
+    check_range("classes", config.classes, GRAM_CLASSES, "1..=1000")?;
     let size = network.input_shape().len();
     let count = images.len() / size;
     check_length("images", images.len(), count * size)?;

@@ -94,6 +94,7 @@ pub(crate) fn run(
                 request,
                 copies,
                 steps,
+                own: vec![[0.0; LANES]; 3 * m],
                 sums: vec![[0.0; LANES]; pairs(m)],
                 total: vec![[0.0; LANES]; pairs(m)],
             };
@@ -118,6 +119,8 @@ struct Pass<'a> {
     copies: &'a Copies,
     /// Loss and backward pass, for each class.
     steps: &'a [Vec<Step>],
+    /// Gradients of up to three weights, a vector per class.
+    own: Vec<Lanes>,
     /// Inner products of some weights, a pair of classes after another.
     sums: Vec<Lanes>,
     /// Of all so far.
@@ -252,8 +255,9 @@ impl Pass<'_> {
                         run_channel(isa, shape, input, (delta, offset), &mut found);
                     }
                 }
-                let sums = self.sums.as_mut_ptr().cast();
-                run_squares(isa, &found, &inverse, bias, (delta, offset, pixels), sums);
+                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
+                let plane = (delta, offset, pixels);
+                run_squares(isa, &found, &inverse, bias, plane, own, sums);
                 self.gather();
             }
         }
@@ -276,8 +280,8 @@ impl Pass<'_> {
                 if o == 0 || inverse.len() > 1 {
                     run_size(self.block.isa, x, dense.inputs, inverse, size);
                 }
-                let sums = self.sums.as_mut_ptr().cast();
-                run_dense(self.block.isa, (delta, o * LANES), size, bias, sums);
+                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
+                run_dense(self.block.isa, (delta, o * LANES), size, bias, own, sums);
             }
         }
         self.gather();
@@ -292,7 +296,7 @@ impl Pass<'_> {
             unsafe {
                 let x = self.block.at(x).add(offset);
                 let scale = self.block.at(frn.scale).add(c * LANES);
-                let sums = self.sums.as_mut_ptr().cast();
+                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
                 let values = (x.cast_const(), scale.cast_const());
                 run_normalized(
                     self.block.isa,
@@ -301,6 +305,7 @@ impl Pass<'_> {
                     (delta, offset),
                     parameters,
                     inverse,
+                    own,
                     sums,
                 );
             }
@@ -409,8 +414,8 @@ unsafe fn add_square<V: Vector>(g: &[Lanes], scale: V, part: usize, sums: *mut f
     }
 }
 
-/// Most classes.
-const MOST: usize = crate::gram::GRAM_CLASSES;
+/// Classes whose gradients meet the input at a time.
+const TOGETHER: usize = 16;
 
 /// Vectors of two planes that meet: pixels in some rows, or tiles.
 #[derive(Debug, Clone, Copy)]
@@ -459,16 +464,16 @@ unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
     }
 }
 
-/// [`correlate`] for all classes, a few at a time.
+/// [`correlate`] for some classes, a few at a time.
 #[inline(always)]
 unsafe fn correlate_all<V: Vector, const W: usize>(
     meeting: &Meeting,
     x: [*const f32; W],
     delta: &[*const f32],
-    sums: *mut f32,
+    (sums, stride): (*mut f32, usize),
 ) {
     for (group, few) in delta.chunks(CLASSES).enumerate() {
-        let sums = (sums.wrapping_add(group * CLASSES * LANES), delta.len());
+        let sums = (sums.wrapping_add(group * CLASSES * LANES), stride);
         // SAFETY: passed on from the caller.
         unsafe {
             match *few {
@@ -483,7 +488,8 @@ unsafe fn correlate_all<V: Vector, const W: usize>(
 }
 
 /// Adds the sums over the vectors that meet, for `count` weights, whose inputs begin at `x`, and
-/// all classes; those of a weight are one after another.
+/// some classes; those of a weight are one after another, and `stride` vectors behind those of the
+/// weight before.
 ///
 /// # Safety
 /// Everything that meets is there, and a vector for each weight and class.
@@ -493,14 +499,14 @@ pub(super) unsafe fn meet<V: Vector>(
     count: usize,
     x: impl Fn(usize) -> *const f32,
     delta: &[*const f32],
-    sums: *mut f32,
+    (sums, stride): (*mut f32, usize),
 ) {
     let mut weight = 0;
     macro_rules! weights {
         ($count:literal) => {
             while count - weight >= $count {
                 let x: [_; $count] = std::array::from_fn(|i| x(weight + i));
-                let to = sums.wrapping_add(weight * delta.len() * LANES);
+                let to = (sums.wrapping_add(weight * stride * LANES), stride);
                 // SAFETY: passed on from the caller.
                 unsafe { correlate_all::<V, $count>(meeting, x, delta, to) };
                 weight += $count;
@@ -544,14 +550,18 @@ unsafe fn channel<V: Vector>(
                 let corner = c * input.plane + y * input.row + x * LANES;
                 input.start.wrapping_add(corner + shift)
             };
-            let mut here = [std::ptr::null(); MOST];
-            for (here, delta) in here.iter_mut().zip(delta) {
-                *here = delta.wrapping_add(offset + first * width * LANES + shift);
+            for (group, delta) in delta.chunks(TOGETHER).enumerate() {
+                let mut here = [std::ptr::null(); TOGETHER];
+                for (here, delta) in here.iter_mut().zip(delta) {
+                    *here = delta.wrapping_add(offset + first * width * LANES + shift);
+                }
+                let to = found.as_mut_ptr().cast::<f32>();
+                let to = to.wrapping_add(group * TOGETHER * LANES + shift);
+                let here = &here[..delta.len()];
+                // SAFETY: the caller promises whole values of this shape, and room for the
+                // gradients of all weights.
+                unsafe { meet::<V>(&meeting, found.len() / m, at, here, (to, m)) };
             }
-            let to = found.as_mut_ptr().cast::<f32>().wrapping_add(shift);
-            // SAFETY: the caller promises whole values of this shape, and room for the gradients
-            // of all weights.
-            unsafe { meet::<V>(&meeting, found.len() / m, at, &here[..m], to) };
         }
     }
 }
@@ -572,9 +582,11 @@ unsafe fn squares<V: Vector>(
     inverse: &[f32],
     bias: Option<f32>,
     (delta, offset, pixels): (&[*const f32], usize, usize),
+    own: &mut [Lanes],
     sums: *mut f32,
 ) {
     let m = delta.len();
+    let own = &mut own[..m];
     // SAFETY: the caller promises whole planes and a vector for each pair.
     unsafe {
         for part in 0..V::PARTS {
@@ -583,15 +595,14 @@ unsafe fn squares<V: Vector>(
             }
             let Some(bias) = bias else { continue };
             let shift = part * V::WIDTH;
-            let mut g = [[0.0; LANES]; MOST];
-            for (g, delta) in g.iter_mut().zip(delta) {
+            for (g, delta) in own.iter_mut().zip(delta) {
                 let mut sum = V::splat(0.0);
                 for p in 0..pixels {
                     sum = sum.add(V::load(delta.add(offset + shift + p * LANES)));
                 }
                 sum.store(g.as_mut_ptr().add(shift));
             }
-            add_square::<V>(&g[..m], V::splat(bias), part, sums);
+            add_square::<V>(own, V::splat(bias), part, sums);
         }
     }
 }
@@ -601,6 +612,7 @@ kernel!(
         inverse: &[f32],
         bias: Option<f32>,
         delta: (&[*const f32], usize, usize),
+        own: &mut [Lanes],
         sums: *mut f32,
     )
 );
@@ -629,17 +641,18 @@ unsafe fn dense<V: Vector>(
     (delta, offset): (&[*const f32], usize),
     size: *const f32,
     bias: f32,
+    own: &mut [Lanes],
     sums: *mut f32,
 ) {
-    let mut g = [[0.0; LANES]; MOST];
+    let own = &mut own[..delta.len()];
     // SAFETY: the caller promises a vector of every class at the offset.
     unsafe {
-        for (g, delta) in g.iter_mut().zip(delta) {
+        for (g, delta) in own.iter_mut().zip(delta) {
             *g = delta.add(offset).cast::<Lanes>().read();
         }
         for part in 0..V::PARTS {
             let scale = V::load(size.add(part * V::WIDTH)).add(V::splat(bias));
-            add_square::<V>(&g[..delta.len()], scale, part, sums);
+            add_square::<V>(own, scale, part, sums);
         }
     }
 }
@@ -648,6 +661,7 @@ kernel!(
         delta: (&[*const f32], usize),
         size: *const f32,
         bias: f32,
+        own: &mut [Lanes],
         sums: *mut f32,
     )
 );
@@ -660,8 +674,10 @@ unsafe fn normalized<V: Vector>(
     (delta, offset): (&[*const f32], usize),
     parameters: [f32; 3],
     inverse: [f32; 3],
+    own: &mut [Lanes],
     sums: *mut f32,
 ) {
+    let m = delta.len();
     // SAFETY: the caller promises whole channels.
     unsafe {
         for part in 0..V::PARTS {
@@ -669,7 +685,6 @@ unsafe fn normalized<V: Vector>(
             let s = V::load(scale.add(at));
             let [gamma, beta, tau] = parameters.map(|p| V::splat(p));
             let factor = s.mul(gamma);
-            let mut g = [[[0.0; LANES]; MOST]; 3];
             for (k, delta) in delta.iter().enumerate() {
                 let delta = delta.add(offset + at);
                 let mut found = [V::splat(0.0); 3];
@@ -682,12 +697,12 @@ unsafe fn normalized<V: Vector>(
                     found[2] = found[2].add(d.sub(passed));
                 }
                 found[0] = found[0].mul(s);
-                for (g, found) in g.iter_mut().zip(found) {
-                    found.store(g[k].as_mut_ptr().add(at));
+                for (which, found) in found.into_iter().enumerate() {
+                    found.store(own[which * m + k].as_mut_ptr().add(at));
                 }
             }
-            for (g, inverse) in g.iter().zip(inverse) {
-                add_square::<V>(&g[..delta.len()], V::splat(inverse), part, sums);
+            for (g, inverse) in own.chunks_exact(m).zip(inverse) {
+                add_square::<V>(g, V::splat(inverse), part, sums);
             }
         }
     }
@@ -699,6 +714,7 @@ kernel!(
         delta: (&[*const f32], usize),
         parameters: [f32; 3],
         inverse: [f32; 3],
+        own: &mut [Lanes],
         sums: *mut f32,
     )
 );

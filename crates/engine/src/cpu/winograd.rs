@@ -621,10 +621,6 @@ unsafe fn class_gradients<V: Vector, F: Form<N, M>, const N: usize, const M: usi
     unsafe {
         tiles.sums.write_bytes(0, N * N * sums_plane);
         for (strip, some) in tiles.strips().enumerate() {
-            for (k, delta) in delta.iter().enumerate() {
-                let to = tiles.gradients.add(k * capacity * LANES);
-                transform_gradient::<V, F, N, M>(tiles.output, 1, some, delta.add(offset), to);
-            }
             let meeting = Meeting {
                 rows: 1,
                 columns: some.count,
@@ -632,17 +628,25 @@ unsafe fn class_gradients<V: Vector, F: Form<N, M>, const N: usize, const M: usi
                 x_column: LANES,
                 delta_row: 0,
             };
-            for p in 0..N * N {
-                for part in 0..V::PARTS {
-                    let shift = part * V::WIDTH;
-                    let x = tiles.tiles.add((strip * N * N + p) * input_plane + shift);
-                    let x = |i: usize| x.wrapping_add(i * capacity * LANES).cast_const();
-                    let delta = tiles.gradients.add(p * class_plane + shift);
-                    let delta: [*const f32; CHUNK] = std::array::from_fn(|k| {
-                        delta.wrapping_add(k * capacity * LANES).cast_const()
-                    });
-                    let sums = tiles.sums.add(p * sums_plane + shift);
-                    gram::meet::<V>(&meeting, channels, x, &delta[..m], sums);
+            for (group, delta) in delta.chunks(CHUNK).enumerate() {
+                for (k, delta) in delta.iter().enumerate() {
+                    let to = tiles.gradients.add(k * capacity * LANES);
+                    transform_gradient::<V, F, N, M>(tiles.output, 1, some, delta.add(offset), to);
+                }
+                let count = delta.len();
+                for p in 0..N * N {
+                    for part in 0..V::PARTS {
+                        let shift = part * V::WIDTH;
+                        let x = tiles.tiles.add((strip * N * N + p) * input_plane + shift);
+                        let x = |i: usize| x.wrapping_add(i * capacity * LANES).cast_const();
+                        let delta = tiles.gradients.add(p * class_plane + shift);
+                        let delta: [*const f32; CHUNK] = std::array::from_fn(|k| {
+                            delta.wrapping_add(k * capacity * LANES).cast_const()
+                        });
+                        let first = group * CHUNK * LANES + shift;
+                        let sums = (tiles.sums.add(p * sums_plane + first), m);
+                        gram::meet::<V>(&meeting, channels, x, &delta[..count], sums);
+                    }
                 }
             }
         }
@@ -967,7 +971,7 @@ impl ClassTiles {
 
     /// # Safety
     /// `x` is a whole input of a 3×3 convolution of stride 1, and the scratch memory has
-    /// [`scratch`](Self::scratch) vectors for so many classes, at most 16.
+    /// [`scratch`](Self::scratch) vectors for so many classes.
     pub unsafe fn new(
         isa: Isa,
         conv: &Conv,

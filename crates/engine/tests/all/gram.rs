@@ -3,7 +3,8 @@
 
 use engine::network::PaddingRule;
 use engine::{
-    Conv2d, Device, DropoutMode, GramConfig, Network, NetworkBuilder, Precisions, Shape,
+    Conv2d, Device, DropoutMode, GRAM_CLASSES, GramConfig, Network, NetworkBuilder, Precisions,
+    Shape,
     gram_matrices, twin, zoo,
 };
 
@@ -12,7 +13,7 @@ const SINGLE: f64 = 2e-5;
 
 /// Every kind of layer: a strided convolution with an odd padding, FRN, both pools, a skip, a
 /// concatenation, dense layers.
-fn everything() -> Network {
+fn everything(classes: usize) -> Network {
     let mut net = NetworkBuilder::new("everything", Shape::new(2, 9, 8));
     let image = net.input();
     let conv = |channels: usize, kernel: usize| Conv2d {
@@ -39,13 +40,13 @@ fn everything() -> Network {
     let all = net.concat("k", &[d, e]);
     let all = net.linear("l", all, 7);
     let all = net.relu("r", all);
-    let out = net.linear("o", all, 4);
+    let out = net.linear("o", all, classes);
     net.build(out).expect("the layers fit")
 }
 
 /// Convolutions in Winograd's form, with tiles of either size: planes of one tile, of some, and of
 /// more than a strip; odd numbers of rows, columns and channels; paddings 0, 1 and 2.
-fn tiled() -> Network {
+fn tiled(classes: usize) -> Network {
     let mut net = NetworkBuilder::new("tiled", Shape::new(9, 26, 27));
     let mut at = net.input();
     for (name, channels, padding) in [("a", 11, 1), ("b", 10, 0), ("c", 9, 2), ("d", 13, 1)] {
@@ -59,7 +60,7 @@ fn tiled() -> Network {
         at = net.avg_pool(&format!("{name}p"), at, 2, 2);
     }
     let at = net.flatten("f", at);
-    let out = net.linear("o", at, 5);
+    let out = net.linear("o", at, classes);
     net.build(out).expect("the layers fit")
 }
 
@@ -98,7 +99,7 @@ fn dense(
 
 #[test]
 fn the_jacobian_is_that_of_finite_differences() {
-    let net = everything();
+    let net = everything(4);
     let weights = wide(&noise(1, net.parameter_count(), 0.5));
     let image = wide(&noise(2, net.input_shape().len(), 1.0));
     let mode = DropoutMode::Predict(3);
@@ -129,8 +130,10 @@ fn the_jacobian_is_that_of_finite_differences() {
 #[test]
 fn matrices_are_those_of_the_dense_jacobian() {
     for (net, scale) in [
-        (everything(), 0.5),
-        (tiled(), 0.3),
+        (everything(4), 0.5),
+        (everything(37), 0.5),
+        (tiled(5), 0.3),
+        (tiled(35), 0.3),
         (zoo::lenet(10).unwrap(), 0.15),
         (zoo::lenet_dropout(10, 0.05).unwrap(), 0.15),
     ] {
@@ -149,7 +152,7 @@ fn matrices_are_those_of_the_dense_jacobian() {
                 1.0 / f64::from(each[i])
             }),
         ] {
-            for (classes, last_layer) in [(16, false), (3, false), (16, true)] {
+            for (classes, last_layer) in [(GRAM_CLASSES, false), (3, false), (16, true)] {
                 let config = GramConfig {
                     classes,
                     last_layer,
@@ -219,7 +222,7 @@ fn threads_change_no_bit_and_bad_input_is_refused() {
             "{error}"
         );
     }
-    assert!(with(1, 1.0, 0).is_err() && with(1, 1.0, 17).is_err());
+    assert!(with(1, 1.0, 0).is_err() && with(1, 1.0, GRAM_CLASSES + 1).is_err());
     let config = GramConfig::default();
     let common = Precisions::Common(1.0);
     assert!(gram_matrices(&net, &weights[1..], common, 0, &images, &config).is_err());

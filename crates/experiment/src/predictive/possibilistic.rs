@@ -48,7 +48,7 @@ pub struct Possibilistic {
     /// What the rule's precisions are multiplied by: a number above 0, or the criterion that
     /// chooses it. Default 1.
     pub factor: Factor,
-    /// The most probable classes of an image that the bounds are about, `2..=16`. Default 10.
+    /// The most probable classes of an image that the bounds are about, `2..=1000`. Default 10.
     pub classes: usize,
     /// Only the weights of the last layer may move. Default off.
     pub last_layer: bool,
@@ -116,7 +116,7 @@ impl Approach for Possibilistic {
             check("factor", factor, "(0, inf)", allowed)?;
         }
         let allowed = (2..=GRAM_CLASSES).contains(&self.classes);
-        check("classes", self.classes as f64, "2..=16", allowed)?;
+        check("classes", self.classes as f64, "2..=1000", allowed)?;
         let images = self.images.unwrap_or(1);
         check("images", images as f64, "1..", images > 0)
     }
@@ -575,21 +575,19 @@ impl Look {
         let logits = self.moving(factor)?;
         let answer = logits.answer();
         let upper = certified(logits.upper(answer))?;
-        let mut log_possibility = vec![f64::NEG_INFINITY; self.logits.len()];
-        let mut is_vacuous = upper.is_none();
-        for (k, &class) in self.classes.iter().enumerate() {
-            let log = certified(logits.log_possibility(k))?;
-            is_vacuous |= log.is_none();
-            log_possibility[class as usize] = log.unwrap_or(0.0);
-        }
-        let (mut lower, mut upper) = (logits.lower(answer).value, upper.unwrap_or(1.0).min(1.0));
-        let answer = self.classes[answer] as usize;
-        if is_vacuous {
-            (lower, upper) = (0.0, 1.0);
-            for &class in &self.classes {
-                log_possibility[class as usize] = 0.0;
+        let possible = certified(logits.log_possibilities())?;
+        let (is_vacuous, lower, upper, possible) = match (upper, possible) {
+            (Some(upper), Some(possible)) => {
+                let lower = logits.lower(answer).value;
+                (false, lower, upper.min(1.0), possible)
             }
+            _ => (true, 0.0, 1.0, vec![0.0; self.classes.len()]),
+        };
+        let mut log_possibility = vec![f64::NEG_INFINITY; self.logits.len()];
+        for (&class, log) in self.classes.iter().zip(possible) {
+            log_possibility[class as usize] = log;
         }
+        let answer = self.classes[answer] as usize;
         let rivals = log_possibility.iter().enumerate();
         let rival = rivals
             .filter(|(class, _)| *class != answer)

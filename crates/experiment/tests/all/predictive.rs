@@ -832,10 +832,10 @@ fn what_bounds_lack_is_named() {
         ),
         (
             Possibilistic {
-                classes: 17,
+                classes: 1001,
                 ..Default::default()
             },
-            "classes 17 is not in 2..=16",
+            "classes 1001 is not in 2..=1000",
         ),
         (
             Possibilistic {
