@@ -52,8 +52,8 @@ impl Augmentation {
         Err(images::Error::out_of_range("padding", self.pad as f64, range).into())
     }
 
-    /// The visit to one image.
-    pub(crate) fn draw(self, seed: u64, epoch: u64, image: u32) -> Visit {
+    /// The visit to one image: a pure function of its arguments.
+    pub fn draw(self, seed: u64, epoch: u64, image: u32) -> Visit {
         if self == Self::none() {
             return Visit::new(image, 0, 0, false);
         }

@@ -32,6 +32,7 @@
 use std::path::Path;
 
 use cbopt::{Rule, RuleConfig, Schedule, ScheduleConfig};
+use datasets::Augmentation;
 use engine::{Device, Network, Precision, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
@@ -201,6 +202,14 @@ pub enum SplitKind {
 }
 
 impl DataConfig {
+    /// What is done to an image before each visit.
+    pub fn augmentation(&self) -> Augmentation {
+        Augmentation {
+            flip: self.flip,
+            pad: self.pad,
+        }
+    }
+
     /// The section `[data]` in the TOML file of a run; none if there is no such section.
     ///
     /// # Errors
@@ -258,6 +267,11 @@ pub struct NetworkConfig {
     /// Rate of dropout that stays on when predicting, in `(0, 1)`. Default: no dropout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
+    /// Where a DenseNet has its dropout: once before the last layer (`last`), as in the code of the
+    /// paper's authors, or in every layer of its blocks (`inner`), as in the paper's text. Default
+    /// `last`.
+    #[serde(default, skip_serializing_if = "DropoutPlace::is_default")]
+    pub dropout_at: DropoutPlace,
     /// Fingerprint of a network that is none of these; the program that trains it has to give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<String>,
@@ -271,6 +285,23 @@ pub struct NetworkConfig {
     /// The network that the fingerprint stands for, where the program gave it.
     #[serde(skip)]
     given: Option<Box<Network>>,
+}
+
+/// Where the dropout of a DenseNet is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropoutPlace {
+    /// Once, before the last layer.
+    #[default]
+    Last,
+    /// In every layer of the blocks, on the maps that it adds.
+    Inner,
+}
+
+impl DropoutPlace {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a file of layers holds.
@@ -378,6 +409,10 @@ impl NetworkConfig {
             let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
             return Err(Error::setting("network.dropout", problem));
         }
+        if !self.dropout_at.is_default() {
+            let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
+            return Err(Error::setting("network.dropout_at", problem));
+        }
         Ok(None)
     }
 
@@ -401,6 +436,18 @@ impl NetworkConfig {
         {
             let problem = format!("{rate} is not in (0, 1)");
             return Err(Error::setting("network.dropout", problem));
+        }
+        if self.dropout_at == DropoutPlace::Inner {
+            let network = match (self.name.as_str(), self.dropout) {
+                ("densenet121", Some(rate)) => zoo::densenet121_inner_dropout(classes, rate),
+                ("densenet101", Some(rate)) => zoo::densenet101_inner_dropout(classes, rate),
+                _ => {
+                    let problem =
+                        "\"inner\" is for densenet121 and densenet101 with network.dropout";
+                    return Err(Error::setting("network.dropout_at", problem));
+                }
+            };
+            return network.map_err(|error| Error::setting("network.name", error.to_string()));
         }
         let network = match (self.name.as_str(), self.dropout) {
             (name, None) if networks().any(|known| known == name) => {
@@ -1053,6 +1100,7 @@ mod tests {
             row: "two words".into(),
             method: Method::Laplace(crate::predictive::LaplaceMethod {
                 prior_precision: Some(2.0),
+                ..Default::default()
             }),
         };
         assert_eq!(config.rows[1], row);
@@ -1066,6 +1114,27 @@ mod tests {
         // what a run stores is read back as it was
         let again = RunConfig::parse(&config.to_toml(), "again", &[]).unwrap();
         assert_eq!(again, config);
+    }
+
+    #[test]
+    fn a_densenet_has_its_dropout_where_it_is_asked_for() {
+        let shape = Shape::new(3, 32, 32);
+        let of = |at: &str| {
+            let text = format!("name = \"densenet121\"\ndropout = 0.05\n{at}");
+            let config: NetworkConfig = toml::from_str(&text).unwrap();
+            (config.build(shape, 100).unwrap(), config)
+        };
+        let (last, config) = of("");
+        assert_eq!(config.dropout_at, DropoutPlace::Last);
+        assert_eq!(last, zoo::densenet121(100, Some(0.05)).unwrap());
+        let (inner, config) = of("dropout_at = \"inner\"");
+        assert_eq!(inner, zoo::densenet121_inner_dropout(100, 0.05).unwrap());
+        assert_eq!(inner.name(), last.name());
+        // what is usual is not written, what is not usual is
+        let written = toml::to_string(&config).unwrap();
+        assert!(written.contains("dropout_at = \"inner\""), "{written}");
+        let written = toml::to_string(&of("").1).unwrap();
+        assert!(!written.contains("dropout_at"), "{written}");
     }
 
     #[test]
@@ -1106,13 +1175,33 @@ mod tests {
                 "rows.1.prior_precision: -1 is not in (0, inf)",
             ),
             (
+                &["rows.1.initial_precision=0"],
+                "rows.1.initial_precision: 0 is not in (0, inf)",
+            ),
+            (
+                &["rows.1.initial_precision=9", "rows.1.prior_precision=9"],
+                "rows.1.predictive: \"laplace\" needs prior_precision or initial_precision, not both",
+            ),
+            (
+                &["rows.1.augmented=true"],
+                "rows.1.predictive: \"laplace\" needs data.flip or data.pad to be augmented",
+            ),
+            (
+                &["network.dropout_at=inner"],
+                "network.dropout_at: \"inner\" is for densenet121 and densenet101 with network.dropout",
+            ),
+            (
+                &["network.dropout_at=outside"],
+                "network.dropout_at: expected one of \"last\", \"inner\", found \"outside\"",
+            ),
+            (
                 &["rows.0.predictive=mc-dropout", "rows.0.samples=5000000000"],
                 "rows.0.samples: 5000000000 is not in 1..=100000",
             ),
             (&["rows.0.samples=3"], "rows.0.samples: no such key"),
             (
                 &["rows.1.samples=3"],
-                "rows.1.samples: no such key; others are prior_precision",
+                "rows.1.samples: no such key; others are prior_precision, initial_precision, augmented",
             ),
             (
                 &["rows.1.predictive=laplase"],

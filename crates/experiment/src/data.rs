@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datasets::{ImageSet, Library, Normalization, Part, SplitOrder};
 use engine::{Input, Network, Shape};
+use random::Seeds;
 
 use crate::config::{DataConfig, OodNormalization, RunConfig, SplitKind};
 use crate::error::{Error, Result};
@@ -123,8 +124,12 @@ impl RunData {
         [&self.train, &self.validation].map(|indices| self.labels(indices))
     }
 
-    /// What methods are fitted to, as it is, without augmentation.
-    pub(crate) fn material<'a>(&'a self, labels: &'a [Vec<u32>; 2]) -> Material<'a> {
+    /// What methods are fitted to, as it is, and how this run would augment it.
+    pub(crate) fn material<'a>(
+        &'a self,
+        config: &RunConfig,
+        labels: &'a [Vec<u32>; 2],
+    ) -> Material<'a> {
         let [training, validation] = [(&self.train, &labels[0]), (&self.validation, &labels[1])]
             .map(|(indices, labels)| {
                 let images = Input::Bytes {
@@ -138,6 +143,10 @@ impl RunData {
             training,
             validation,
             rule: None,
+            augmentation: Some((
+                config.data.augmentation(),
+                Seeds::new(config.seed).stream("fit"),
+            )),
         }
     }
 

@@ -364,7 +364,7 @@ impl<'a> Evaluator<'a> {
         let images = self.data.train.len();
         let material = Material {
             rule: Some((self.config.optimizer.build(images, 0)?, images)),
-            ..self.data.material(&labels)
+            ..self.data.material(self.config, &labels)
         };
         let mut candidates = Vec::new();
         let rows = &self.config.rows;

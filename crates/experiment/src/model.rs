@@ -375,7 +375,7 @@ impl Model {
         let material = Material {
             rule: Some((self.rule()?, self.file.training_images)),
             ..match (&data, &labels) {
-                (Some(data), Some(labels)) => data.material(labels),
+                (Some(data), Some(labels)) => data.material(&self.config, labels),
                 _ => Labeled::NONE.into(),
             }
         };

@@ -200,38 +200,101 @@ mod tests {
     }
 
     /// Rates, decays and curvatures as the paper prints them.
+    /// Appendix H, number by number: rate, decay, and what else a method has.
     #[test]
     fn the_hyper_parameters_are_those_of_the_paper() {
-        let value = |name: &str, key: &str| {
-            let config = serde_json::to_value(run(name, &[]).unwrap()).unwrap();
-            config
-                .pointer(key)
-                .and_then(serde_json::Value::as_f64)
-                .unwrap()
-        };
-        for (name, key, want) in [
-            ("fashion-mnist-lenet/adamw", "/optimizer/weight_decay", 1e-2),
-            ("fashion-mnist-lenet/sgd", "/optimizer/lr", 5e-3),
-            ("fashion-mnist-lenet/ivon", "/optimizer/hess_init", 0.5),
-            ("fashion-mnist-lenet/mc-dropout", "/network/dropout", 0.05),
-            ("fashion-mnist-lenet/swag", "/schedule/start", 60.0),
-            ("fashion-mnist-lenet/ucbopt", "/optimizer/vartheta", 8e-6),
-            (
-                "fashion-mnist-lenet/ucbopt-adapt",
-                "/optimizer/beta3",
-                1.001,
-            ),
-            ("fashion-mnist-lenet/lcbopt-adapt", "/optimizer/gamma", 1.02),
-            ("cifar10-resnet20/adamw", "/optimizer/lr", 2e-3),
-            ("cifar10-resnet20/swag", "/schedule/lr_final", 1e-2),
-            ("cifar10-resnet20/ucbopt", "/optimizer/vartheta", 5e-5),
-            ("cifar10-resnet20/lcbopt-adapt", "/optimizer/gamma", 1.05),
-            ("cifar100-densenet121/sgd", "/optimizer/lr", 0.1),
-            ("cifar100-densenet121/ucbopt-adapt", "/optimizer/lr", 5e-3),
-            ("cifar100-densenet121/ivon", "/optimizer/weight_decay", 2e-4),
-        ] {
-            assert_eq!(value(name, key), want, "{name} {key}");
+        type Numbers = &'static [(&'static str, f64)];
+        type Setting = (&'static str, f64, f64, Numbers);
+        const MOMENTUM: Numbers = &[("/optimizer/momentum", 0.9)];
+        const DROPOUT: Numbers = &[("/optimizer/momentum", 0.9), ("/network/dropout", 0.05)];
+        const ADAM: Numbers = &[("/optimizer/beta1", 0.9), ("/optimizer/beta2", 0.999)];
+        const SLOW: Numbers = &[("/optimizer/beta1", 0.9), ("/optimizer/beta2", 0.99999)];
+        const IVON: Numbers = &[
+            ("/optimizer/hess_init", 0.5),
+            ("/optimizer/mc_samples", 1.0),
+        ];
+        const UPPER: Numbers = &[
+            ("/optimizer/hess_init", 0.05),
+            ("/optimizer/gamma", 0.9),
+            ("/optimizer/beta3", 1.001),
+        ];
+        const FIXED: Numbers = &[("/optimizer/hess_init", 0.05)];
+        const LOWER: Numbers = &[("/optimizer/hess_init", 0.1), ("/optimizer/beta3", 0.999)];
+        const FASHION: [Setting; 9] = [
+            ("adamw", 1e-3, 1e-2, ADAM),
+            ("sgd", 5e-3, 1e-5, MOMENTUM),
+            ("ivon", 0.2, 2e-3, IVON),
+            ("mc-dropout", 5e-3, 1e-5, DROPOUT),
+            ("swag", 5e-3, 1e-5, MOMENTUM),
+            ("ucbopt", 1e-2, 2e-3, FIXED),
+            ("ucbopt-zero", 1e-2, 2e-3, FIXED),
+            ("ucbopt-adapt", 1e-2, 2e-3, UPPER),
+            ("lcbopt-adapt", 2e-3, 2e-3, LOWER),
+        ];
+        const CIFAR: [Setting; 9] = [
+            ("adamw", 2e-3, 2e-4, ADAM),
+            ("sgd", 0.1, 2e-4, MOMENTUM),
+            ("ivon", 0.2, 2e-4, IVON),
+            ("mc-dropout", 0.1, 2e-4, DROPOUT),
+            ("swag", 5e-2, 2e-4, MOMENTUM),
+            ("ucbopt", 0.1, 2e-4, FIXED),
+            ("ucbopt-zero", 0.1, 2e-4, FIXED),
+            ("ucbopt-adapt", 5e-3, 2e-4, UPPER),
+            ("lcbopt-adapt", 5e-3, 2e-4, LOWER),
+        ];
+        // epochs, ϑ, γ of lCBOpt-adapt, last rate before SWAG begins
+        let blocks = [
+            ("fashion-mnist-lenet", FASHION, 100.0, 8e-6, 1.02, 1e-3),
+            ("cifar10-resnet20", CIFAR, 200.0, 5e-5, 1.05, 1e-2),
+            ("cifar100-densenet121", CIFAR, 200.0, 5e-5, 1.05, 1e-2),
+        ];
+        let mut compared = 0;
+        for (block, settings, epochs, vartheta, gamma, lr_final) in blocks {
+            for (method, lr, decay, numbers) in settings {
+                let name = format!("{block}/{method}");
+                if name == "cifar100-densenet121/swag" {
+                    continue; // the paper has no such row
+                }
+                let config = serde_json::to_value(run(&name, &[]).unwrap()).unwrap();
+                let mut wanted = vec![
+                    ("/optimizer/lr", lr),
+                    ("/optimizer/weight_decay", decay),
+                    ("/train/epochs", epochs),
+                    ("/train/batch", 128.0),
+                    ("/data/validation_share", 0.1),
+                ];
+                wanted.extend(numbers);
+                wanted.extend(match method {
+                    "swag" => vec![
+                        ("/schedule/start", epochs - 40.0),
+                        ("/schedule/lr_final", lr_final),
+                        ("/schedule/swag_lr", 5e-3),
+                        ("/swag/start", epochs - 40.0),
+                    ],
+                    _ => vec![("/schedule/warmup", 5.0), ("/schedule/lr_final", 0.0)],
+                });
+                wanted.extend(match method {
+                    "ucbopt" => vec![("/optimizer/vartheta", vartheta)],
+                    "ucbopt-zero" => vec![("/optimizer/vartheta", 0.0)],
+                    "lcbopt-adapt" => vec![("/optimizer/gamma", gamma)],
+                    _ => vec![],
+                });
+                if method.contains("cbopt") || method == "ivon" {
+                    wanted.extend(SLOW);
+                }
+                for (key, want) in wanted {
+                    let found = config.pointer(key).and_then(serde_json::Value::as_f64);
+                    assert_eq!(found, Some(want), "{name} {key}");
+                    compared += 1;
+                }
+                let is_color = block.starts_with("cifar");
+                let data = &config["data"];
+                assert_eq!(data["flip"].as_bool(), Some(is_color), "{name}");
+                let pad = data["pad"].as_u64();
+                assert_eq!(pad, Some(if is_color { 4 } else { 0 }), "{name}");
+            }
         }
+        assert!(compared > 200, "{compared}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cbopt::{Rule, Schedule, StepReport};
-use datasets::{Augmentation, Order, OrderConfig};
+use datasets::{Order, OrderConfig};
 use engine::{
     Input, Predictor, PredictorConfig, Sample, Step, Stretch, Stretched, Trainer, TrainerConfig,
 };
@@ -561,10 +561,7 @@ fn order(config: &RunConfig, data: &RunData, seeds: Seeds) -> Result<Order> {
         batch: config.train.batch,
         shuffle: true,
         seed: config.data.shuffle_seed.unwrap_or(seeds.stream("shuffle")),
-        augmentation: Augmentation {
-            flip: config.data.flip,
-            pad: config.data.pad,
-        },
+        augmentation: config.data.augmentation(),
         balance: match config.data.balance {
             Balance::None => None,
             Balance::Sampling => Some(data.labels(&data.train)),

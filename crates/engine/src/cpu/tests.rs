@@ -432,6 +432,14 @@ fn lenet_agrees_on_every_instruction_set() {
 }
 
 #[test]
+fn dropout_inside_dense_blocks_agrees() {
+    let network = zoo::densenet_inner_dropout("dense", 5, &[2], 0.2).unwrap();
+    let isa = Isa::detect();
+    let fits = (0..20).any(|seed| agrees(&network, 1, seed, USUAL, isa, TOLERANCE));
+    assert!(fits, "every seed is near a kink");
+}
+
+#[test]
 fn normalization_of_a_single_pixel_keeps_its_digits() {
     let mut net = NetworkBuilder::new("pixel", Shape::new(3, 1, 1));
     let x = net.input();

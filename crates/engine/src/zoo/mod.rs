@@ -8,13 +8,17 @@
 //! | `densenet101` | the same with blocks 6/12/24/8 | 863,776 (100 classes) |
 //!
 //! The names `lenet-dropout`, `resnet20-dropout`, `densenet121-dropout` and `densenet101-dropout`
-//! have dropout that stays on when predicting, at the places where Monte Carlo dropout has it.
+//! have dropout that stays on when predicting, at the places where Monte Carlo dropout has it;
+//! [`densenet121_inner_dropout`] and [`densenet101_inner_dropout`] have it at others.
 
 mod densenet;
 mod lenet;
 mod resnet20;
 
-pub use densenet::{densenet, densenet101, densenet121};
+pub use densenet::{
+    densenet, densenet_inner_dropout, densenet101, densenet101_inner_dropout, densenet121,
+    densenet121_inner_dropout,
+};
 pub use lenet::{lenet, lenet_dropout};
 pub use resnet20::{resnet20, resnet20_dropout};
 
@@ -113,5 +117,41 @@ mod tests {
             net.layers().iter().filter(label).count()
         };
         assert_eq!(NAMES.map(count), [0, 0, 0, 0, 2, 18, 1, 1]);
+    }
+
+    /// One in each layer of the blocks, on its twelve new maps, and none before the dense layer.
+    #[test]
+    fn inner_dropout_is_on_what_a_layer_adds() {
+        for (net, plain, layers) in [
+            (
+                densenet121_inner_dropout(100, 0.05),
+                densenet121(100, None),
+                58,
+            ),
+            (
+                densenet101_inner_dropout(10, 0.05),
+                densenet101(10, None),
+                50,
+            ),
+        ] {
+            let (net, plain) = (net.unwrap(), plain.unwrap());
+            let parameters = |net: &Network| -> Vec<String> {
+                net.parameters().iter().map(|p| p.name.clone()).collect()
+            };
+            assert_eq!(parameters(&net), parameters(&plain));
+            let found: Vec<_> = net
+                .layers()
+                .iter()
+                .filter(|layer| layer.kind.label() == "dropout")
+                .collect();
+            assert_eq!(found.len(), layers);
+            for layer in found {
+                assert!(layer.name.starts_with("dense"), "{}", layer.name);
+                let value = net.output(&layer.name).unwrap();
+                assert_eq!(net.shapes[value.index()].channels, 12);
+            }
+            assert_eq!(net.layers().len(), plain.layers().len() + layers);
+        }
+        assert!(densenet121_inner_dropout(10, 1.0).is_err());
     }
 }

@@ -34,6 +34,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use cbopt::{Executor, Rule, State};
+use datasets::Augmentation;
 use engine::network::LayerKind;
 use engine::{Input, Network, Predictor, PredictorConfig, Sample};
 use serde::{Deserialize, Serialize};
@@ -223,6 +224,8 @@ pub struct Material<'a> {
     pub validation: Labeled<'a>,
     /// The rule that trained, and the number of images.
     pub rule: Option<(Rule, usize)>,
+    /// How the training images are augmented, and by which seed, for methods that ask for it.
+    pub augmentation: Option<(Augmentation, u64)>,
 }
 
 impl<'a> From<Labeled<'a>> for Material<'a> {
@@ -232,6 +235,7 @@ impl<'a> From<Labeled<'a>> for Material<'a> {
             training,
             validation: Labeled::NONE,
             rule: None,
+            augmentation: None,
         }
     }
 }

@@ -266,6 +266,8 @@ fn point(network: &Network, parameters: &[f32], images: &[f32]) -> Vec<f32> {
 const POINT: Method = Method::Point(Point {});
 const BY_LAPLACE: Method = Method::Laplace(LaplaceMethod {
     prior_precision: None,
+    initial_precision: None,
+    augmented: false,
 });
 
 fn ivon_samples(samples: usize) -> Method {
