@@ -90,9 +90,42 @@ def texts():
     put("record", "ivon.json", json.dumps(record, separators=(",", ":")).encode())
 
 
+def tables():
+    put("csv", "plain.csv", b"a,b,c\n1,x,0.5\n-2e3,y,1\n")
+    put("csv", "quoted.csv", b'# a comment\n\n"a ""b""", c ,d\n"1,5",\t2 ,"x\ny"\n3,4,\xc3\xa4\n')
+    put("csv", "windows.csv", b"p\r\n0.25\r\n0.5\r\n")
+    for kind in ["none", "encoded", "snappy", "lz4", "zstd", "gzip"]:
+        file = HERE.parent / f"crates/cli/tests/parquet/rows-{kind}.parquet"
+        put("parquet", f"{kind}.parquet", file.read_bytes())
+    events = ["x > 0.5", "0.2 <= p[red] <= 0.4", "x in [1, 2) or x = 0", "not (x in {1, 2})",
+              "2*height - red/3 > 1e-3 and x != 7", "x not in [0, 1] ∪ {3} or not (height < 2)"]
+    for number, event in enumerate(events):
+        put("event", f"{number}.txt", event.encode())
+    data = {"rows": 5, "count": 5.0, "mean": [0.4], "log_likelihood": -3.5}
+    posterior = {"format": "maxitive-posterior/1", "family": "bernoulli", "settings": {},
+                 "prior": {"mean": [0.5], "weight": 2.0}, "data": data}
+    put("posterior", "bernoulli.json", json.dumps(posterior).encode())
+
+
+def networks():
+    layers = [
+        'layer = "conv"\nchannels = 8\nkernel = 3\npadding = "same"\nstride = 2',
+        'layer = "frn"', 'layer = "relu"', 'layer = "max-pool"\nsize = 2',
+        'layer = "residual"\nchannels = 6\nstride = 1',
+        'layer = "dense-block"\nlayers = 2\ngrowth = 3', 'layer = "transition"',
+        'layer = "avg-pool"\nsize = 2\nstride = 1', 'layer = "dropout"\nrate = 0.1\nalways_on = true',
+        'name = "pool"\nlayer = "global-avg-pool"', 'layer = "dense"\noutputs = 5', 'layer = "dense"',
+    ]
+    text = 'name = "mine"\n' + "".join(f"[[layers]]\n{layer}\n" for layer in layers)
+    put("network", "layers.toml", text.encode())
+    put("network", "named.toml", b'name = "lenet"\ndropout = 0.1\n')
+
+
 if __name__ == "__main__":
     shutil.rmtree(HERE / "corpus", ignore_errors=True)
     arrays()
     archives()
     pictures()
     texts()
+    tables()
+    networks()

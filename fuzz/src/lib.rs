@@ -15,14 +15,16 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use cbopt::{Rule, RuleConfig, Update};
-use datasets::Malformed;
 use datasets::formats::npy::Npz;
 use datasets::formats::picture::Picture;
 use datasets::formats::zip::Archive;
 use datasets::formats::{cifar, idx, mat, npy, tar};
+use datasets::{Malformed, Shape};
+use engine::Network;
 use evaluation::record::RunRecord;
+use experiment::config::NetworkConfig;
 use experiment::predictive::Swag;
-use experiment::{RunConfig, Sweep};
+use experiment::{RunConfig, Sweep, checkpoint, weights};
 use random::Words;
 
 /// A reader.
@@ -37,7 +39,7 @@ pub struct Target {
 }
 
 /// All readers.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 20] = [
     kept("idx", |bytes| idx::read(bytes).is_ok()),
     kept("cifar", |bytes| cifar::read(bytes, 1).is_ok()),
     kept("mat", |bytes| mat::read(bytes).is_ok()),
@@ -76,6 +78,31 @@ pub const TARGETS: [Target; 13] = [
         };
         Sweep::parse(&text, "sweep", &[], load).is_ok()
     }),
+    kept("network", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        toml::from_str::<NetworkConfig>(&text)
+            .is_ok_and(|config| config.build(Shape::new(3, 32, 32), 10).is_ok())
+    }),
+    kept("csv", maxitive::readers::table),
+    kept("parquet", maxitive::readers::table),
+    kept("event", |bytes| {
+        maxitive::readers::event(&String::from_utf8_lossy(bytes))
+    }),
+    kept("posterior", maxitive::readers::posterior),
+    Target {
+        name: "weights",
+        read: |bytes| weights::decode(Path::new("weights"), bytes, &tiny()).is_ok(),
+        made: || {
+            let tiny = tiny();
+            let bytes = weights::encode(Path::new("weights"), &tiny, &tiny.initial_parameters(1));
+            vec![bytes.expect("as many as it has")]
+        },
+    },
+    Target {
+        name: "checkpoint",
+        read: checkpoint::example::read,
+        made: checkpoint::example::files,
+    },
     kept("record", |bytes| {
         serde_json::from_slice::<RunRecord>(bytes).is_ok()
     }),
@@ -115,6 +142,18 @@ const fn kept(name: &'static str, read: fn(&[u8]) -> bool) -> Target {
         made: Vec::new,
     }
 }
+
+/// A network of few weights.
+fn tiny() -> Network {
+    let config: NetworkConfig = toml::from_str(TINY).expect("a network");
+    let input = Shape::new(1, 4, 4);
+    config.build(input, 2).expect("layers that fit")
+}
+
+const TINY: &str = r#"
+    name = "tiny"
+    layers = [{ layer = "flatten" }, { layer = "dense" }]
+"#;
 
 /// Every rule with its defaults.
 fn rules() -> impl Iterator<Item = Rule> {
@@ -303,6 +342,18 @@ mod tests {
         tiff[count..count + 4].copy_from_slice(&0x003e_0001u32.to_le_bytes());
         let seen = execute(target, &tiff).expect("no panic");
         assert!(!seen.accepted && seen.bytes < 32 << 20, "{seen:?}");
+    }
+
+    /// Scaled to cover a square and cropped: 617 MB if all of it were made.
+    #[test]
+    fn a_picture_of_one_row_becomes_a_square_in_little_memory() {
+        let row = Picture::new(Shape::new(3, 1, 4096), vec![7; 3 * 4096]);
+        let mut pixels = Vec::new();
+        let counted = allocation_counter::measure(|| {
+            pixels = row.resized_to(224, 224).pixels().to_vec();
+        });
+        assert_eq!(pixels, vec![7; 3 * 224 * 224]);
+        assert!(counted.bytes_max < 4 << 20, "{}", counted.bytes_max);
     }
 
     #[test]

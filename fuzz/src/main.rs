@@ -1,18 +1,22 @@
 //! Damages files and reads them, as often as is asked.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use fuzz::{TARGETS, Target, execute, mutate, words};
 
-const USAGE: &str = "usage: fuzz [TARGET...] [--executions N] [--seconds S] [--seed N]";
+const USAGE: &str =
+    "usage: fuzz [TARGET...] [--executions N] [--seconds S] [--seed N] [--corpus FOLDER]";
 
 struct Options {
     targets: Vec<Target>,
     executions: u64,
     seconds: f64,
     seed: u32,
+    /// Where the valid files are to be written, and nothing else done.
+    corpus: Option<PathBuf>,
 }
 
 fn options() -> Result<Options, String> {
@@ -21,6 +25,7 @@ fn options() -> Result<Options, String> {
         executions: 100_000,
         seconds: f64::INFINITY,
         seed: 0,
+        corpus: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -30,6 +35,7 @@ fn options() -> Result<Options, String> {
             number.ok_or_else(|| format!("{word} \"{text}\": expected a number from 0"))
         };
         match word.as_str() {
+            "--corpus" => options.corpus = words.next().map(PathBuf::from),
             "--executions" => options.executions = number()? as u64,
             "--seconds" => options.seconds = number()?,
             "--seed" => options.seed = number()? as u32,
@@ -56,6 +62,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(folder) = &options.corpus {
+        return match write_corpus(folder, &options.targets) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{}: {error}", folder.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
     // what is caught need not be told twice
     std::panic::set_hook(Box::new(|_| {}));
     println!("target     executions   accepted   per second   slowest ms   most bytes");
@@ -70,6 +85,12 @@ fn main() -> ExitCode {
 
 fn run(target: Target, options: &Options) -> Result<(), String> {
     let files = target.files().map_err(|error| error.to_string())?;
+    for file in &files {
+        let seen = execute(target, file).map_err(|problem| keep(target, file, &problem))?;
+        if !seen.accepted {
+            return Err(keep(target, file, "a valid file is refused"));
+        }
+    }
     let mut random = words(options.seed);
     let (mut done, mut accepted, mut slowest, mut most) = (0u64, 0u64, 0.0f64, 0u64);
     let start = Instant::now();
@@ -85,6 +106,18 @@ fn run(target: Target, options: &Options) -> Result<(), String> {
     let rate = done as f64 / start.elapsed().as_secs_f64();
     let (name, slowest) = (target.name, 1e3 * slowest);
     println!("{name:9} {done:11} {accepted:10} {rate:12.0} {slowest:12.1} {most:12}");
+    Ok(())
+}
+
+/// Writes the valid files, a folder for each reader.
+fn write_corpus(folder: &Path, targets: &[Target]) -> std::io::Result<()> {
+    for target in targets {
+        let folder = folder.join(target.name);
+        std::fs::create_dir_all(&folder)?;
+        for (number, file) in target.files()?.iter().enumerate() {
+            std::fs::write(folder.join(number.to_string()), file)?;
+        }
+    }
     Ok(())
 }
 

@@ -282,15 +282,19 @@ impl Assessment {
             .map(|file| Loaded::read(file, "labels"))
             .transpose()?;
         let (probabilities, labels) = assessment.settle_headers(probabilities, labels);
-        let probabilities = probabilities
+        let mut probabilities = probabilities
             .map(|loaded| Probabilities::new(loaded, settings, assessment.temperature))
             .transpose()?;
         if let (Some((file, precision)), Some(probabilities)) = (&inputs.gram, &probabilities) {
             assessment.images = Some(probabilities.bounds(file, *precision)?);
         }
         let mut confidence = None;
-        if let (Some(probabilities), Some(labels)) = (&probabilities, labels) {
-            let (outcomes, by_class) = outcomes(probabilities, labels, settings)?;
+        if let (Some(known), Some(labels)) = (&probabilities, labels) {
+            let (outcomes, by_class) = outcomes(known, labels, settings)?;
+            if inputs.others.is_empty() {
+                // larger than all that comes
+                probabilities = None;
+            }
             assessment.in_domain = Some(in_domain(&outcomes, by_class, settings)?);
             confidence = Some(outcomes.confidence().to_vec());
         }

@@ -17,6 +17,8 @@ mod logits;
 mod many;
 mod paper_layout;
 mod progress;
+#[doc(hidden)]
+pub mod readers;
 mod slurm;
 mod tables;
 mod text;
@@ -28,6 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::text::printable_lines;
 use crate::user_error::UserError;
 
 /// Possibilistic inference and uncertainty-aware training: what the data leave possible, and what
@@ -76,12 +79,13 @@ enum Command {
     Man(commands::man::ManArgs),
 }
 
-fn main() -> ExitCode {
+/// Does what the arguments of the process say.
+pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        // a decoder that panics at a damaged picture becomes an error that names the file
-        if !datasets::formats::picture::is_decoding() {
+        // a decoder that panics at a damaged file becomes an error that names it
+        if !datasets::formats::guard::is_decoding() {
             report(info);
         }
     }));
@@ -112,7 +116,8 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         // nothing is left to do if even standard error is closed
-        let _ = writeln!(io::stderr(), "error: {error:#}");
+        let message = format!("{error:#}");
+        let _ = writeln!(io::stderr(), "error: {}", printable_lines(&message));
         if error.chain().any(|cause| cause.is::<UserError>()) {
             ExitCode::from(2)
         } else {

@@ -11,6 +11,8 @@ use experiment::{Event, Observer};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::text::{printable, printable_lines};
+
 /// Time between lines about epochs where many runs are at work.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -202,7 +204,8 @@ impl Progress {
                 bar.set_message(epoch(point, None));
             }
             Event::Evaluating { row, checkpoint } => {
-                bar.set_message(format!("evaluating {row}, {}", name(*checkpoint)));
+                let message = format!("evaluating {row}, {}", name(*checkpoint));
+                bar.set_message(printable(&message).into_owned());
                 bar.tick();
             }
             _ => {}
@@ -211,6 +214,7 @@ impl Progress {
 
     fn line(&self, text: &str) {
         // nothing is left to do if even standard error is closed
+        let text = printable_lines(text);
         let _ = self.bars.suspend(|| writeln!(io::stderr(), "{text}"));
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::GzDecoder;
 
 use crate::digest::Hashing;
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::manifest::{File, SumOf};
 
@@ -93,7 +94,7 @@ impl Opened {
 
 /// The content of a file, inflated if it is gzipped.
 fn uncompressed(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file = BufReader::with_capacity(1 << 16, fs::File::open(path)?);
+    let mut file = BufReader::with_capacity(1 << 16, disk::open_plain(path)?);
     if file.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
         Ok(Box::new(GzDecoder::new(file)))
     } else {
@@ -121,7 +122,7 @@ pub(crate) fn judge(path: &Path, file: &File, found: String) -> Result<Verified>
         .peekable();
     let mut found = found;
     if of_gzip.peek().is_some() {
-        let wrapper = fs::File::open(path).map_err(Error::io("read", path))?;
+        let wrapper = disk::open_plain(path).map_err(Error::io("read", path))?;
         let sum = Hashing::new(BufReader::new(wrapper), true);
         found = sum
             .finish()

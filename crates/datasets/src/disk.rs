@@ -6,8 +6,35 @@
 //! functions are those of the standard library. Nothing in the environment reaches them.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
+
+/// Opens a plain file to be read. A pipe would be waited for without end and a device read until
+/// memory ends, so that both are refused, and links to them.
+///
+/// # Errors
+/// As the system says, and for what is no plain file.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    // of a folder the system says it itself
+    if kind.is_file() || kind.is_dir() {
+        return File::open(path);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "is no plain file",
+    ))
+}
+
+/// The content of a plain file, see [`open_plain`].
+///
+/// # Errors
+/// As [`open_plain`].
+pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// A new file; one that is there is an error, whatever it is.
 ///

@@ -6,6 +6,7 @@ use std::thread;
 
 use crate::check::{Opened, Verified, judge, locate};
 use crate::digest::sha256;
+use crate::disk;
 use crate::error::{Error, Malformed, Result};
 use crate::formats::mat::{self, Numbers};
 use crate::formats::picture::Picture;
@@ -94,7 +95,7 @@ fn verify_folder(folder: &Path, file: &File) -> Result<Verified> {
     let mut sums = String::new();
     for name in names {
         let path = folder.join(&name);
-        let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+        let bytes = disk::read_plain(&path).map_err(Error::io("read", &path))?;
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
     judge(folder, file, sha256(sums.as_bytes()))
@@ -372,7 +373,7 @@ fn pictures_in(folder: &Path, names: &[&str], shape: Shape, verify: bool) -> Res
         let mut sums = String::new();
         for name in names {
             let path = folder.join(name);
-            let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+            let bytes = disk::read_plain(&path).map_err(Error::io("read", &path))?;
             if verify {
                 sums += &format!("{}  {name}\n", sha256(&bytes));
             }

@@ -359,6 +359,22 @@ pub enum RecordError {
     },
 }
 
+/// The text of a plain file. A pipe would be waited for without end and a device read until memory
+/// ends, so that both are refused, and links to them.
+///
+/// # Errors
+/// As the system says, and for what is no plain file.
+pub fn read_plain(path: &Path) -> io::Result<String> {
+    let kind = fs::metadata(path)?.file_type();
+    match kind.is_file() || kind.is_dir() {
+        true => fs::read_to_string(path),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is no plain file",
+        )),
+    }
+}
+
 impl RunRecord {
     /// Seconds of an epoch, validation included; `None` for a run without epochs.
     pub fn seconds_per_epoch(&self) -> Option<f64> {
@@ -431,7 +447,7 @@ impl RunRecord {
     /// unknown, missing or of the wrong kind.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, RecordError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path).map_err(|source| RecordError::File {
+        let text = read_plain(path).map_err(|source| RecordError::File {
             path: path.to_owned(),
             source,
         })?;

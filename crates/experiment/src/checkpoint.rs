@@ -9,7 +9,6 @@
 //! before the last one is kept, and read if the last one is missing or damaged.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use cbopt::Rule;
+use datasets::disk;
 use engine::{Device, Isa};
 use evaluation::record::{EpochPoint, Updates};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -115,7 +115,7 @@ impl Progress {
     }
 
     fn read_header(path: &Path) -> std::io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = disk::open_plain(path)?;
         let mut length = [0; 8];
         file.read_exact(&mut length)?;
         let mut header = Vec::new();
@@ -272,6 +272,13 @@ fn digest<'a>(parts: impl Iterator<Item = (&'a str, &'a [u8])>, texts: [&str; 2]
 impl Snapshot {
     /// Replaces the file.
     pub fn write(&self, path: &Path) -> Result<()> {
+        let bytes = self
+            .to_bytes()
+            .map_err(|problem| Error::malformed(path, problem))?;
+        files::write_keeping(path, &previous(path), &bytes)
+    }
+
+    fn to_bytes(&self) -> std::result::Result<Vec<u8>, String> {
         let mut tensors = Vec::new();
         let mut add = |prefix: &str, trained: &Trained| {
             let bytes = to_bytes(&trained.parameters);
@@ -293,25 +300,24 @@ impl Snapshot {
         if let Some(best) = &self.best {
             add("best.", best);
         }
-        let malformed = |error: &dyn std::fmt::Display| Error::malformed(path, error.to_string());
-        let progress = serde_json::to_string(&self.progress).map_err(|error| malformed(&error))?;
-        let config = serde_json::to_string(&self.config).map_err(|error| malformed(&error))?;
+        let progress = serde_json::to_string(&self.progress).map_err(|error| error.to_string())?;
+        let config = serde_json::to_string(&self.config).map_err(|error| error.to_string())?;
         let parts = tensors
             .iter()
             .map(|(name, _, _, bytes)| (name.as_str(), &bytes[..]));
-        let metadata = HashMap::from([
-            ("sha256".to_owned(), digest(parts, [&progress, &config])),
-            ("progress".to_owned(), progress),
-            ("config".to_owned(), config),
-        ]);
+        let mut metadata = HashMap::new();
+        // the first two versions had no sum
+        if !READ[..2].contains(&self.progress.format.as_str()) {
+            metadata.insert("sha256".to_owned(), digest(parts, [&progress, &config]));
+        }
+        metadata.insert("progress".to_owned(), progress);
+        metadata.insert("config".to_owned(), config);
         let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
             let view = TensorView::new(*dtype, shape.clone(), bytes)
                 .expect("a tensor has as many entries as its shape says");
             (name.as_str(), view)
         });
-        let bytes =
-            safetensors::serialize(views, Some(metadata)).map_err(|error| malformed(&error))?;
-        files::write_keeping(path, &previous(path), &bytes)
+        safetensors::serialize(views, Some(metadata)).map_err(|error| error.to_string())
     }
 
     /// Whether there is a file, or the one before it.
@@ -527,29 +533,88 @@ impl Drop for Writer {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[doc(hidden)]
+pub mod example {
+    //! Small checkpoints, for tests with damaged ones. No part of the interface.
+
     use super::*;
     use cbopt::Update;
+    use std::sync::LazyLock;
 
-    fn snapshot() -> Snapshot {
-        let config = crate::preset::run("fashion-mnist-lenet/ivon", &[]).unwrap();
-        let rule = config.optimizer.build(540, 1).unwrap();
+    /// Parameters of a network that is none.
+    pub(super) const PARAMETERS: usize = 3;
+    /// Images of a run that is none.
+    pub(super) const IMAGES: usize = 540;
+    const METHODS: [&str; 2] = ["ivon", "swag"];
+
+    /// A run of this method of the paper between two steps, and its rule.
+    pub(super) fn snapshot(method: &str) -> Result<(Snapshot, Rule)> {
+        let config = crate::preset::run(&format!("fashion-mnist-lenet/{method}"), &[])?;
+        let rule = config.optimizer.build(IMAGES, 1)?;
+        let swag = match &config.swag {
+            Some(swag) => {
+                let mut swag = Swag::new(PARAMETERS, swag.rank)?;
+                swag.collect(&[0.5; PARAMETERS])?;
+                Some(Arc::new(swag))
+            }
+            None => None,
+        };
         let trained = |x: f32| Trained {
             parameters: vec![x, f32::MIN_POSITIVE, -0.0],
-            optimizer: Some((rule, rule.state(3))),
-            swag: None,
+            optimizer: Some((rule, rule.state(PARAMETERS))),
+            swag: swag.clone(),
             laplace: None,
         };
-        let mut progress = Progress::new(17, 540);
+        let mut progress = Progress::new(17, IMAGES);
         progress.loss_sum = 0.1 + 0.2;
         progress.best = Some((3, 1.0 / 3.0));
-        Snapshot {
+        let snapshot = Snapshot {
             config: config.of_training(),
             progress,
             now: trained(0.1),
             best: Some(Arc::new(trained(0.3))),
-        }
+        };
+        Ok((snapshot, rule))
+    }
+
+    /// Files of today, and of a version that had no sum, so that damage gets further.
+    pub fn files() -> Vec<Vec<u8>> {
+        let made = METHODS.into_iter().flat_map(|method| {
+            let (now, _) = snapshot(method).expect("a method of the paper");
+            let mut before = now.clone();
+            before.progress.format = READ[1].into();
+            [now, before].map(|snapshot| snapshot.to_bytes().expect("finite numbers"))
+        });
+        made.collect()
+    }
+
+    /// Whether the bytes are a checkpoint of one of these runs.
+    pub fn read(bytes: &[u8]) -> bool {
+        static RUNS: LazyLock<Vec<(Snapshot, Rule)>> = LazyLock::new(|| {
+            let made = METHODS.map(|method| snapshot(method).expect("a method of the paper"));
+            made.into()
+        });
+        let read = |(snapshot, rule): &&(Snapshot, Rule)| {
+            let expected = Expected {
+                config: &snapshot.config,
+                rule,
+                parameters: PARAMETERS,
+                train_images: IMAGES,
+                data: "",
+            };
+            Snapshot::from_bytes(bytes, &expected).is_ok()
+        };
+        RUNS.iter().filter(read).count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::example::{IMAGES, PARAMETERS};
+
+    fn snapshot() -> Snapshot {
+        example::snapshot("ivon").unwrap().0
     }
 
     fn read(path: &Path, snapshot: &Snapshot) -> Result<Snapshot> {
@@ -557,8 +622,8 @@ mod tests {
         let expected = Expected {
             config: &snapshot.config,
             rule,
-            parameters: 3,
-            train_images: 540,
+            parameters: PARAMETERS,
+            train_images: IMAGES,
             data: "of the test",
         };
         Snapshot::read(path, &expected)
@@ -639,8 +704,8 @@ mod tests {
         let expected = Expected {
             config: &first.config,
             rule: &rule,
-            parameters: 3,
-            train_images: 540,
+            parameters: PARAMETERS,
+            train_images: IMAGES,
             data: "of the test",
         };
         first.write(&path).unwrap();

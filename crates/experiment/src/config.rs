@@ -656,7 +656,7 @@ impl RunConfig {
     /// A file that cannot be read, no TOML, an unknown key, a value out of range.
     pub fn read(path: &Path, settings: &[String]) -> Result<Self> {
         Self::parse(
-            &files::read_text(path)?,
+            &files::read_given(path)?,
             &path.display().to_string(),
             settings,
         )

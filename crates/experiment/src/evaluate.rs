@@ -427,6 +427,7 @@ impl<'a> Evaluator<'a> {
         let array = Array::new(shape, values).map_err(|error| malformed(&error))?;
         let mut bytes = Vec::new();
         npy::write(&mut bytes, &array).map_err(|error| malformed(&error))?;
+        files::check_folders(self.directory, &path)?;
         if let Some(folder) = path.parent() {
             files::create_folder(folder)?;
         }

@@ -2,13 +2,16 @@
 //! renamed.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use datasets::disk;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+
+/// Bytes of the longest text that is read, more than any config or status has.
+const LONGEST_TEXT: u64 = 1 << 30;
 
 /// Replaces the file by these bytes: they go to a temporary name beside the path and onto the disk,
 /// then the name is changed. A reader sees the old content or the new one, never half a file.
@@ -24,7 +27,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 /// The same with a text, where the file holds another one: of several processes that write the same
 /// the first does.
 pub(crate) fn write_changed(path: &Path, text: &str) -> Result<()> {
-    match fs::read_to_string(path) {
+    match read_text(path) {
         Ok(found) if found == text => Ok(()),
         _ => write_atomically(path, text.as_bytes()),
     }
@@ -99,22 +102,71 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 /// Opens a file to be locked, made if it is not there. What it holds is left alone, and a link or
 /// anything else that is no plain file is refused.
 pub(crate) fn open_lock(path: &Path) -> Result<File> {
+    let refuse = || Error::malformed(path, "is not a plain file; remove it");
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(Error::malformed(path, "is not a plain file; remove it"));
+        return Err(refuse());
     }
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
-    disk::open(path, &options).map_err(Error::file(path, "created"))
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
+    let file = disk::open(path, &options).map_err(Error::file(path, "created"))?;
+    // a second name of a file elsewhere is as bad as a link to it
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(&file.metadata().map_err(Error::file(path, "read"))?)
+        > 1
+    {
+        return Err(refuse());
+    }
+    Ok(file)
 }
 
-/// The content of a file.
+/// The content of a plain file; a pipe or a device in its place is refused.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(Error::file(path, "read"))
+    disk::read_plain(path).map_err(Error::file(path, "read"))
 }
 
-/// The content of a text file.
+/// The content of a plain text file.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(Error::file(path, "read"))
+    text(disk::open_plain(path)).map_err(Error::file(path, "read"))
+}
+
+/// Refuses a file that [`read`] would.
+pub(crate) fn check_plain(path: &Path) -> Result<()> {
+    disk::open_plain(path)
+        .map(drop)
+        .map_err(Error::file(path, "read"))
+}
+
+/// Refuses a link in the place of a folder below `directory` that leads to `path`: what is written
+/// there would be elsewhere.
+pub(crate) fn check_folders(directory: &Path, path: &Path) -> Result<()> {
+    let below = path
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| *folder != directory);
+    for folder in below {
+        if folder.is_symlink() {
+            return Err(Error::malformed(folder, "is a link; remove it"));
+        }
+    }
+    Ok(())
+}
+
+/// The content of a text file that was named by hand, which may be a pipe.
+pub(crate) fn read_given(path: &Path) -> Result<String> {
+    text(File::open(path)).map_err(Error::file(path, "read"))
+}
+
+fn text(file: io::Result<File>) -> io::Result<String> {
+    let mut text = String::new();
+    // one more than is allowed tells a longer one
+    let read = file?.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
+    if read as u64 > LONGEST_TEXT {
+        let problem = format!("is longer than {LONGEST_TEXT} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(text)
 }
 
 /// SHA-256 in hexadecimal digits.
@@ -187,11 +239,48 @@ mod tests {
         remove_temporaries(folder.path()).unwrap();
         assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+        // nor can a second name of a file
+        fs::remove_file(at("lock")).unwrap();
+        fs::hard_link(at("victim"), at("lock")).unwrap();
+        let message = open_lock(&at("lock")).unwrap_err().to_string();
+        assert!(message.ends_with("is not a plain file; remove it"));
+        // nor a folder that is elsewhere
+        fs::create_dir(at("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at("predictions")).unwrap();
+        for (file, refused) in [
+            ("predictions/a/x.npy", true),
+            ("elsewhere/a/x.npy", false),
+            ("x.npy", false),
+        ] {
+            let checked = check_folders(folder.path(), &at(file));
+            assert_eq!(checked.is_err(), refused, "{file}");
+        }
         // a lock keeps what it holds
         fs::remove_file(at("lock")).unwrap();
         fs::write(at("lock"), "x").unwrap();
         drop(open_lock(&at("lock")).unwrap());
         assert_eq!(fs::read(at("lock")).unwrap(), b"x");
+    }
+
+    /// A pipe has nobody who writes, a device no end.
+    #[test]
+    #[cfg(unix)]
+    fn pipes_and_devices_in_the_place_of_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, zero) = (folder.path().join("pipe"), folder.path().join("zero"));
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+        for path in [pipe, zero] {
+            for refused in [
+                read(&path).map(drop),
+                read_text(&path).map(drop),
+                check_plain(&path),
+            ] {
+                let message = refused.unwrap_err().with_causes();
+                assert!(message.ends_with("is no plain file"), "{message}");
+            }
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@
 
 pub mod again;
 mod bounds;
-mod checkpoint;
+#[doc(hidden)]
+pub mod checkpoint;
 pub mod config;
 mod data;
 pub mod error;

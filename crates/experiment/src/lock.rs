@@ -34,6 +34,9 @@ use crate::files;
 /// Name of the file.
 const LOCK: &str = "lock";
 
+/// Bytes of it that are read.
+const LONGEST: u64 = 1 << 16;
+
 /// Time between two signs of life of a holder.
 const BEAT: Duration = Duration::from_secs(5);
 
@@ -109,8 +112,8 @@ impl Holder {
     fn read(path: &Path) -> Option<Self> {
         let mut text = String::new();
         // opened again and again, for other machines' writes are seen by whoever opens
-        let mut file = File::open(path).ok()?;
-        file.read_to_string(&mut text).ok()?;
+        let file = disk::open_plain(path).ok()?;
+        file.take(LONGEST).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
     }
 

@@ -317,7 +317,7 @@ impl Model {
                            (--checkpoint final)";
             return Err(Error::malformed(&path, problem));
         }
-        weights::from_file(&path, &self.read(&path)?, &self.network)
+        weights::decode(&path, &self.read(&path)?, &self.network)
     }
 
     /// The content of a file of the run, if it has the sum that `model.json` names.

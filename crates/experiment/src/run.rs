@@ -159,6 +159,7 @@ impl Run {
                 path: directory.into(),
             });
         }
+        files::check_plain(&path)?;
         Ok(Self {
             directory: directory.into(),
             config: match network {
@@ -422,7 +423,7 @@ impl Failure {
     }
 
     fn read(directory: &Path) -> Option<Self> {
-        let text = fs::read_to_string(directory.join(FAILED)).ok()?;
+        let text = files::read_text(&directory.join(FAILED)).ok()?;
         serde_json::from_str(&text).ok()
     }
 }

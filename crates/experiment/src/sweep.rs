@@ -145,7 +145,7 @@ impl Sweep {
     /// As [`Sweep::read`].
     pub fn read_with(path: &Path, settings: &[String], network: Option<&Network>) -> Result<Self> {
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-        let text = files::read_text(path)?;
+        let text = files::read_given(path)?;
         let load = |name: &str| {
             let path: PathBuf = folder.join(name);
             if !path.exists()

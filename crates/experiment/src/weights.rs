@@ -26,6 +26,14 @@ pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
 
 /// Writes the flat vector as named tensors.
 pub fn write(path: &Path, network: &Network, flat: &[f32]) -> Result<()> {
+    files::write_atomically(path, &encode(path, network, flat)?)
+}
+
+/// The content of the file that [`write`] makes.
+///
+/// # Errors
+/// Not as many weights as the network has.
+pub fn encode(path: &Path, network: &Network, flat: &[f32]) -> Result<Vec<u8>> {
     let parts: Vec<_> = network
         .export(flat)?
         .map(|(name, shape, values)| (name, shape.to_vec(), to_bytes(values)))
@@ -35,9 +43,7 @@ pub fn write(path: &Path, network: &Network, flat: &[f32]) -> Result<()> {
             .expect("a parameter has as many entries as its shape says");
         (*name, view)
     });
-    let bytes = safetensors::serialize(views, None)
-        .map_err(|error| Error::malformed(path, error.to_string()))?;
-    files::write_atomically(path, &bytes)
+    safetensors::serialize(views, None).map_err(|error| Error::malformed(path, error.to_string()))
 }
 
 /// Reads the flat vector of a network from named tensors.
@@ -45,11 +51,14 @@ pub fn write(path: &Path, network: &Network, flat: &[f32]) -> Result<()> {
 /// # Errors
 /// A file that is no safetensors file, or whose tensors are not those of the network.
 pub fn read(path: &Path, network: &Network) -> Result<Vec<f32>> {
-    from_file(path, &files::read(path)?, network)
+    decode(path, &files::read(path)?, network)
 }
 
-/// The same of a file that was read already.
-pub(crate) fn from_file(path: &Path, bytes: &[u8], network: &Network) -> Result<Vec<f32>> {
+/// The same of a file whose content was read already.
+///
+/// # Errors
+/// As [`read`].
+pub fn decode(path: &Path, bytes: &[u8], network: &Network) -> Result<Vec<f32>> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|error| Error::malformed(path, format!("no safetensors file: {error}")))?;
     let mut parts = Vec::new();

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evaluation::record::{RecordError, RunRecord};
+use evaluation::record::{RecordError, RunRecord, read_plain};
 
 use crate::search::{SCHEMA, SEARCH, Search};
 
@@ -122,7 +122,7 @@ fn each_once(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 fn read_search(path: &Path) -> Result<Search, Error> {
-    let text = fs::read_to_string(path).map_err(|source| Error::Unreadable {
+    let text = read_plain(path).map_err(|source| Error::Unreadable {
         path: path.to_owned(),
         source,
     })?;

@@ -305,6 +305,12 @@ pub(crate) fn latex_text(text: &str) -> String {
     escaped
 }
 
+/// The text without what moves the cursor of a terminal or changes its colors.
+fn without_control(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(plain).collect()
+}
+
 /// Tables as aligned text for a terminal. The best figures are bold if `bold` is set, else they
 /// carry a star.
 ///
@@ -318,7 +324,8 @@ pub fn text(records: &[RunRecord], bold: bool) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "{}: {}", facts::title(placed.group), placed.title());
+        let title = format!("{}: {}", facts::title(placed.group), placed.title());
+        let _ = writeln!(text, "{}", without_control(&title));
         let table = &placed.table;
         let mut lines: Vec<Vec<(String, bool)>> = vec![
             std::iter::once("method".to_owned())
@@ -338,12 +345,8 @@ pub fn text(records: &[RunRecord], bold: bool) -> String {
                 Some(cell) => (cell.text(), cell.is_best),
                 None => ("–".to_owned(), false),
             });
-            let name = row
-                .name
-                .chars()
-                .map(|c| if c.is_control() { ' ' } else { c });
             lines.push(
-                std::iter::once((name.collect(), false))
+                std::iter::once((without_control(row.name), false))
                     .chain(cells)
                     .collect(),
             );

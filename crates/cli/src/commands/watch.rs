@@ -16,6 +16,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::progress;
+use crate::text::printable;
 use crate::training;
 use crate::user_error::UserError;
 
@@ -207,7 +208,7 @@ fn print(runs: &BTreeMap<String, Watched>, json: bool) -> io::Result<()> {
     let mut out = io::stdout();
     if !json {
         let mut lines = lines(runs, usize::MAX).into_iter();
-        return lines.try_for_each(|line| writeln!(out, "{line}"));
+        return lines.try_for_each(|line| writeln!(out, "{}", printable(&line)));
     }
     for (name, run) in runs {
         let state = run.state;
@@ -250,7 +251,7 @@ impl Shown {
                     let line = bars.add(ProgressBar::new(1));
                     line.with_style(style.expect("the template is well formed"))
                 });
-                line.set_message(text);
+                line.set_message(printable(&text).into_owned());
                 line.tick();
             }
             return Ok(());
@@ -263,7 +264,7 @@ impl Shown {
                     writeln!(out, "{}", progress::epoch_object(name, point))?;
                 } else {
                     let epoch = progress::epoch(point, Some(run.epochs));
-                    writeln!(out, "{name}: {epoch}")?;
+                    writeln!(out, "{}: {epoch}", printable(name))?;
                 }
             }
             *told = run.curve.len();

@@ -357,6 +357,16 @@ impl Table {
         Ok((name, source))
     }
 
+    /// A table whose bytes are in memory already.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, UserError> {
+        let source = Source::Memory(Cursor::new(bytes));
+        let (path, name) = (Path::new(name), name.to_owned());
+        Self::read(path, name, source, Header::Required, Reading::default())
+    }
+
     /// A table from text that is already in memory.
     #[cfg(test)]
     pub fn from_text(name: &str, text: &[u8]) -> Result<Self, UserError> {

@@ -10,6 +10,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 
 use bytes::Bytes;
+use datasets::formats::guard::{PROBLEM, guarded};
 use parquet::basic::{ConvertedType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -99,7 +100,7 @@ impl Parquet {
     /// # Errors
     /// It is no Parquet file.
     pub fn open(file: File) -> Result<(Self, Vec<String>)> {
-        Self::new(Box::new(SerializedFileReader::new(file)?))
+        guard(|| Self::new(Box::new(SerializedFileReader::new(file)?)))
     }
 
     /// Opens a file that is in memory.
@@ -107,7 +108,7 @@ impl Parquet {
     /// # Errors
     /// It is no Parquet file.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<(Self, Vec<String>)> {
-        Self::new(Box::new(SerializedFileReader::new(Bytes::from(bytes))?))
+        guard(|| Self::new(Box::new(SerializedFileReader::new(Bytes::from(bytes))?)))
     }
 
     /// The table before its first row, and the names of its columns.
@@ -212,8 +213,7 @@ impl Parquet {
         }
         let refuse = |rule: String| FieldError::of_column(column, rule);
         let leaf = self.leaves[column].clone().map_err(refuse)?;
-        let batch = self
-            .decode(column, leaf)
+        let batch = guard(|| self.decode(column, leaf))
             .map_err(|error| refuse(format!("cannot be read: {error}")))?;
         Ok(self.decoded[column].get_or_init(|| batch))
     }
@@ -324,6 +324,11 @@ impl Parquet {
             Field::Null | Field::Truth(_) | Field::Text(_) => None,
         })
     }
+}
+
+/// What the decoder gives; an error where it panics.
+fn guard<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    guarded(decode).unwrap_or_else(|| Err(ParquetError::General(PROBLEM.into())))
 }
 
 /// What is read of a column.

@@ -79,10 +79,19 @@ impl Saved {
     /// # Errors
     /// It cannot be read or holds no posterior.
     pub fn read(path: &Path) -> Result<Self, UserError> {
+        let bytes = fs::read(path)
+            .map_err(|error| UserError::new(format!("{}: {}", path.display(), describe(&error))))?;
+        Self::parse(path, &bytes)
+    }
+
+    /// Reads the content of a file.
+    ///
+    /// # Errors
+    /// It holds no posterior.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, UserError> {
         let file = path.display().to_string();
         let fail = |rule: &str| UserError::new(format!("{file}: {rule}"));
-        let bytes = fs::read(path).map_err(|error| fail(&describe(&error)))?;
-        let value: Value = serde_json::from_slice(&bytes)
+        let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| fail(&format!("not the JSON of a posterior: {error}")))?;
         if value["format"] != FORMAT {
             return Err(fail(&format!(

@@ -521,3 +521,40 @@ fn a_plot_needs_a_known_format_and_a_folder() {
     assert_eq!(outcome.stdout, "");
     assert_eq!(place.files(), ["data.csv"]);
 }
+
+/// Pipes and devices in the place of files would be read without end.
+#[test]
+#[cfg(unix)]
+fn hostile_folders_and_configs_neither_hang_nor_reach_the_terminal() {
+    let place = Place::new();
+    let make = |name: &str| {
+        std::fs::create_dir(place.path(name)).unwrap();
+        place.path(name)
+    };
+    let refused = |arguments: &[&str], words: &str| {
+        let outcome = place.run(arguments);
+        let said = outcome.stderr;
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+        let is_plain = |c: char| c == '\n' || !c.is_control();
+        assert!(said.chars().all(is_plain), "{said:?}");
+    };
+    for file in ["config.toml", "record.json"] {
+        let folder = make(&format!("pipe-{file}"));
+        let pipe = folder.join(file);
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+    }
+    refused(&["resume", "pipe-config.toml"], "is no plain file");
+    refused(&["watch", "pipe-config.toml"], "holds no run");
+    let report = ["report", "pipe-record.json", "-o", "page.html"];
+    refused(&report, "is no plain file");
+    let zero = make("zero");
+    std::os::unix::fs::symlink("/dev/zero", zero.join("config.toml")).unwrap();
+    refused(&["resume", "zero"], "is no plain file");
+    std::fs::write(place.path("net.toml"), "network = { file = \"/dev/zero\" }").unwrap();
+    refused(&["net", "net.toml"], "is no plain file");
+    // what is wrong with a config is shown, but not acted upon
+    std::fs::write(place.path("red.toml"), "name = \"\u{1b}[31mred\"").unwrap();
+    refused(&["train", "red.toml", "--out", "r"], "red.toml");
+}

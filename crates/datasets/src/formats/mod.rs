@@ -5,6 +5,7 @@
 //! place.
 
 pub mod cifar;
+pub mod guard;
 pub mod idx;
 pub mod mat;
 pub mod npy;

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use super::Source;
 use super::zip::Archive;
+use crate::disk;
 use crate::error::{Error, Malformed, Result};
 
 /// Numbers of an array, in the narrowest of these kinds that holds what the file has.
@@ -192,7 +193,7 @@ pub fn read(reader: impl Read) -> std::result::Result<Array, Malformed> {
 /// The file cannot be read or is not an NPY file.
 pub fn open(path: impl AsRef<Path>) -> Result<Array> {
     let path = path.as_ref();
-    let file = fs::File::open(path).map_err(Error::io("read", path))?;
+    let file = disk::open_plain(path).map_err(Error::io("read", path))?;
     read(BufReader::new(file)).map_err(Error::malformed(path))
 }
 
@@ -261,7 +262,7 @@ impl Npz<BufReader<fs::File>> {
     /// The file cannot be read or is not a ZIP archive.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let file = fs::File::open(path).map_err(Error::io("read", path))?;
+        let file = disk::open_plain(path).map_err(Error::io("read", path))?;
         Self::new(BufReader::new(file)).map_err(Error::malformed(path))
     }
 }
