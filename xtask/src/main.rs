@@ -2,6 +2,7 @@
 //! `cargo xtask quick` is what one runs before a commit.
 #![allow(clippy::print_stderr)]
 
+mod guided;
 mod mutants;
 mod python;
 mod sanitize;
@@ -16,7 +17,8 @@ use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
        kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
-       sanitize [address|thread|miri...]|sbom FILE
+       sanitize [address|thread|miri...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
+       sbom FILE
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
         included), CUDA kernels on the host and compiled by NVRTC, examples, documentation with
@@ -32,6 +34,10 @@ mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.t
         with these words in their names; the tests named for each must fail
 sanitize machine, cbopt and engine under AddressSanitizer and ThreadSanitizer, and the worker pool
         under Miri, or those that are named; needs a nightly toolchain with rust-src, and says so
+fuzz    every reader of files under libFuzzer, or those that are named, for a minute or so many
+        seconds each; needs a nightly toolchain and a C++ compiler
+arm     the tests of machine, random, cbopt and engine, or those with these words in their names,
+        compiled for aarch64 and run by qemu-aarch64; needs aarch64-linux-gnu-gcc, too
 sbom    what the program is built of, as a CycloneDX document in JSON";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
@@ -52,6 +58,8 @@ fn main() -> Result<()> {
         ["kernels", ref words @ ..] => compile_kernels(words),
         ["mutants", ref words @ ..] => mutants::run(&root(), words),
         ["sanitize", ref tools @ ..] => sanitize::run(tools),
+        ["fuzz", ref words @ ..] => guided::run(words),
+        ["arm", ref words @ ..] => arm_tests(words),
         ["sbom", file] => sbom::write(&root(), Path::new(file)),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
@@ -309,6 +317,38 @@ fn arm() -> Result<()> {
     )
 }
 
+/// The tests of the crates with code for NEON, run by an emulator on one core.
+///
+/// On one core, because qemu does not keep a store with release order before a later load with
+/// acquire order where the machine itself has stores that wait, as x86-64 does; the worker pool
+/// rests on that order (see docs/reliability.md).
+fn arm_tests(words: &[&str]) -> Result<()> {
+    for (tool, argument) in [
+        ("qemu-aarch64", "--version"),
+        ("aarch64-linux-gnu-gcc", "--version"),
+    ] {
+        if !answers(tool, &[argument]) {
+            bail!("{tool} is missing");
+        }
+    }
+    let line = format!(
+        "test -p maxitive-machine -p maxitive-random -p cbopt -p maxitive-engine --lib --tests \
+         --locked --target {ARM} --target-dir target/arm --"
+    );
+    let mut command = cargo_command(&line);
+    command
+        .args(words)
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            "aarch64-linux-gnu-gcc",
+        )
+        .env(
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
+            "taskset -c 0 qemu-aarch64 -L /usr/aarch64-linux-gnu",
+        );
+    run("aarch64 tests", &mut command)
+}
+
 /// Every published crate makes a package that holds all it needs.
 fn packages() -> Result<()> {
     cargo(
@@ -350,6 +390,18 @@ fn cargo_command(words: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(words.split_whitespace()).current_dir(root());
+    command
+}
+
+/// `cargo` of the nightly toolchain.
+fn nightly(words: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command
+        .args(["run", "nightly", "cargo"])
+        .args(words.split_whitespace())
+        .current_dir(root())
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
     command
 }
 

@@ -4,11 +4,9 @@
 //! at one place without order between them; Miri interprets, and sees more in less code. All are
 //! parts of a nightly toolchain.
 
-use std::process::Command;
-
 use anyhow::{Result, bail};
 
-use crate::{answers, root, run as run_step, skip};
+use crate::{answers, nightly, run as run_step, skip};
 
 /// The target that the sanitizers are there for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -24,18 +22,6 @@ pub fn run(tools: &[&str]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// `cargo` of the nightly toolchain.
-fn nightly(words: &str) -> Command {
-    let mut command = Command::new("rustup");
-    command
-        .args(["run", "nightly", "cargo"])
-        .args(words.split_whitespace())
-        .current_dir(root())
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO");
-    command
 }
 
 fn sanitizer(tool: &str) -> Result<()> {
