@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Measures the peak memory of every command, and what a long sweep leaves behind in its process.
+
+    python3 benches/memory/measure.py [--only WORD...] [--runs 1000]
+
+The script builds the command in release mode, makes its data in a temporary folder (random pictures and numbers; about
+3 GB for all rows) and prints a Markdown table: data, network and batch, MiB. Peak memory is what the system reports for
+the process when it has ended (ru_maxrss). For the sweep open files, threads and memory are looked at while it works.
+Exit status 1 where `evaluate` or `infer` takes more than twice the size of its data, or the sweep grows.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import ROOT, program
+
+MIB = 1 << 20
+CLASSES = 10
+RECORD = ROOT / "results/fmnist-cuda/runs/ivon-seed0/record.json"
+
+
+def npy(path, kind, shape, chunks):
+    """An array of NumPy, its bytes given piece by piece."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+        for chunk in chunks:
+            file.write(chunk)
+
+
+def pictures(folder, name, channels, side, count):
+    """A data set of random pictures, half of them to train."""
+    made, draw = folder / name, random.Random(0)
+    made.mkdir()
+    for part in ["train", "test"]:
+        images = (draw.randbytes(channels * side * side) for _ in range(count // 2))
+        npy(made / f"{part}_images.npy", "|u1", (count // 2, channels, side, side), images)
+        npy(made / f"{part}_labels.npy", "|u1", (count // 2,), (bytes([i % CLASSES]) for i in range(count // 2)))
+    return made
+
+
+def size(*paths):
+    """MiB of files and folders."""
+    files = [f for p in paths for f in ([p] if p.is_file() else p.rglob("*")) if f.is_file()]
+    return sum(file.stat().st_size for file in files) / MIB
+
+
+class Table:
+    def __init__(self, command, words):
+        self.command, self.words, self.failed = command, words, []
+        print("| command | data | net, batch | peak MiB |\n|---|---|---|--:|")
+
+    def wanted(self, *words):
+        return not self.words or any(word in words for word in self.words)
+
+    def row(self, words, data, net, most=None):
+        """Runs a command to its end; `most` is what it may take, in MiB."""
+        process = subprocess.Popen([self.command, *map(str, words)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, f"{words}: {process.returncode}\n{said}"
+        peak = used.ru_maxrss / 1024
+        print(f"| {words[0]} | {data} | {net} | {peak:,.0f} |", flush=True)
+        if most is not None and peak > most:
+            self.failed.append(f"{words[0]}: {peak:.0f} MiB are more than {most:.0f}")
+
+
+def train(table, folder):
+    sets = {"lenet": (1, 28, 20_000), "resnet20": (3, 32, 2560), "densenet121": (3, 32, 512)}
+    for net, (channels, side, count) in sets.items():
+        if not table.wanted("train", net, *(["predict"] if net == "lenet" else [])):
+            continue
+        made = pictures(folder, net, channels, side, count)
+        out = folder / f"run-{net}"
+        settings = [f'data.dataset="{made}"', f'network.name="{net}"', "train.epochs=1", "train.batch=128",
+                    "data.out_of_domain=[]", "data.split='stratified'",
+                    "optimizer={rule='adamw',lr=1e-4}", "rows=[{row='a',predictive='point'}]"]
+        words = ["train", "fashion-mnist-lenet/adamw", "--out", out, "--quiet"]
+        table.row([*words, *(w for s in settings for w in ("--set", s))],
+                  f"{count:,} pictures {channels}x{side}x{side}, {size(made):.0f} MiB", f"{net}, 128")
+
+
+def predict(table, folder):
+    png = pictures_to_predict(folder, 2000)
+    table.row(["predict", folder / "run-lenet", png, "-o", folder / "answers.csv"],
+              f"2,000 PNG files 28x28, {size(png):.1f} MiB", "lenet")
+
+
+def pictures_to_predict(folder, count):
+    import zlib
+    made, draw = folder / "png", random.Random(1)
+    made.mkdir()
+
+    def part(name, data):
+        body = name + data
+        return len(data).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+
+    for number in range(count):
+        rows = b"".join(b"\0" + draw.randbytes(28) for _ in range(28))
+        header = (28).to_bytes(4, "big") * 2 + bytes([8, 0, 0, 0, 0])
+        (made / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header)
+                                             + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b""))
+    return made
+
+
+def evaluate(table, folder, rows=10_000_000):
+    import struct
+    draw = random.Random(2)
+    # probabilities of ten classes that sum to one, a thousand different rows again and again
+    block = b""
+    labels = bytes(draw.randrange(CLASSES) for _ in range(1000))
+    for _ in range(1000):
+        raw = [draw.random() + 1e-3 for _ in range(CLASSES)]
+        block += struct.pack("<10f", *(x / sum(raw) for x in raw))
+    probs, y = folder / "p.npy", folder / "y.npy"
+    npy(probs, "<f4", (rows, CLASSES), (block for _ in range(rows // 1000)))
+    npy(y, "|u1", (rows,), (labels for _ in range(rows // 1000)))
+    data = size(probs, y)
+    table.row(["evaluate", "--probs", probs, "--labels", y, "--json"],
+              f"{rows:,} rows of {CLASSES} classes, {data:,.0f} MiB (NPY, float32)", "", 2 * data)
+    probs.unlink(), y.unlink()
+
+
+def infer(table, folder, rows=100_000_000):
+    draw = random.Random(3)
+    for family, column, words, line in [
+        ("bernoulli", "p", ["--event", "p > 0.5"], lambda: f"{draw.randrange(2)}\n"),
+        ("normal", "x", ["--variance", "1"], lambda: f"{draw.gauss(0, 1):.4f}\n"),
+    ]:
+        if not table.wanted("infer", family):
+            continue
+        path = folder / f"{family}.csv"
+        block = "".join(line() for _ in range(100_000)).encode()
+        with open(path, "wb") as file:
+            file.write(f"{column}\n".encode())
+            for _ in range(rows // 100_000):
+                file.write(block)
+        table.row(["infer", family, path, *words, "--json"],
+                  f"{rows:,} rows, {size(path):,.0f} MiB (CSV, {family})", "", 2 * size(path))
+        path.unlink()
+
+
+def report(table, folder, runs):
+    record = json.loads(RECORD.read_text())
+    record.pop("sha256", None)
+    for different in [100, runs]:
+        made = folder / f"records-{different}"
+        for number in range(runs):
+            record["seed"], row = number // different, number % different
+            record["name"] = f"ivon-{row}-seed{record['seed']}"
+            for evaluation in record["evaluations"]:
+                evaluation["row"] = f"IVON {row}"
+            run = made / record["name"]
+            run.mkdir(parents=True)
+            (run / "record.json").write_text(json.dumps(record))
+        page = folder / f"report-{different}.html"
+        start = time.time()
+        table.row(["report", made, "-o", page], f"{runs:,} records of {different:,} rows, {size(made):.0f} MiB", "")
+        print(f"{page.name}: {page.stat().st_size / 1e6:.2f} MB, made in {time.time() - start:.1f} s", file=sys.stderr)
+        open_page(page)
+
+
+def open_page(page):
+    """How long a browser takes until the page is laid out, the best of three; the start of an empty one taken off."""
+    empty = page.with_name("empty.html")
+    empty.write_text("<!doctype html><title>x</title>")
+
+    def seconds(file):
+        words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", file.as_uri()]
+        start = time.time()
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return time.time() - start
+
+    try:
+        took = min(seconds(page) for _ in range(3)) - min(seconds(empty) for _ in range(3))
+        print(f"{page.name}: opens in {took:.2f} s", file=sys.stderr)
+    except FileNotFoundError:
+        print("there is no Chromium to open the page", file=sys.stderr)
+
+
+def sweep(table, folder, runs):
+    """Many tiny runs in one process, looked at while it works."""
+    file, out = folder / "sweep.toml", folder / "sweep"
+    file.write_text(f"""name = "tiny"
+configs = ["fashion-mnist-lenet/sgd"]
+[set]
+data.dataset = "fashion-mnist-mini"
+data.limit = 40
+data.out_of_domain = []
+train.epochs = 1
+rows = [{{ row = "a", predictive = "point" }}]
+network = {{ name = "tiny", layers = [{{ layer = "avg-pool", size = 7 }}, {{ layer = "flatten" }}, {{ layer = "dense" }}] }}
+[grid]
+seed = {list(range(runs))}
+""")
+    process = subprocess.Popen([table.command, "sweep", file, "--out", out, "--jobs", "2", "--quiet"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    seen = []
+    proc = Path(f"/proc/{process.pid}")
+    while process.poll() is None:
+        try:
+            status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+            handles = len(list((proc / "fd").iterdir()))
+            memory = int(status["VmRSS"].split()[0]) / 1024
+            done = sum(1 for _ in out.glob("*/record.json")) if out.exists() else 0
+            seen.append((done, handles, int(status["Threads"]), memory))
+        except (OSError, KeyError, ValueError):
+            break
+        time.sleep(0.2)
+    said = process.stderr.read()
+    process.wait()
+    assert process.returncode == 0, said
+    print("runs done, open files, threads, MiB:", file=sys.stderr)
+    for part in range(11):
+        near = min(seen, key=lambda s: abs(s[0] - part * runs / 10))
+        print(f"  {near[0]:5} {near[1]:4} {near[2]:4} {near[3]:7.1f}", file=sys.stderr)
+    early = [s for s in seen if 0.1 * runs < s[0] <= 0.3 * runs]
+    late = [s for s in seen if s[0] > 0.8 * runs]
+    most = [max(s[i] for s in late) - max(s[i] for s in early) for i in (1, 2, 3)]
+    print(f"| sweep | {runs:,} runs of 40 pictures | dense, 1 | {max(s[3] for s in seen):,.0f} |")
+    if most[0] > 2 or most[1] > 0 or most[2] > 8:
+        table.failed.append(f"sweep: {most} more open files, threads and MiB at the end than at the beginning")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", default=[], help="train, predict, evaluate, infer, report, sweep, a net")
+    parser.add_argument("--runs", type=int, default=1000)
+    options = parser.parse_args()
+    table = Table(program("maxitive", "maxitive"), options.only)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        train(table, folder)
+        if table.wanted("predict"):
+            predict(table, folder)
+        if table.wanted("evaluate"):
+            evaluate(table, folder)
+        infer(table, folder)
+        if table.wanted("report"):
+            report(table, folder, options.runs)
+        if table.wanted("sweep"):
+            sweep(table, folder, options.runs)
+    for problem in table.failed:
+        print(problem, file=sys.stderr)
+    sys.exit(bool(table.failed))
+
+
+if __name__ == "__main__":
+    main()
