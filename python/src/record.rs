@@ -83,8 +83,8 @@ pub fn report_page(
         }
         let options = report::Options {
             title,
-            note: None,
             searches: report::files::searches(&places).map_err(mistake_and_causes)?,
+            ..report::Options::default()
         };
         Ok(report::html(&records, &options))
     })

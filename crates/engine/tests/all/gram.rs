@@ -4,8 +4,7 @@
 use engine::network::PaddingRule;
 use engine::{
     Conv2d, Device, DropoutMode, GRAM_CLASSES, GramConfig, Network, NetworkBuilder, Precisions,
-    Shape,
-    gram_matrices, twin, zoo,
+    Shape, gram_matrices, twin, zoo,
 };
 
 /// Sums of a few thousand products in `f32`, relative to the largest entry.
