@@ -65,7 +65,7 @@ mod tests {
         save_picture(&figure, &path).unwrap();
         assert!(fs::read_to_string(&path).unwrap().ends_with("</svg>\n"));
         assert!(save_picture(&figure, &folder.path().join("none/a.svg")).is_err());
-        assert!(save_picture(&figure, &folder.path().join("a.pdf")).is_err());
+        assert!(save_picture(&figure, &folder.path().join("a.gif")).is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

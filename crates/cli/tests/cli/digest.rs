@@ -284,7 +284,9 @@ fn train(place: &Place, name: &str, config: &str, threads: &str) -> (String, Str
     // younger than the digests, and made from the predictions, which are part of them
     for evaluation in record["evaluations"].as_array_mut().unwrap() {
         let object = evaluation.as_object_mut().unwrap();
-        assert!(object.remove("by_class").is_some());
+        for part in ["by_class", "risk"] {
+            assert!(object.remove(part).is_some(), "{part}");
+        }
     }
     let mut metrics = Digest::new();
     of_value("", &record["evaluations"], &mut metrics);
