@@ -82,13 +82,7 @@ enum Command {
 /// Does what the arguments of the process say.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        // a decoder that panics at a damaged file becomes an error that names it
-        if !datasets::formats::guard::is_decoding() {
-            report(info);
-        }
-    }));
+    datasets::formats::guard::keep_quiet();
     let result = match cli.command {
         Command::Quickstart(args) => commands::quickstart::execute(args),
         Command::Train(args) => commands::train::execute(args),

@@ -213,8 +213,11 @@ impl Parquet {
         }
         let refuse = |rule: String| FieldError::of_column(column, rule);
         let leaf = self.leaves[column].clone().map_err(refuse)?;
-        let batch = guard(|| self.decode(column, leaf))
-            .map_err(|error| refuse(format!("cannot be read: {error}")))?;
+        let batch = guard(|| self.decode(column, leaf)).map_err(|error| {
+            // a reader that failed stands anywhere: the next look begins anew, and fails alike
+            self.cursors.borrow_mut()[column] = None;
+            refuse(format!("cannot be read: {error}"))
+        })?;
         Ok(self.decoded[column].get_or_init(|| batch))
     }
 
