@@ -27,9 +27,8 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
     for name in String::from_utf8(listed.stdout)?.lines() {
         let path = root.join(name);
         // made by programs
-        let is_made = ["/results.md", "/tables.md"]
-            .iter()
-            .any(|end| name.ends_with(end));
+        let is_table = name.starts_with("results/paper/") && !name.ends_with("/README.md");
+        let is_made = is_table || name.ends_with("/results.md") || name.ends_with("/tables.md");
         // the second: deleted, but still in the index
         if is_made || !path.exists() {
             continue;

@@ -1,10 +1,10 @@
-//! Pictures: a [`Figure`] is a grid of [`Panel`]s, a panel is a stack of marks, and each is SVG, PDF
-//! or PNG; a [`Curve`] is a possibility function on a panel.
+//! Pictures: a [`Figure`] is a grid of [`Panel`]s, a panel is a stack of marks, and each is SVG,
+//! PDF or PNG; a [`Curve`] is a possibility function on a panel.
 //!
 //! Everything is laid out in points of a page, 1/96 inch. The drawing backend rounds to whole
-//! pixels, so all outputs are drawn on a finer grid: an SVG carries it in its `viewBox`, a PDF in its
-//! first matrix, a PNG is averaged down, which also smooths its edges. Legends stand above the axes,
-//! where they cover no curve.
+//! pixels, so all outputs are drawn on a finer grid: an SVG carries it in its `viewBox`, a PDF in
+//! its first matrix, a PNG is averaged down, which also smooths its edges. Legends stand above the
+//! axes, where they cover no curve.
 //!
 //! ```
 //! use plot::{Curve, Figure};

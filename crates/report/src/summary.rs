@@ -265,8 +265,8 @@ impl<'a> Group<'a> {
         self.sets = sets;
     }
 
-    /// The evaluations of a row at a checkpoint, with the seeds of their runs. Predictions that were
-    /// given are of no checkpoint and stand beside each.
+    /// The evaluations of a row at a checkpoint, with the seeds of their runs. Predictions that
+    /// were given are of no checkpoint and stand beside each.
     pub(crate) fn evaluations(
         &self,
         row: &str,

@@ -37,7 +37,7 @@ use crate::update::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HessianEstimate {
-    /// `N (h + δ) mean(n g)`, Price's theorem: the one the authors' code uses; the paper names none.
+    /// `N (h + δ) mean(n g)`, Price's theorem: that of the authors' code; the paper names none.
     Price,
     /// `N mean(g²)`.
     SquaredGradient,

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! with `z₁`, `z₂` standard normal, one `z₂` for the whole network. Paper: Section 6 and Appendix H
-//! (one snapshot per epoch, "low-rank", 64 samples); rank 20 and the form of the sample are those of
-//! the authors' code.
+//! (one snapshot per epoch, "low-rank", 64 samples); rank 20 and the form of the sample are those
+//! of the authors' code.
 //!
 //! Everything is kept in `f64`: `s - m²` cancels, and weights of size 0.1 that moved by 1e-4 leave
 //! nothing of it in `f32`. That costs `16 + 8K` bytes per parameter, 176 at rank 20: 8 MB for

@@ -3,8 +3,8 @@
 //!
 //! Without Chromium these tests are skipped and say so; with `MAXITIVE_BROWSER=required`, as in CI,
 //! they fail instead. `MAXITIVE_PICTURES=FOLDER` keeps pictures of the layouts. With
-//! `MAXITIVE_AXE=axe.min.js`, of the package `axe-core` (`npm pack axe-core`), the pages are checked
-//! for accessibility, too.
+//! `MAXITIVE_AXE=axe.min.js`, of the package `axe-core` (`npm pack axe-core`), the pages are
+//! checked for accessibility, too.
 
 #![allow(clippy::unwrap_used, reason = "a failed test may say so by a panic")]
 
