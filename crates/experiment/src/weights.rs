@@ -29,7 +29,7 @@ pub fn write(path: &Path, network: &Network, flat: &[f32]) -> Result<()> {
     files::write_atomically(path, &encode(path, network, flat)?)
 }
 
-/// The content of the file that [`write`] makes.
+/// The content of the file that [`write()`] makes.
 ///
 /// # Errors
 /// Not as many weights as the network has.
