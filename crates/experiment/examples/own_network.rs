@@ -79,10 +79,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for best in sweep.best(&outcome.finished) {
         let model = Model::open_with(&folder.join(&best.run), &network)?;
         let test = library.load("fashion-mnist-mini", Part::Test)?;
-        let row = model.row(Some("Laplace"))?;
+        let row = model.row_by("laplace")?;
         let images = test.images();
         let (probabilities, _) =
-            model.predict(row, Checkpoint::Best, images, (device, &library))?;
+            model.predict(&row, Checkpoint::Best, images, (device, &library))?;
         println!(
             "{}: the first test image, {} by Laplace: {:.3}",
             best.run,
