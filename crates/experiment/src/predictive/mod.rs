@@ -36,7 +36,7 @@ use std::sync::Arc;
 use cbopt::{Executor, Rule, State};
 use datasets::Augmentation;
 use engine::network::LayerKind;
-use engine::{Input, Network, Predictor, PredictorConfig, Sample};
+use engine::{Device, Input, Network, Predictor, PredictorConfig, Sample};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -311,7 +311,7 @@ pub struct Predictive {
     engine: Predictor,
     executor: Executor,
     stays_random: bool,
-    threads: NonZero<usize>,
+    device: Device,
     looks: possibilistic::Looks,
 }
 
@@ -326,9 +326,14 @@ impl Predictive {
             network: network.clone(),
             executor: Executor::single(),
             stays_random: stays_random(network),
-            threads: NonZero::new(config.device.thread_count()).unwrap_or(NonZero::<usize>::MIN),
+            device: config.device,
             looks: possibilistic::Looks::default(),
         })
+    }
+
+    /// Threads for what is computed on the processor, whatever the device.
+    fn threads(&self) -> NonZero<usize> {
+        NonZero::new(self.device.thread_count()).unwrap_or(NonZero::<usize>::MIN)
     }
 
     /// The method with all it needs to predict at these weights; of the material it takes what it

@@ -7,9 +7,10 @@
 //! of [`possibility::prediction`]. `Λ` is multiplied by a `factor`, given or chosen on validation
 //! images by a [`Criterion`]. The class probabilities are those at `m`.
 //!
-//! `C` is computed on the processor, whatever the device, and kept: rows of one training that
-//! differ in the factor alone share it. For more classes than `classes`, the bounds are about the
-//! most probable ones of each image, as if there were no others.
+//! `C` is computed once: rows of one training that differ in the factor alone share it. The device
+//! computes it, in `f32` whatever the precision of training; the bounds are the processor's. For
+//! more classes than `classes`, the bounds are about the most probable ones of each image, as if
+//! there were no others.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +18,7 @@ use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
 use cbopt::Precision;
-use engine::{Device, GRAM_CLASSES, GramConfig, Input, Network, Precisions, gram_matrices};
+use engine::{GRAM_CLASSES, GramConfig, Input, Network, Precisions, gram_matrices};
 use evaluation::{Ranking, Scores};
 use images::check;
 use possibility::prediction::Logits;
@@ -300,7 +301,9 @@ impl Fitted for Around<'_> {
         let total = count(images, predictive.network.input_shape().len());
         let places = spread(total, self.method.images.unwrap_or(total));
         let looks = self.look(predictive, seed, images, &places, true)?;
-        let images = side_by_side(&looks, predictive.threads, |look| look.allowed(self.factor));
+        let images = side_by_side(&looks, predictive.threads(), |look| {
+            look.allowed(self.factor)
+        });
         let images = images.into_iter().collect::<Result<_>>()?;
         Ok(Some(Allowed { places, images }))
     }
@@ -314,7 +317,9 @@ impl Fitted for Around<'_> {
         let total = count(images, predictive.network.input_shape().len());
         let places: Vec<usize> = (0..total).collect();
         let looks = self.look(predictive, seed, images, &places, false)?;
-        let found = side_by_side(&looks, predictive.threads, |look| look.bounds(self.factor));
+        let found = side_by_side(&looks, predictive.threads(), |look| {
+            look.bounds(self.factor)
+        });
         found.into_iter().collect::<Result<_>>().map(Some)
     }
 
@@ -407,7 +412,7 @@ impl Around<'_> {
         let config = GramConfig {
             classes: self.method.classes,
             last_layer: self.method.last_layer,
-            device: Device::cpu().threads(predictive.threads.get()),
+            device: predictive.device,
         };
         let all = network.classes();
         let m = self.method.classes.min(all);
@@ -445,8 +450,8 @@ impl Around<'_> {
             .map(|&place| validation.labels[place] as usize);
         let labeled: Vec<(Look, usize)> = looks.into_iter().zip(labels).collect();
         let value = |factor: f64| match criterion {
-            Criterion::Nll => nll(&labeled, factor, predictive.threads),
-            Criterion::RightWrong => right_wrong(&labeled, factor, predictive.threads),
+            Criterion::Nll => nll(&labeled, factor, predictive.threads()),
+            Criterion::RightWrong => right_wrong(&labeled, factor, predictive.threads()),
         };
         let mut tried = Vec::new();
         for factor in (-8..=12).map(|k| 10f64.powf(f64::from(k) / 2.0)) {
