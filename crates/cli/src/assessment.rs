@@ -1,6 +1,7 @@
 //! Predictions from files, evaluated: what `maxitive evaluate` prints.
 
 use std::fmt::Display;
+use std::mem;
 
 use evaluation::metrics::curves::histogram;
 use evaluation::record::{Names, OutOfDomainEvaluation, RunRecord};
@@ -134,7 +135,7 @@ macro_rules! with_floats {
 struct Probabilities {
     name: String,
     values: Floats,
-    /// What the file holds, where that is logits.
+    /// What the file holds, where that is logits with Gram matrices.
     logits: Option<Floats>,
     classes: usize,
     /// Scores made from the logits, if they were asked for.
@@ -163,10 +164,11 @@ impl Probabilities {
         };
         if settings.logits {
             // what comes with Gram matrices is what they are about, and may add up to 1
-            if !settings.bounds {
+            if settings.bounds {
+                own.logits = Some(own.values.clone());
+            } else {
                 logits::check(&own.name, &own.values, classes)?;
             }
-            own.logits = Some(own.values.clone());
         }
         if let ScoreSource::Logits(score) = settings.score {
             own.scores = Some(score.of(&own.values, classes));
@@ -289,12 +291,10 @@ impl Assessment {
             assessment.images = Some(probabilities.bounds(file, *precision)?);
         }
         let mut confidence = None;
-        if let (Some(known), Some(labels)) = (&probabilities, labels) {
-            let (outcomes, by_class) = outcomes(known, labels, settings)?;
-            if inputs.others.is_empty() {
-                // larger than all that comes
-                probabilities = None;
-            }
+        if let (Some(known), Some(labels)) = (&mut probabilities, labels) {
+            // larger than all that comes
+            let are_last = inputs.others.is_empty();
+            let (outcomes, by_class) = outcomes(known, labels, settings, are_last)?;
             assessment.in_domain = Some(in_domain(&outcomes, by_class, settings)?);
             confidence = Some(outcomes.confidence().to_vec());
         }
@@ -688,18 +688,24 @@ fn detect(
     })
 }
 
-/// What the predictions are worth, and class by class if curves are wanted, too.
+/// What the predictions are worth, and class by class if curves are wanted, too. Probabilities that
+/// nothing else needs are given up.
 fn outcomes(
-    probabilities: &Probabilities,
+    probabilities: &mut Probabilities,
     labels: Loaded,
     settings: &Settings,
+    are_last: bool,
 ) -> Result<(Outcomes, Option<ByClass>), UserError> {
     let name = labels.name.clone();
     let labels = labels.whole_column("labels")?;
-    let Probabilities {
-        values, classes, ..
-    } = probabilities;
-    let outcomes = with_floats!(values, values => Outcomes::new(values, *classes, &labels));
+    let classes = probabilities.classes;
+    let mut by_class = None;
+    let outcomes = if are_last && !settings.curves {
+        let values = mem::replace(&mut probabilities.values, Floats::Single(Vec::new()));
+        with_floats!(values, values => Outcomes::consuming(values, classes, &labels))
+    } else {
+        with_floats!(&probabilities.values, values => Outcomes::new(values, classes, &labels))
+    };
     let outcomes = outcomes.map_err(|error| match error {
         Error::Labels { .. } => {
             UserError::new(format!("{name}: {error} in {}", probabilities.name))
@@ -707,12 +713,12 @@ fn outcomes(
         Error::Label { .. } => about(&name, &error),
         other => probabilities.complain(&other),
     })?;
-    if !settings.curves {
-        return Ok((outcomes, None));
+    if settings.curves {
+        let labels: Vec<u32> = labels.iter().map(|&label| label as u32).collect();
+        let found = with_floats!(&probabilities.values, values => evaluation::by_class(values, classes, &labels));
+        by_class = Some(found.map_err(|error| mistake(&error))?);
     }
-    let labels: Vec<u32> = labels.iter().map(|&label| label as u32).collect();
-    let found = with_floats!(values, values => evaluation::by_class(values, *classes, &labels));
-    Ok((outcomes, Some(found.map_err(|error| mistake(&error))?)))
+    Ok((outcomes, by_class))
 }
 
 fn in_domain(

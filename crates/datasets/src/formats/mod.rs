@@ -20,6 +20,9 @@ use std::io::{self, Read};
 
 use crate::error::Malformed;
 
+/// Bytes that are read at once before any of them was seen; a multiple of all sizes of numbers.
+const PIECE: u64 = 1 << 16;
+
 /// A reader that knows how far it has come and turns the end of the data into a [`Malformed`].
 pub(crate) struct Source<R> {
     inner: R,
@@ -64,11 +67,10 @@ impl<R: Read> Source<R> {
 
     /// Exactly `length` bytes. Memory grows with what arrives, not with what was promised.
     pub(crate) fn bytes(&mut self, field: &'static str, length: u64) -> Result<Vec<u8>, Malformed> {
-        const STEP: u64 = 1 << 16;
-        let mut bytes = Vec::with_capacity(length.min(STEP) as usize);
+        let mut bytes = Vec::with_capacity(length.min(PIECE) as usize);
         while (bytes.len() as u64) < length {
             let have = bytes.len();
-            let more = (length - have as u64).min(STEP.max(have as u64)) as usize;
+            let more = (length - have as u64).min(PIECE.max(have as u64)) as usize;
             bytes.resize(have + more, 0);
             let got = self.fill(field, &mut bytes[have..])?;
             if got < more {
@@ -77,6 +79,29 @@ impl<R: Read> Source<R> {
         }
         self.offset += length;
         Ok(bytes)
+    }
+
+    /// Exactly `length` bytes, handed to `take` piece by piece; every piece but the last has
+    /// [`PIECE`] bytes. Of the memory only one piece is held.
+    pub(crate) fn pieces(
+        &mut self,
+        field: &'static str,
+        length: u64,
+        mut take: impl FnMut(&mut [u8]) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        let mut piece = vec![0; length.min(PIECE) as usize];
+        let mut have = 0;
+        while have < length {
+            let piece = &mut piece[..(length - have).min(PIECE) as usize];
+            let got = self.fill(field, piece)?;
+            if got < piece.len() {
+                return Err(self.short(field, length, have + got as u64));
+            }
+            have += got as u64;
+            take(piece)?;
+        }
+        self.offset += length;
+        Ok(())
     }
 
     /// Fills `target`, or says that there was nothing left to begin with.

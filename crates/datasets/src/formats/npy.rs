@@ -45,6 +45,26 @@ impl Values {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// How many more fit into the memory that was taken.
+    fn room(&self) -> usize {
+        match self {
+            Self::Bytes(values) => values.capacity() - values.len(),
+            Self::Integers(values) => values.capacity() - values.len(),
+            Self::Singles(values) => values.capacity() - values.len(),
+            Self::Doubles(values) => values.capacity() - values.len(),
+        }
+    }
+
+    /// Takes memory for so many more and for none beyond.
+    fn reserve(&mut self, more: usize) {
+        match self {
+            Self::Bytes(values) => values.reserve_exact(more),
+            Self::Integers(values) => values.reserve_exact(more),
+            Self::Singles(values) => values.reserve_exact(more),
+            Self::Doubles(values) => values.reserve_exact(more),
+        }
+    }
 }
 
 /// An array in row-major order: the last index runs fastest.
@@ -159,15 +179,22 @@ pub fn read(reader: impl Read) -> std::result::Result<Array, Malformed> {
         .filter(|&n| usize::try_from(n).is_ok())
         .ok_or_else(|| Malformed::new("header", start, "the shape multiplies to too much"))?;
     let data_at = source.offset();
-    let data = source.bytes("data", bytes)?;
-    source.end()?;
-    let values = header
-        .kind
-        .decode(data, header.big_endian)
-        .map_err(|index| {
-            let offset = data_at + index as u64 * header.kind.size();
+    let size = header.kind.size();
+    let mut values = header.kind.none();
+    source.pieces("data", bytes, |piece| {
+        let have = values.len() as u64;
+        // exactly what the file has in the end, and before that no more than twice what arrived
+        let more = (bytes / size - have).min(have.max(piece.len() as u64 / size));
+        if values.room() < piece.len() / size as usize {
+            values.reserve(more as usize);
+        }
+        let found = header.kind.decode(piece, header.big_endian, &mut values);
+        found.map_err(|index| {
+            let offset = data_at + (have + index as u64) * size;
             Malformed::new("data", offset, "the integer does not fit into 63 bits")
-        })?;
+        })
+    })?;
+    source.end()?;
     // the total fits, so does every size unless another is zero
     let shape: Vec<usize> = header
         .shape
@@ -311,37 +338,68 @@ impl Kind {
         }
     }
 
-    /// The numbers, or the index of one that does not fit.
-    fn decode(self, mut data: Vec<u8>, big_endian: bool) -> std::result::Result<Values, usize> {
+    /// No numbers, of the kind that holds these.
+    fn none(self) -> Values {
+        match self {
+            Self::Boolean | Self::Unsigned(1) => Values::Bytes(Vec::new()),
+            Self::Signed(_) | Self::Unsigned(_) => Values::Integers(Vec::new()),
+            Self::Float(2 | 4) => Values::Singles(Vec::new()),
+            Self::Float(_) => Values::Doubles(Vec::new()),
+        }
+    }
+
+    /// Appends numbers to values of their kind, or gives the index of one that does not fit.
+    fn decode(
+        self,
+        data: &mut [u8],
+        big_endian: bool,
+        values: &mut Values,
+    ) -> std::result::Result<(), usize> {
         let size = self.size() as usize;
         if big_endian && size > 1 {
             data.chunks_exact_mut(size).for_each(<[u8]>::reverse);
         }
-        Ok(match self {
-            Self::Boolean | Self::Unsigned(1) => Values::Bytes(data),
-            Self::Signed(1) => Values::Integers(data.iter().map(|&b| (b as i8).into()).collect()),
-            Self::Signed(2) => Values::Integers(each(&data, |b| i16::from_le_bytes(b).into())),
-            Self::Signed(4) => Values::Integers(each(&data, |b| i32::from_le_bytes(b).into())),
-            Self::Signed(_) => Values::Integers(each(&data, i64::from_le_bytes)),
-            Self::Unsigned(2) => Values::Integers(each(&data, |b| u16::from_le_bytes(b).into())),
-            Self::Unsigned(4) => Values::Integers(each(&data, |b| u32::from_le_bytes(b).into())),
-            Self::Unsigned(_) => {
-                let values = each(&data, i64::from_le_bytes);
-                match values.iter().position(|&value| value < 0) {
-                    Some(index) => return Err(index),
-                    None => Values::Integers(values),
+        match (values, self) {
+            (Values::Bytes(all), _) => all.extend_from_slice(data),
+            (Values::Integers(all), Self::Signed(1)) => {
+                all.extend(each(data, |[b]| i64::from(b as i8)));
+            }
+            (Values::Integers(all), Self::Signed(2)) => {
+                all.extend(each(data, |b| i64::from(i16::from_le_bytes(b))));
+            }
+            (Values::Integers(all), Self::Signed(4)) => {
+                all.extend(each(data, |b| i64::from(i32::from_le_bytes(b))));
+            }
+            (Values::Integers(all), Self::Unsigned(2)) => {
+                all.extend(each(data, |b| i64::from(u16::from_le_bytes(b))));
+            }
+            (Values::Integers(all), Self::Unsigned(4)) => {
+                all.extend(each(data, |b| i64::from(u32::from_le_bytes(b))));
+            }
+            (Values::Integers(all), kind) => {
+                let first = all.len();
+                all.extend(each(data, i64::from_le_bytes));
+                let bad = all[first..].iter().position(|&value| value < 0);
+                if let (Self::Unsigned(_), Some(index)) = (kind, bad) {
+                    return Err(index);
                 }
             }
-            Self::Float(2) => Values::Singles(each(&data, |b| half(u16::from_le_bytes(b)))),
-            Self::Float(4) => Values::Singles(each(&data, f32::from_le_bytes)),
-            Self::Float(_) => Values::Doubles(each(&data, f64::from_le_bytes)),
-        })
+            (Values::Singles(all), Self::Float(2)) => {
+                all.extend(each(data, |b| half(u16::from_le_bytes(b))));
+            }
+            (Values::Singles(all), _) => all.extend(each(data, f32::from_le_bytes)),
+            (Values::Doubles(all), _) => all.extend(each(data, f64::from_le_bytes)),
+        }
+        Ok(())
     }
 }
 
-fn each<T, const N: usize>(data: &[u8], value: impl Fn([u8; N]) -> T) -> Vec<T> {
+fn each<T, const N: usize>(
+    data: &[u8],
+    value: impl Fn([u8; N]) -> T,
+) -> impl ExactSizeIterator<Item = T> {
     let (parts, _) = data.as_chunks::<N>();
-    parts.iter().map(|&bytes| value(bytes)).collect()
+    parts.iter().map(move |&bytes| value(bytes))
 }
 
 /// A float of 16 bits: sign, 5 bits of exponent, 10 of fraction.
@@ -745,6 +803,23 @@ mod tests {
         let bytes = simple("<f8", "False", "(1099511627776,)", &[0; 100]);
         let info = allocation_counter::measure(|| assert!(read(&bytes[..]).is_err()));
         assert!(info.bytes_max < 1 << 26, "{info:?}");
+    }
+
+    /// Numbers are made piece by piece: the bytes of the file are never there as a whole.
+    #[test]
+    fn numbers_are_not_held_twice() {
+        let numbers = 1_000_003;
+        let shape = format!("({numbers},)");
+        let bytes = simple("<f4", "False", &shape, &vec![1; 4 * numbers]);
+        let mut array = None;
+        let info = allocation_counter::measure(|| array = read(&bytes[..]).ok());
+        let most = 7 * numbers as u64;
+        assert!(info.bytes_max < most, "{info:?}");
+        let Some(Values::Singles(values)) = array.map(|array| array.values) else {
+            panic!("these are floats of 4 bytes");
+        };
+        assert_eq!(values.capacity(), numbers);
+        assert!(values.iter().all(|v| v.to_le_bytes() == [1; 4]));
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::results::{Classification, Reliability};
 
 /// Top-5 is undefined below this many classes.
 const TOP: u32 = 5;
+/// Parts in which probabilities are consumed.
+const PARTS: usize = 32;
 
 /// What each prediction was worth: confidence, log loss, Brier score and rank of the label. 28
 /// bytes per image.
@@ -52,27 +54,82 @@ impl Outcomes {
         P: Copy + Into<f64> + Sync,
         L: Copy + TryInto<usize> + Display + Sync,
     {
+        let mut outcomes = Self::blank(probabilities, classes, labels)?;
+        outcomes.fill(0, probabilities, labels)?;
+        Ok(outcomes)
+    }
+
+    /// The same as [`Outcomes::new`], from probabilities that nobody needs any more: their memory
+    /// is given back on the way, so that both are never there as a whole.
+    ///
+    /// ```
+    /// use evaluation::Outcomes;
+    ///
+    /// let rows = vec![0.5, 0.25, 0.25, 0.75, 0.25, 0.0];
+    /// let outcomes = Outcomes::new(&rows, 3, &[0, 1])?;
+    /// assert_eq!(Outcomes::consuming(rows, 3, &[0, 1])?, outcomes);
+    /// # Ok::<(), evaluation::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Outcomes::new`].
+    pub fn consuming<P, L>(mut probabilities: Vec<P>, classes: usize, labels: &[L]) -> Result<Self>
+    where
+        P: Copy + Into<f64> + Sync,
+        L: Copy + TryInto<usize> + Display + Sync,
+    {
+        let mut outcomes = Self::blank(&probabilities, classes, labels)?;
+        let rows = labels.len();
+        let size = rows.div_ceil(PARTS);
+        let mut filled = Ok(());
+        // from the end, where memory can be given back
+        for first in (0..rows).step_by(size).rev() {
+            let end = rows.min(first + size);
+            let part = outcomes.fill(
+                first,
+                &probabilities[first * classes..],
+                &labels[first..end],
+            );
+            // of several rows that are wrong the first is told
+            filled = part.and(filled);
+            probabilities.truncate(first * classes);
+            probabilities.shrink_to_fit();
+        }
+        filled.map(|()| outcomes)
+    }
+
+    /// As many outcomes as there are rows, none of them known.
+    fn blank<P, L>(probabilities: &[P], classes: usize, labels: &[L]) -> Result<Self> {
         let rows = probability::rows(probabilities, classes)?;
         if labels.len() != rows {
             let labels = labels.len();
             return Err(Error::Labels { labels, rows });
         }
-        let mut outcomes = Self {
+        Ok(Self {
             classes,
             confidence: vec![0.0; rows],
             log_loss: vec![0.0; rows],
             brier: vec![0.0; rows],
             rank: vec![0; rows],
-        };
+        })
+    }
+
+    /// Finds the outcomes of these rows, which begin at row `first`.
+    fn fill<P, L>(&mut self, first: usize, probabilities: &[P], labels: &[L]) -> Result<()>
+    where
+        P: Copy + Into<f64> + Sync,
+        L: Copy + TryInto<usize> + Display + Sync,
+    {
+        let (classes, these) = (self.classes, first..first + labels.len());
         let threads = threads_for(probabilities.len());
-        let size = rows.div_ceil(threads);
+        let size = labels.len().div_ceil(threads);
         thread::scope(|scope| {
             let pieces = (probabilities.chunks(size * classes))
                 .zip(labels.chunks(size))
-                .zip(outcomes.confidence.chunks_mut(size))
-                .zip(outcomes.log_loss.chunks_mut(size))
-                .zip(outcomes.brier.chunks_mut(size))
-                .zip(outcomes.rank.chunks_mut(size));
+                .zip(self.confidence[these.clone()].chunks_mut(size))
+                .zip(self.log_loss[these.clone()].chunks_mut(size))
+                .zip(self.brier[these.clone()].chunks_mut(size))
+                .zip(self.rank[these].chunks_mut(size));
             let mut handles = Vec::with_capacity(threads);
             for (i, (((((probabilities, labels), confidence), log_loss), brier), rank)) in
                 pieces.enumerate()
@@ -80,7 +137,7 @@ impl Outcomes {
                 let mut fill = move || -> Result<()> {
                     let entries = probabilities.chunks_exact(classes);
                     for (j, (entries, &label)) in entries.zip(labels).enumerate() {
-                        let outcome = outcome(i * size + j, entries, label)?;
+                        let outcome = outcome(first + i * size + j, entries, label)?;
                         (confidence[j], log_loss[j], brier[j], rank[j]) = outcome;
                     }
                     Ok(())
@@ -96,8 +153,7 @@ impl Outcomes {
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             });
             results.find(Result::is_err).unwrap_or(Ok(()))
-        })?;
-        Ok(outcomes)
+        })
     }
 
     /// Number of images, at least 1.
@@ -186,15 +242,12 @@ impl Outcomes {
     /// # Errors
     /// None; the confidences are numbers.
     pub(super) fn misclassification(&self) -> Result<Ranking> {
-        let (mut right, mut wrong) = (Vec::with_capacity(self.samples()), Vec::new());
-        for (&confidence, &rank) in self.confidence.iter().zip(&self.rank) {
-            if rank == 0 {
-                right.push(confidence);
-            } else {
-                wrong.push(confidence);
-            }
-        }
-        Ranking::new(&right, &wrong)
+        let side = |right: bool| {
+            let images = self.confidence.iter().zip(&self.rank);
+            let chosen = images.filter(move |&(_, &rank)| (rank == 0) == right);
+            chosen.map(|(&confidence, _)| confidence)
+        };
+        Ranking::of([side(true), side(false)])
     }
 
     /// All in-domain metrics, and the reliability diagram behind the calibration error. O(n log n)
@@ -361,6 +414,30 @@ mod tests {
                 "{i}"
             );
         }
+    }
+
+    /// Of several threads and parts, with mistakes in two of the parts.
+    #[test]
+    fn consuming_is_the_same_with_less_memory() {
+        let n = 300_001;
+        let row = |i: usize| {
+            let p = (i % 1009) as f32 / 2018.0;
+            [p, 0.5, 0.5 - p]
+        };
+        let rows: Vec<f32> = (0..n).flat_map(row).collect();
+        let mut labels: Vec<usize> = (0..n).map(|i| i % 3).collect();
+        let expected = Outcomes::new(&rows, 3, &labels).unwrap();
+        let found = Outcomes::consuming(rows.clone(), 3, &labels).unwrap();
+        assert_eq!(found, expected);
+        for wrong in [n - 5, 100_000, 3] {
+            labels[wrong] = 7;
+            let by_reference = Outcomes::new(&rows, 3, &labels).unwrap_err();
+            let found = Outcomes::consuming(rows.clone(), 3, &labels).unwrap_err();
+            assert_eq!(found.to_string(), by_reference.to_string());
+            assert!(found.to_string().starts_with(&format!("row {wrong}:")));
+        }
+        let found = Outcomes::consuming(vec![0.5, 0.5], 2, &[0, 1]).unwrap_err();
+        assert!(matches!(found, Error::Labels { .. }), "{found}");
     }
 
     #[test]
