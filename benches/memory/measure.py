@@ -6,7 +6,8 @@
 The script builds the command in release mode, makes its data in a temporary folder (random pictures and numbers; about
 3 GB for all rows) and prints a Markdown table: data, network and batch, MiB. Peak memory is what the system reports for
 the process when it has ended (ru_maxrss). For the sweep open files, threads and memory are looked at while it works.
-Exit status 1 where `evaluate` or `infer` takes more than twice the size of its data, or the sweep grows.
+Exit status 1 where `evaluate` or `infer` takes more than twice the size of its data, a page is too large or opens too
+slowly, or the sweep grows.
 """
 
 import argparse
@@ -151,42 +152,80 @@ def infer(table, folder, rows=100_000_000):
         path.unlink()
 
 
-def report(table, folder, runs):
-    record = json.loads(RECORD.read_text())
-    record.pop("sha256", None)
-    for different in [100, runs]:
-        made = folder / f"records-{different}"
-        for number in range(runs):
-            record["seed"], row = number // different, number % different
+def shaken(value, draw, part=0.02):
+    """The same with its numbers moved a little; shares stay below one."""
+    if isinstance(value, float):
+        moved = value * (1 + part * (2 * draw.random() - 1))
+        return min(moved, 1.0) if value <= 1 else moved
+    if isinstance(value, list):
+        return [shaken(entry, draw, part) for entry in value]
+    if isinstance(value, dict):
+        return {key: shaken(entry, draw, part) for key, entry in value.items()}
+    return value
+
+
+def records(folder, runs, different):
+    """Records of so many rows: each row has curves of its own, each run of it figures of its own."""
+    draw = random.Random(4)
+    for row in range(different):
+        record = json.loads(RECORD.read_text())
+        record.pop("sha256", None)
+        record["evaluations"] = [one for one in record["evaluations"] if one["row"] == "IVON"]
+        for evaluation in record["evaluations"]:
+            evaluation["row"] = f"IVON {row}"
+            for part in ["out_of_domain", "reliability"]:
+                evaluation[part] = shaken(evaluation[part], draw)
+        for number in range(row, runs, different):
+            record["seed"] = number // different
             record["name"] = f"ivon-{row}-seed{record['seed']}"
+            record["curves"] = shaken(record["curves"], draw)
             for evaluation in record["evaluations"]:
-                evaluation["row"] = f"IVON {row}"
-            run = made / record["name"]
+                evaluation["in_domain"] = shaken(evaluation["in_domain"], draw)
+                for out in evaluation["out_of_domain"]:
+                    out["metrics"] = shaken(out["metrics"], draw)
+            run = folder / record["name"]
             run.mkdir(parents=True)
             (run / "record.json").write_text(json.dumps(record))
+
+
+def report(table, folder, runs):
+    for different, most_bytes, most_seconds in [(100, 5e6, 2), (runs, None, 5)]:
+        made = folder / f"records-{different}"
+        records(made, runs, different)
         page = folder / f"report-{different}.html"
         start = time.time()
         table.row(["report", made, "-o", page], f"{runs:,} records of {different:,} rows, {size(made):.0f} MiB", "")
-        print(f"{page.name}: {page.stat().st_size / 1e6:.2f} MB, made in {time.time() - start:.1f} s", file=sys.stderr)
-        open_page(page)
+        count = page.stat().st_size
+        print(f"{page.name}: {count / 1e6:.2f} MB, made in {time.time() - start:.1f} s", file=sys.stderr)
+        if most_bytes is not None and count > most_bytes:
+            table.failed.append(f"{page.name}: {count} bytes are more than {most_bytes:.0f}")
+        took = open_page(page)
+        if took is not None and took > most_seconds:
+            table.failed.append(f"{page.name}: opens in {took:.2f} s, more than {most_seconds}")
 
 
 def open_page(page):
-    """How long a browser takes until the page is laid out, the best of three; the start of an empty one taken off."""
+    """Seconds until a browser has painted the page, the best of five; the start of an empty one taken off."""
     empty = page.with_name("empty.html")
     empty.write_text("<!doctype html><title>x</title>")
 
     def seconds(file):
-        words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", file.as_uri()]
+        picture = page.with_name("page.png")
+        picture.unlink(missing_ok=True)
+        words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900",
+                 f"--screenshot={picture}", file.as_uri()]
         start = time.time()
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert picture.stat().st_size > 0
         return time.time() - start
 
     try:
-        took = min(seconds(page) for _ in range(3)) - min(seconds(empty) for _ in range(3))
-        print(f"{page.name}: opens in {took:.2f} s", file=sys.stderr)
+        took = min(seconds(page) for _ in range(5)) - min(seconds(empty) for _ in range(5))
     except FileNotFoundError:
         print("there is no Chromium to open the page", file=sys.stderr)
+        return None
+    print(f"{page.name}: opens in {took:.2f} s", file=sys.stderr)
+    return took
 
 
 def sweep(table, folder, runs):

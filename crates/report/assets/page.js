@@ -26,6 +26,9 @@ function swatch(style) {
   return svg('svg', { class: 'swatch', viewBox: '0 0 28 10', 'aria-hidden': 'true' }, line);
 }
 const color = style => `var(--c${style.color})`;
+// also of lists that are too long for the arguments of a function
+const least = list => list.reduce((a, b) => Math.min(a, b), Infinity);
+const most = list => list.reduce((a, b) => Math.max(a, b), -Infinity);
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
 // ---- numbers
@@ -36,6 +39,10 @@ function short(value) {
   const size = Math.abs(value);
   if (size >= 1e5 || size < 1e-3) return value.toExponential(0).replace('e+', 'e');
   return String(+value.toPrecision(4));
+}
+function precise(value) {
+  if (value == null) return '∞';
+  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(3) : value.toFixed(6);
 }
 function ticks(low, high, count) {
   const span = high - low || 1;
@@ -78,6 +85,19 @@ function titled(text) {
   const [first, ...rest] = text.split('\n');
   return rest.length ? [element('b', '', first), rest.join('\n')] : [text];
 }
+// The tip of a cell of results begins with the figures of all its runs, which stand in the data.
+function tipOf(owner) {
+  const table = owner.matches('td') && owner.closest('[data-told]');
+  if (!table) return owner.dataset.tip;
+  const group = data.groups[owner.closest('.group').dataset.group], row = owner.closest('tr').dataset.row;
+  const part = group.views[table.dataset.checkpoint], metrics = (table.dataset.set == null ? part : part.out[table.dataset.set]).metrics;
+  const metric = metrics.find(m => m.id === $$('thead th', table)[owner.cellIndex].dataset.metric), cell = metric.rows[row];
+  const seeds = seedsOf(cell).map(([seed, value]) => `\nseed ${seed}: ${precise(value)}`).join('');
+  const deviation = cell[1] == null ? '' : `, deviation ${precise(cell[1])}`;
+  return `${group.rows[row].name}, ${metric.name}${seeds}\nmean ${precise(cell[0])}${deviation}${owner.dataset.tip}`;
+}
+// [[seed, value], ..] of a cell
+const seedsOf = cell => data.seeds[cell[2][0]].map((seed, i) => [seed, cell[2][i + 1]]);
 function hideTip() { tip.hidden = true; anchor = null; }
 function line(style, name, value, isNear) {
   const row = element('div', isNear ? 'row near' : 'row');
@@ -87,7 +107,7 @@ function line(style, name, value, isNear) {
 }
 document.addEventListener('pointerover', event => {
   const owner = event.target.closest && event.target.closest('[data-tip]');
-  if (owner) showTip(owner.dataset.tip, () => [event.clientX, event.clientY]);
+  if (owner) showTip(tipOf(owner), () => [event.clientX, event.clientY]);
 });
 document.addEventListener('pointerout', event => {
   if (!anchor && event.target.closest && event.target.closest('[data-tip]')) hideTip();
@@ -95,7 +115,7 @@ document.addEventListener('pointerout', event => {
 document.addEventListener('focusin', event => {
   const owner = event.target.closest('[data-tip]');
   if (!owner || !owner.matches(':focus-visible')) return;
-  showTip(owner.dataset.tip, () => { const box = owner.getBoundingClientRect(); return [box.left, box.bottom]; }, true);
+  showTip(tipOf(owner), () => { const box = owner.getBoundingClientRect(); return [box.left, box.bottom]; }, true);
 });
 document.addEventListener('focusout', hideTip);
 document.addEventListener('keydown', event => { if (event.key === 'Escape') hideTip(); });
@@ -180,11 +200,11 @@ function path(points) {
 function lines(host, { title, label, series, xName, yName, xLow, xHigh, yLow, yHigh, isLog, diagonal, xText }) {
   series = series.filter(one => one.ys);
   if (!series.length) return;
-  const width = Math.round(clamp(host.clientWidth ? columnWidth(host) : 380, 240, 640)), height = Math.round(clamp(width * 0.68, 210, 360));
+  const width = Math.round(clamp(columnWidth(host) || 380, 240, 640)), height = Math.round(clamp(width * 0.68, 210, 360));
   const frame = { left: 44, right: width - 10, top: 22, bottom: height - 36 };
   const finite = series.flatMap(one => one.ys.filter(y => y != null && (!isLog || y > 0)));
   if (yLow == null) {
-    yLow = Math.min(...finite); yHigh = Math.max(...finite);
+    yLow = least(finite); yHigh = most(finite);
     const room = (yHigh - yLow) * 0.04 || Math.abs(yHigh) * 0.05 || 1;
     if (isLog) { yLow /= 1.08; yHigh *= 1.08; } else { yLow -= room; yHigh += room; }
   }
@@ -238,9 +258,9 @@ function lines(host, { title, label, series, xName, yName, xLow, xHigh, yLow, yH
     };
   });
 }
-function columnWidth(host) {
-  return parseFloat(getComputedStyle(host).gridTemplateColumns) || host.clientWidth;
-}
+// Widths of the columns of the hosts: asked for before anything is drawn, because a question after a change lays the page out anew.
+const widths = new Map();
+const columnWidth = host => widths.get(host);
 
 // Means of one metric as dots, one line per method.
 // A name of at most so many letters: its end, where sweeps write what they changed, is kept.
@@ -252,16 +272,16 @@ function dots(host, metric) {
   const rows = visible().filter(row => metric.rows[row.index] && metric.rows[row.index][0] != null);
   if (!rows.length) return;
   // names that are too long for a column stand above their dots
-  const longest = Math.max(...rows.map(row => row.name.length)), above = longest > 17;
+  const longest = most(rows.map(row => row.name.length)), above = longest > 17;
   const width = Math.round(clamp(columnWidth(host), 240, 520)), pitch = above ? 36 : 21, top = 8, height = top + rows.length * pitch + 24;
   const frame = { left: above ? 14 : Math.min(112, 18 + 6.1 * longest), right: width - 14, top, bottom: top + rows.length * pitch };
   const index = { paper: 3, reproduction: 4 }[state.beside];
   const spread = rows.flatMap(row => {
     const cell = metric.rows[row.index], theirs = index && cell[index];
     const reach = ([mean, deviation]) => [mean - (deviation || 0), mean + (deviation || 0)];
-    return [...reach(cell), ...cell[2].map(s => s[1]).filter(v => v != null), ...(theirs ? reach(theirs) : [])];
+    return [...reach(cell), ...cell[2].slice(1).filter(v => v != null), ...(theirs ? reach(theirs) : [])];
   });
-  let low = Math.min(...spread), high = Math.max(...spread);
+  let low = least(spread), high = most(spread);
   const room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 0.5;
   low -= room; high += room;
   const x = linear(low, high, frame.left, frame.right);
@@ -276,13 +296,13 @@ function dots(host, metric) {
       root.append(svg('rect', { class: 'zone', x: from, y: top, width: Math.max(1.5, to - from), height: frame.bottom - top }));
     }
     const hits = rows.map((row, i) => {
-      const [mean, deviation, seeds, ...theirs] = metric.rows[row.index];
+      const [mean, deviation, values, ...theirs] = metric.rows[row.index];
       const y = top + (i + (above ? 0.72 : 0.5)) * pitch, other = index && theirs[index - 3], guesses = metric.chance.includes(row.index);
       const shift = other ? -2.5 : 0;
       const hit = svg('rect', { class: 'hit', x: 0, y: top + i * pitch, width, height: pitch });
       const name = svg('text', above ? { class: 'rowname', x: frame.left, y: y - 11 } : { class: 'rowname', x: frame.left - 8, y: y + 4, 'text-anchor': 'end' }, fitted(row.name, above ? (width - 20) / 6.1 : 17));
       root.append(hit, name);
-      for (const [, value] of seeds) if (value != null) root.append(svg('line', { x1: x(value), x2: x(value), y1: y - 4 + shift, y2: y + 4 + shift, stroke: color(row), opacity: 0.5 }));
+      for (const value of values.slice(1)) if (value != null) root.append(svg('line', { x1: x(value), x2: x(value), y1: y - 4 + shift, y2: y + 4 + shift, stroke: color(row), opacity: 0.5 }));
       if (deviation) root.append(svg('line', { x1: x(mean - deviation), x2: x(mean + deviation), y1: y + shift, y2: y + shift, stroke: color(row), 'stroke-width': 2.2, 'stroke-linecap': 'round' }));
       root.append(svg('circle', { cx: x(mean), cy: y + shift, r: guesses ? 3.2 : 4, fill: guesses ? 'var(--card)' : color(row), stroke: color(row), 'stroke-width': guesses ? 1.6 : 0, 'data-row': row.index }));
       if (other) {
@@ -300,10 +320,10 @@ function dots(host, metric) {
       place: i => [x(metric.rows[rows[i].index][0]), top + (i + 0.5) * pitch],
       show(i) {
         light(i);
-        const [mean, deviation, seeds, paper, again] = metric.rows[rows[i].index];
+        const [mean, deviation, , paper, again] = metric.rows[rows[i].index];
         const text = ([m, d]) => three(m) + (d != null ? ` ± ${three(d)}` : '');
         return [line(rows[i], rows[i].name, text([mean, deviation]), true), ...(metric.chance.includes(rows[i].index) ? [line(null, 'chance level', '')] : []),
-          ...seeds.map(([seed, value]) => line(null, `seed ${seed}`, value == null ? '∞' : value.toFixed(4))),
+          ...seedsOf(metric.rows[rows[i].index]).map(([seed, value]) => line(null, `seed ${seed}`, value == null ? '∞' : value.toFixed(4))),
           ...(paper ? [line(null, 'paper', text(paper))] : []), ...(again ? [line(null, 'independent reproduction', text(again))] : [])];
       },
       leave: () => light(-1),
@@ -398,8 +418,8 @@ function trials(host, sweep, key) {
   if (!shown.length) return;
   const width = Math.round(clamp(columnWidth(host), 240, 420)), height = Math.round(width * 0.62) + 20;
   const frame = { left: 44, right: width - 14, top: 12, bottom: height - 36 };
-  const losses = shown.map(run => run.loss), room = (Math.max(...losses) - Math.min(...losses)) * 0.06 || 0.05;
-  const low = Math.min(...losses) - room, high = Math.max(...losses) + room;
+  const losses = shown.map(run => run.loss), room = (most(losses) - least(losses)) * 0.06 || 0.05;
+  const low = least(losses) - room, high = most(losses) + room;
   const y = linear(low, high, frame.bottom, frame.top), across = scale(key, frame.left + 12, frame.right - 12);
   plot(host, { width, height, title: key.name, label: `Validation loss of ${shown.length} runs over ${key.name}. Focus and use the arrow keys to read values.` }, root => {
     axes(root, frame, { x: value => value, y, xTicks: [], yTicks: ticks(low, high, 5), xName: across.isLog ? 'logarithmic' : '' });
@@ -436,7 +456,7 @@ function scale(key, from, to) {
     const words = [...new Set(key.texts)], at = linear(0, Math.max(words.length - 1, 1), from, to);
     return { at: i => at(words.indexOf(key.texts[i])), marks: words.map((word, i) => [at(i), fitted(word, words.length > 3 ? 12 : 20)]) };
   }
-  const low = Math.min(...numbers), high = Math.max(...numbers), isLog = low > 0 && high / low >= 10;
+  const low = least(numbers), high = most(numbers), isLog = low > 0 && high / low >= 10;
   const at = (isLog ? logarithmic : linear)(low, high, from, to), distinct = [...new Set(numbers)];
   const shown = distinct.length <= 4 ? distinct : isLog ? logTicks(low, high).filter(t => t >= low && t <= high) : ticks(low, high, 4);
   return { isLog, at: i => at(numbers[i]), marks: shown.map(value => [at(value), short(value)]) };
@@ -515,7 +535,7 @@ const painters = {
     }).filter(family => family.style);
     if (!shown.length) return;
     const part = key => shown.filter(family => family[key]).map(family => ({ name: family.label, style: family.style, xs: family.epochs, ys: family[key][0], deviations: family[key][1] }));
-    const epochs = shown.flatMap(family => family.epochs), low = Math.min(...epochs), high = Math.max(...epochs, low + 1);
+    const epochs = shown.flatMap(family => family.epochs), low = least(epochs), high = Math.max(most(epochs), low + 1);
     const chart = (key, title, yName, isLog) => lines(host, { title, series: part(key), label: `${title} of ${shown.length} kinds of runs over the epochs.`, xName: 'epoch', yName, xLow: low, xHigh: high, isLog });
     chart('train_loss', 'Training loss', 'cross-entropy', state.log);
     chart('validation_loss', 'Validation loss', 'cross-entropy', state.log);
@@ -531,18 +551,38 @@ function hatches() {
   document.body.append(svg('svg', { width: 0, height: 0, 'aria-hidden': 'true', style: 'position:absolute' }, svg('defs', {}, pattern('hatch', 'var(--c1)', 0.85), pattern('hatch-out', 'var(--ink)', 0.35))));
 }
 
+// With many rows a plot is drawn when it comes near the window: thousands of them take seconds, and few are looked at.
+const MANY = 40;
+const near = new IntersectionObserver(entries => {
+  for (const entry of entries) if (entry.isIntersecting) paint(entry.target);
+}, { rootMargin: '50% 0px' });
+const waiting = new Set();
+function paint(host) {
+  near.unobserve(host);
+  waiting.delete(host);
+  painters[host.dataset.chart](host);
+  host.style.minHeight = '';
+}
+addEventListener('beforeprint', () => [...waiting].forEach(paint));
+
 function draw() {
   if (!data.groups.length) return;
   drawn = 0;
   hideTip();
-  for (const host of $$(`main .group[data-group="${state.group}"] [data-chart]`)) {
+  const hosts = $$(`main .group[data-group="${state.group}"] [data-chart]`), shown = visible().length;
+  for (const host of hosts) host.classList.toggle('few', shown < 4);
+  [...waiting].forEach(host => near.unobserve(host));
+  waiting.clear();
+  const heights = hosts.map(host => host.clientHeight);
+  for (const host of hosts) widths.set(host, parseFloat(getComputedStyle(host).gridTemplateColumns) || host.clientWidth);
+  hosts.forEach((host, i) => {
     // the old height is kept while drawing, so that the page does not jump
-    host.style.minHeight = host.clientHeight + 'px';
+    host.style.minHeight = `${heights[i] || (shown > MANY ? 600 : 0)}px`;
     host.replaceChildren();
-    host.classList.toggle('few', visible().length < 4);
-    painters[host.dataset.chart](host);
-    host.style.minHeight = '';
-  }
+    if (shown <= MANY) return paint(host);
+    waiting.add(host);
+    near.observe(host);
+  });
 }
 
 // ---- switches

@@ -189,12 +189,15 @@ pub(crate) fn number(value: f64) -> Value {
     if !value.is_finite() {
         return Value::Null;
     }
-    let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
-    // whole numbers without a point
-    if rounded == rounded.trunc() && rounded.abs() < 1e9 {
-        return json!(rounded as i64);
+    short(format!("{value:.4e}").parse().unwrap_or(value))
+}
+
+/// A finite number; whole ones without a point.
+pub(crate) fn short(value: f64) -> Value {
+    if value == value.trunc() && value.abs() < 1e9 {
+        return json!(value as i64);
     }
-    json!(rounded)
+    json!(value)
 }
 
 /// Rates to four digits after the point.

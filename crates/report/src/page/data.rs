@@ -1,21 +1,45 @@
 //! What the page's script draws, as JSON.
 
+use std::collections::HashMap;
+
 use evaluation::record::Checkpoint;
 use evaluation::results::{DetectionCurves, Risk};
 use evaluation::{Better, Scheme};
 use serde_json::{Map, Value, json};
 
 use super::View;
+use super::numbers::precise;
 use crate::curves::{
     average, epochs, kept_epochs, number, pool_bins, pool_histograms, rates, recall_grid, roc_grid,
+    short,
 };
 use crate::paper::Published;
 use crate::summary::{
     Cell, Family, Group, OutOfDomainSet, Table, checkpoint_id, mean_and_deviation,
 };
 
+/// Lists of seeds, each written once: most rows have the same.
+#[derive(Default)]
+pub(super) struct SeedLists {
+    lists: Vec<Vec<u64>>,
+    places: HashMap<Vec<u64>, usize>,
+}
+
+impl SeedLists {
+    fn place(&mut self, seeds: Vec<u64>) -> usize {
+        *self.places.entry(seeds).or_insert_with_key(|seeds| {
+            self.lists.push(seeds.clone());
+            self.lists.len() - 1
+        })
+    }
+
+    pub(super) fn json(self) -> Value {
+        json!(self.lists)
+    }
+}
+
 /// One group.
-pub(super) fn group(shown: &View<'_, '_>) -> Value {
+pub(super) fn group(shown: &View<'_, '_>, seeds: &mut SeedLists) -> Value {
     let group = shown.group;
     let rows: Vec<Value> = group
         .rows
@@ -33,7 +57,7 @@ pub(super) fn group(shown: &View<'_, '_>) -> Value {
     for &checkpoint in &group.checkpoints {
         views.insert(
             checkpoint_id(checkpoint).to_owned(),
-            view(group, checkpoint),
+            view(group, checkpoint, seeds),
         );
     }
     json!({
@@ -47,17 +71,19 @@ pub(super) fn group(shown: &View<'_, '_>) -> Value {
 }
 
 /// One checkpoint of a group.
-fn view(group: &Group<'_>, checkpoint: Checkpoint) -> Value {
+fn view(group: &Group<'_>, checkpoint: Checkpoint, seeds: &mut SeedLists) -> Value {
     let rows = group.rows.iter();
     let reliability: Vec<Value> = rows
         .map(|row| reliability(group, row, checkpoint))
         .collect();
     let sets = group.sets.iter();
-    let out: Vec<Value> = sets.map(|set| detection(group, set, checkpoint)).collect();
+    let out: Vec<Value> = sets
+        .map(|set| detection(group, set, checkpoint, seeds))
+        .collect();
     let rows = group.rows.iter();
     let risk: Vec<Value> = rows.map(|row| risk(group, row, checkpoint)).collect();
     json!({
-        "metrics": glance(&group.in_domain(checkpoint), group.rows.len()),
+        "metrics": glance(&group.in_domain(checkpoint), group.rows.len(), seeds),
         "reliability": reliability,
         "risk": risk,
         "out": out,
@@ -106,7 +132,12 @@ fn risk(group: &Group<'_>, row: &str, checkpoint: Checkpoint) -> Value {
 
 /// Numbers and curves of an out-of-domain set: a column of each kind, one entry per row of the
 /// group.
-fn detection(group: &Group<'_>, set: &OutOfDomainSet<'_>, checkpoint: Checkpoint) -> Value {
+fn detection(
+    group: &Group<'_>,
+    set: &OutOfDomainSet<'_>,
+    checkpoint: Checkpoint,
+    seeds: &mut SeedLists,
+) -> Value {
     let mut columns: [Vec<Value>; 4] = Default::default();
     for row in &group.rows {
         let all: Vec<&DetectionCurves> = group
@@ -121,7 +152,7 @@ fn detection(group: &Group<'_>, set: &OutOfDomainSet<'_>, checkpoint: Checkpoint
     }
     let [roc, precision_in, precision_out, histogram] = columns;
     json!({
-        "metrics": glance(&group.out_of_domain(checkpoint, set), group.rows.len()),
+        "metrics": glance(&group.out_of_domain(checkpoint, set), group.rows.len(), seeds),
         "roc": roc, "precision_in": precision_in, "precision_out": precision_out,
         "histogram": histogram,
     })
@@ -156,9 +187,9 @@ fn curves(all: &[&DetectionCurves]) -> [Value; 4] {
     ]
 }
 
-/// The numbers of a table for the overview: per metric, per row
-/// `[mean, deviation, [[seed, value]], paper, reproduction]`.
-fn glance(table: &Table<'_>, rows: usize) -> Value {
+/// The numbers of a table, for the overview and for the tips of the table: per metric, per row
+/// `[mean, deviation, [list of seeds, value, ..], paper, reproduction]`.
+fn glance(table: &Table<'_>, rows: usize, seeds: &mut SeedLists) -> Value {
     let guessing = table.rows.iter().filter(|row| row.is_chance);
     let chance: Vec<usize> = guessing.map(|row| row.index).collect();
     table
@@ -169,7 +200,7 @@ fn glance(table: &Table<'_>, rows: usize) -> Value {
             let mut column = vec![Value::Null; rows];
             for row in &table.rows {
                 if let Some(cell) = &row.cells[i] {
-                    column[row.index] = cell_value(cell);
+                    column[row.index] = cell_value(cell, seeds);
                 }
             }
             json!({
@@ -180,24 +211,29 @@ fn glance(table: &Table<'_>, rows: usize) -> Value {
         .collect()
 }
 
-fn cell_value(cell: &Cell) -> Value {
-    let seeds: Vec<Value> = cell
-        .values
-        .iter()
-        .map(|&(seed, value)| json!([seed, number(value)]))
-        .collect();
+fn cell_value(cell: &Cell, seeds: &mut SeedLists) -> Value {
+    let list = seeds.place(cell.values.iter().map(|&(seed, _)| seed).collect());
+    let values = cell.values.iter().map(|&(_, value)| as_told(value));
+    let values: Vec<Value> = std::iter::once(json!(list)).chain(values).collect();
     let published = |number_: &Option<Published>| {
         number_.as_ref().map_or(Value::Null, |p| {
             json!([number(p.mean()), p.spread().map_or(Value::Null, number)])
         })
     };
     json!([
-        number(cell.mean),
-        cell.deviation.map_or(Value::Null, number),
-        seeds,
+        as_told(cell.mean),
+        cell.deviation.map_or(Value::Null, as_told),
+        values,
         published(&cell.paper),
         published(&cell.reproduction),
     ])
+}
+
+/// A number with the digits that a tip shows; `null` if it is not finite.
+fn as_told(value: f64) -> Value {
+    let told: Option<f64> = precise(value).parse().ok();
+    told.filter(|told| told.is_finite())
+        .map_or(Value::Null, short)
 }
 
 /// Training curves of the runs that have them.

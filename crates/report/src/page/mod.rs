@@ -131,16 +131,19 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
     }
     page.push_str("</main>\n</div>\n");
     footer(&mut page);
+    let mut seeds = data::SeedLists::default();
+    let groups: Vec<_> = views
+        .iter()
+        .map(|view| data::group(view, &mut seeds))
+        .collect();
     let data = json!({
         "grids": {
             "roc": roc_grid().iter().map(|&x| number(x)).collect::<Vec<_>>(),
             "recall": recall_grid().iter().map(|&x| number(x)).collect::<Vec<_>>(),
         },
         "dashes": dashes(),
-        "groups": views
-            .iter()
-            .map(data::group)
-            .collect::<Vec<_>>(),
+        "seeds": seeds.json(),
+        "groups": groups,
     });
     let _ = write!(
         page,

@@ -85,8 +85,10 @@ impl View<'_, '_> {
         let hidden = if place.hidden { " hidden" } else { "" };
         let _ = writeln!(
             page,
-            "<div class=\"results-table\" data-checkpoint=\"{}\"{set}{hidden}>",
-            checkpoint_id(place.checkpoint)
+            "<div class=\"results-table\" data-checkpoint=\"{}\"{set}{}{hidden}>",
+            checkpoint_id(place.checkpoint),
+            // the script has the figures, and makes the tips of the cells from them
+            if place.of_scores { "" } else { " data-told" },
         );
         let what = match (place.set, place.of_scores) {
             (None, true) => "Right against wrong answers",
@@ -156,7 +158,8 @@ impl View<'_, '_> {
                     .push_str("<td class=\"none\"><span aria-label=\"not defined\">–</span></td>"),
                 Some(cell) => {
                     let interval = self.interval(metric, place);
-                    self.cell(page, cell, metric, row.name, (runs, interval), notes);
+                    let figures = place.of_scores.then(|| figures(cell, metric, row.name));
+                    self.cell(page, cell, figures, (runs, interval), notes);
                 }
             }
         }
@@ -214,19 +217,11 @@ impl View<'_, '_> {
         &self,
         page: &mut String,
         cell: &Cell,
-        metric: &Metric,
-        row: &str,
+        figures: Option<String>,
         (runs, interval): (Option<usize>, Option<&Interval>),
         notes: &mut Notes,
     ) {
-        let mut tip = format!("{row}, {}", metric.name);
-        for (seed, value) in &cell.values {
-            let _ = write!(tip, "\nseed {seed}: {}", precise(*value));
-        }
-        let _ = write!(tip, "\nmean {}", precise(cell.mean));
-        if let Some(deviation) = cell.deviation {
-            let _ = write!(tip, ", deviation {}", precise(deviation));
-        }
+        let mut tip = figures.unwrap_or_default();
         if let Some(number) = &cell.paper {
             let _ = write!(tip, "\npaper {}", published(number));
             if let Some(distance) = distance(cell) {
@@ -297,6 +292,19 @@ impl View<'_, '_> {
         }
         page.push_str("</td>");
     }
+}
+
+/// What the tip of a cell says first: the figure of every run, their mean and deviation.
+fn figures(cell: &Cell, metric: &Metric, row: &str) -> String {
+    let mut text = format!("{row}, {}", metric.name);
+    for (seed, value) in &cell.values {
+        let _ = write!(text, "\nseed {seed}: {}", precise(*value));
+    }
+    let _ = write!(text, "\nmean {}", precise(cell.mean));
+    if let Some(deviation) = cell.deviation {
+        let _ = write!(text, ", deviation {}", precise(deviation));
+    }
+    text
 }
 
 /// Stands before the paper's figures, as a hollow diamond does in the plots.

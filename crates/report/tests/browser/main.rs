@@ -528,6 +528,57 @@ fn values_are_read_by_pointing_and_by_keys() {
     let (x, y) = browser.middle("td[data-v]");
     browser.point(x, y);
     assert!(tip().contains("seed 1:"), "{}", tip());
+    // the script makes the tip from the data of the page: row, metric, seeds, mean, paper
+    let records = synthetic::fashion_mnist(2, 6);
+    let row = browser.text(
+        "document.querySelector('td[data-v]').closest('tr').querySelector('.name').innerText",
+    );
+    let value = |seed: usize| {
+        let of_row = |record: &&RunRecord| record.seed == seed as u64;
+        let evaluations = records
+            .iter()
+            .filter(of_row)
+            .flat_map(|record| &record.evaluations);
+        let best = evaluations.filter(|e| e.checkpoint == Checkpoint::Best);
+        let own = best.filter(|e| e.row == row).last().unwrap();
+        own.in_domain.values.accuracy.unwrap()
+    };
+    let (first, second) = (value(0), value(1));
+    let said = tip();
+    let expected = format!("seed 0: {first:.6}\nseed 1: {second:.6}\nmean ");
+    assert!(said.contains(&expected), "{said} instead of {expected}");
+    assert!(said.starts_with(&format!("{row}, Acc.")), "{said}");
+    assert!(
+        said.contains(&format!("mean {:.6}", (first + second) / 2.0)),
+        "{said}"
+    );
+    assert!(said.contains("\npaper "), "{said}");
+    assert_content(&browser);
+}
+
+/// Plots of many rows wait until they are looked at or printed.
+#[test]
+fn plots_of_many_rows_are_drawn_when_they_come_near() {
+    let Some(browser) = browser() else { return };
+    let mut records = Vec::new();
+    for number in 0..50 {
+        let mut record = synthetic::record("mine", &synthetic::METHODS[0], 0, 2, &[("mnist", 100)]);
+        record.name = format!("adamw-{number}");
+        for evaluation in &mut record.evaluations {
+            evaluation.row = format!("AdamW {number}");
+        }
+        records.push(record);
+    }
+    browser.open(&page(&records));
+    assert_eq!(plots(&browser, "scores"), 0.0);
+    assert_eq!(plots(&browser, "training"), 0.0);
+    let painted = "new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))";
+    browser.evaluate("document.querySelector('[data-chart=\"scores\"]').scrollIntoView()");
+    browser.evaluate(painted);
+    assert_eq!(plots(&browser, "scores"), 50.0);
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(plots(&browser, "reliability"), 50.0);
+    assert!(plots(&browser, "training") > 3.0);
     assert_content(&browser);
 }
 
