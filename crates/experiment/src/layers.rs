@@ -466,6 +466,49 @@ mod tests {
         }
     }
 
+    /// Each was quadratic once: half a minute for 100,000 layers that are built, and longer for
+    /// those that are refused.
+    #[test]
+    fn long_networks_are_built_or_refused_in_linear_time() {
+        let start = std::time::Instant::now();
+        let relu = LayerConfig {
+            name: None,
+            kind: LayerKind::Relu {},
+        };
+        let mut config: NetworkConfig = toml::from_str("layers = []").unwrap();
+        config.layers = vec![relu; 100_000];
+        let problem = config.build(Shape::new(1, 8, 8), 3).unwrap_err();
+        let said = problem.to_string();
+        assert!(said.contains("the last layer gives 1x8x8"), "{said}");
+        let layers = "{ layer = \"relu\" }, ".repeat(2000);
+        let text = format!("network = {{ layers = [{layers} {{ layer = \"blue\" }}] }}");
+        let problem = crate::RunConfig::parse(&text, "test", &[]).unwrap_err();
+        let said = problem.to_string();
+        assert!(said.contains("layer 2001"), "{said}");
+        assert!(start.elapsed().as_secs() < 15, "{:?}", start.elapsed());
+    }
+
+    /// A line of the file, a value and a name, each of a million letters.
+    #[test]
+    fn messages_do_not_repeat_a_million_letters() {
+        let long = "x".repeat(1_000_000);
+        for text in [
+            format!("a = \"{long}\" b"),
+            format!("seed = \"{long}\""),
+            format!("{long} = 1"),
+            format!("[train]\n{long} = 1"),
+            format!("[train]\n{long} = 1\n{long} = 2"),
+            format!("network = {{ layers = [{{ layer = \"{long}\" }}] }}"),
+            format!("optimizer = {{ rule = \"{long}\" }}"),
+        ] {
+            let said = crate::RunConfig::parse(&text, "test", &[]).unwrap_err();
+            let said = said.with_causes();
+            assert!(said.len() < 2000, "{}: {}", said.len(), &said[..2000]);
+        }
+        let said = crate::RunConfig::parse("a = 1 b", "test", &[]).unwrap_err();
+        assert!(said.to_string().contains("1 | a = 1 b\n"), "{said}");
+    }
+
     #[test]
     fn a_config_of_ones_own_is_short_and_is_stored_whole() {
         let text = r#"

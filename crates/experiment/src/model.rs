@@ -127,6 +127,24 @@ impl ModelFile {
         }
     }
 
+    /// Refuses a finished run of which a file has another sum than the one that is named here. A
+    /// file that is gone may have been removed to save room, and whoever needs it will say so.
+    pub(crate) fn check_files(directory: &Path) -> Result<()> {
+        let path = directory.join(MODEL);
+        if !path.exists() {
+            return Ok(());
+        }
+        let file = Self::read(&path)?;
+        for name in file.files.keys() {
+            let known = directory.join(name);
+            // a name with folders in it is nothing that we wrote
+            if known.parent() == Some(directory) && known.exists() {
+                file.check(&known, &files::read(&known)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The sum of everything but the sum.
     fn sum(&self, path: &Path) -> Result<String> {
         let without = Self {

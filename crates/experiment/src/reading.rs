@@ -64,18 +64,46 @@ pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, String> {
             .and_then(|root| Some((root, explain::<T>(root)?)));
         let Some((root, problem)) = problem else {
             // no TOML at all: the parser shows the place
-            return error.to_string().trim_end().into();
+            return cut(&told(&error));
         };
         let line = line(text, &problem.path).map_or(String::new(), |line| format!("line {line}: "));
-        format!("{line}{}", problem.describe(root))
+        cut(&format!("{line}{}", problem.describe(root)))
     })
+}
+
+/// What the parser says, with the line it is about unless that one is too long to be read.
+fn told(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    let place = text.lines().next().unwrap_or_default();
+    if text.lines().all(|line| line.chars().count() <= LONGEST) {
+        return text.trim_end().into();
+    }
+    format!("{place}\n{}", error.message())
+}
+
+/// Most letters of a line of a message.
+const LONGEST: usize = 500;
+
+/// A message without the middle of what is too long in it: files may have names and values of
+/// megabytes.
+fn cut(text: &str) -> String {
+    let short = |line: &str| {
+        let count = line.chars().count();
+        if count <= LONGEST {
+            return line.to_owned();
+        }
+        let start: String = line.chars().take(LONGEST * 3 / 5).collect();
+        let end: String = line.chars().skip(count - LONGEST / 5).collect();
+        format!("{start} … {end}")
+    };
+    text.lines().map(short).collect::<Vec<_>>().join("\n")
 }
 
 /// The config in a table; a problem names the key.
 pub(crate) fn from_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
     T::deserialize(table.clone()).map_err(|error| {
         let problem = explain::<T>(&table).map(|problem| problem.describe(&table));
-        problem.unwrap_or_else(|| error.to_string().trim_end().into())
+        cut(&problem.unwrap_or_else(|| told(&error)))
     })
 }
 
@@ -307,16 +335,26 @@ fn path<T: DeserializeOwned>(root: &Value, place: &str, message: &str) -> Vec<St
     let mut words = place.split('.').filter(|word| !word.is_empty());
     loop {
         if let Some(Value::Array(list)) = at(root, &path) {
-            let has_problem = |length: &usize| {
+            let has_problem = |length: usize| {
                 let mut root = root.clone();
                 if let Some(Value::Array(list)) = at_mut(&mut root, &path) {
-                    list.truncate(*length);
+                    list.truncate(length);
                 }
                 let found = root.as_table().and_then(complaint::<T>);
                 found.is_some_and(|(found, _)| found == message)
             };
-            if let Some(length @ 1..) = (0..=list.len()).find(has_problem) {
-                path.push((length - 1).to_string());
+            // the first entry with which it is there, found by halving: what follows it is not read
+            let (mut without, mut with) = (0, list.len());
+            while without < with {
+                let middle = without + (with - without) / 2;
+                if has_problem(middle) {
+                    with = middle;
+                } else {
+                    without = middle + 1;
+                }
+            }
+            if with > 0 && has_problem(with) {
+                path.push((with - 1).to_string());
             }
         }
         match words.next() {

@@ -261,6 +261,10 @@ impl Run {
     /// # Errors
     /// As [`Run::execute`].
     pub fn execute_with(&self, data: Option<RunData>, options: &RunOptions<'_>) -> Result<Outcome> {
+        // nothing is left to be done, and what is there has to be what was trained
+        if let Ok(Some(_)) = self.record() {
+            ModelFile::check_files(&self.directory)?;
+        }
         let mut outcomes = execute_together(vec![(self, data)], options);
         let outcome = outcomes.pop().expect("there is one outcome for each run");
         if let Err(Error::Locked { holder, .. }) = &outcome {

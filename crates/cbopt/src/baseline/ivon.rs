@@ -673,6 +673,7 @@ mod tests {
                 ("beta1", |c| c.beta1 = 1.0),
                 ("beta2", |c| c.beta2 = f64::NAN),
                 ("mc_samples", |c| c.mc_samples = 0),
+                ("mc_samples", |c| c.mc_samples = 101),
                 ("clip_radius", |c| c.clip_radius = Some(-1.0)),
             ],
         );

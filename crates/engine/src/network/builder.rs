@@ -1,5 +1,7 @@
 //! Builds networks layer by layer and refuses what does not fit, naming the layer.
 
+use std::collections::HashSet;
+
 use super::{
     Conv, Init, Layer, LayerKind, Network, Padding, PaddingRule, Parameter, Pool, Shape, Value,
 };
@@ -128,6 +130,8 @@ impl Conv2d {
 pub struct NetworkBuilder {
     name: String,
     layers: Vec<Layer>,
+    /// Of the layers, to find one that is used twice without a look at each.
+    names: HashSet<String>,
     shapes: Vec<Shape>,
     parameters: Vec<Parameter>,
     error: Option<(String, String)>,
@@ -158,6 +162,7 @@ impl NetworkBuilder {
         let mut builder = Self {
             name: name.into(),
             layers: Vec::new(),
+            names: HashSet::new(),
             shapes: vec![input],
             parameters: Vec::new(),
             error: None,
@@ -250,7 +255,7 @@ impl NetworkBuilder {
     }
 
     fn push(&mut self, name: &str, kind: LayerKind, inputs: &[Value], shape: Shape) -> Value {
-        if self.layers.iter().any(|layer| layer.name == name) {
+        if !self.names.insert(name.into()) {
             self.fail(name, "the name is used twice".into());
         }
         let good = is_good(shape);

@@ -296,6 +296,33 @@ fn damaged_weights_and_states_are_refused_and_never_give_other_numbers() {
     }
 }
 
+/// Nothing is left to be done there, so nothing else would look at the weights.
+#[test]
+fn a_finished_run_with_damaged_weights_is_not_called_finished() {
+    let lab = Lab::with([20, 2, 2]);
+    let directory = lab.directory("run");
+    let run = Run::create(&directory, runs()[0].0.clone()).unwrap();
+    let stop = Stop::default();
+    let again = || Run::open(&directory)?.execute(&options(&lab, &stop));
+    run.execute(&options(&lab, &stop)).unwrap();
+    let before = result(&directory);
+    let weights = directory.join("last.safetensors");
+    let whole = std::fs::read(&weights).unwrap();
+    let mut damaged = whole.clone();
+    let at = whole.len() / 2;
+    damaged[at] ^= 4;
+    std::fs::write(&weights, damaged).unwrap();
+    let said = again().unwrap_err().with_causes();
+    assert!(said.contains("last.safetensors"), "{said}");
+    assert!(said.contains("is damaged"), "{said}");
+    // nothing was written, and weights that are gone on purpose are not missed
+    std::fs::remove_file(&weights).unwrap();
+    assert!(matches!(again(), Ok(Outcome::Finished(_))));
+    std::fs::write(&weights, whole).unwrap();
+    assert!(matches!(again(), Ok(Outcome::Finished(_))));
+    assert!(result(&directory) == before);
+}
+
 /// Between the first look for a record and the lock another process may finish the run.
 #[test]
 fn a_run_that_was_finished_meanwhile_is_not_trained_again() {
