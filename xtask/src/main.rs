@@ -15,17 +15,19 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check|quick|widths|python [--without-torch]|
+const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|python [--without-torch]|
        kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
        sanitize [address|thread|miri...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
        sbom FILE
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
-        included), CUDA kernels on the host and compiled by NVRTC, examples, documentation with
+        included), a sweep on a real Slurm, CUDA kernels on the host and compiled by NVRTC, examples, documentation with
         broken links denied, packages, the promised Rust version, aarch64, Miri; a step whose tool
         is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
+slurm   a sweep as an array job of a real Slurm on this machine, with the program that the tests
+        have built; needs root and Debian's packages slurm-wlm and munge
 python  the Python package, built as a wheel and tested in an environment of its own with PyTorch, JAX
         and optax; --without-torch leaves out PyTorch, a download of gigabytes, and its tests
 kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless others are named;
@@ -51,6 +53,7 @@ fn main() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["check"] => check(),
+        ["slurm"] => slurm(),
         ["quick"] => quick(),
         ["widths"] => widths(),
         ["python"] => python::test(true),
@@ -86,6 +89,7 @@ fn check() -> Result<()> {
         "clippy --workspace --all-targets --locked -- -D warnings",
     )?;
     cargo("tests", "test --workspace --locked --no-fail-fast")?;
+    slurm()?;
     kernels()?;
     // NVRTC keeps one core busy
     std::thread::scope(|scope| {
@@ -124,6 +128,36 @@ fn spelling() -> Result<()> {
         return Ok(());
     }
     run("spelling", Command::new("typos").current_dir(root()))
+}
+
+/// A sweep as an array job of a real Slurm, disturbed once: no run is lost, none is another.
+fn slurm() -> Result<()> {
+    if !answers("python3", &["--version"]) {
+        skip("Slurm", "there is no python3 to start its daemons");
+        return Ok(());
+    }
+    let program = built("maxitive")?;
+    let mut test = Command::new("python3");
+    test.arg(root().join("benches/slurm/cluster.py"))
+        .arg("--quick")
+        .arg(&program);
+    timed("Slurm", || {
+        let done = test.output().context("cannot start the step 'Slurm'")?;
+        let said = String::from_utf8_lossy(&done.stdout);
+        // its way to say that there is no Slurm on this machine
+        if done.status.code() == Some(77) {
+            skip("Slurm", said.lines().last().unwrap_or("no reason is given"));
+            return Ok(());
+        }
+        eprint!("{said}");
+        if !done.status.success() {
+            bail!(
+                "step 'Slurm' failed: {}",
+                String::from_utf8_lossy(&done.stderr)
+            );
+        }
+        Ok(())
+    })
 }
 
 /// The CUDA kernels, compiled for the host and run there against their obvious form.
@@ -226,11 +260,16 @@ fn compile_kernels(words: &[&str]) -> Result<()> {
 /// Where `cargo test` has put the examples; `cargo run` would build their dependencies again, with
 /// the features of one package alone.
 fn built_examples() -> Result<PathBuf> {
+    built("examples")
+}
+
+/// What `cargo test` has put under this name.
+fn built(name: &str) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)
         .canonicalize()
         .context("there is no target folder")?;
-    Ok(target.join("debug/examples"))
+    Ok(target.join("debug").join(name))
 }
 
 /// Runs every program in `crates/*/examples` to its end.
