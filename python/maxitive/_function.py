@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,12 @@ class Credence(NamedTuple):
     necessity: float
 
 
-def event(lower: float | Event, upper: float) -> Event:
-    """The numbers from `lower` to `upper`, or an event as it is."""
-    if isinstance(lower, Event):
+def event(lower: float | Event | str, upper: float, names: Sequence[str]) -> Event:
+    """The numbers from `lower` to `upper`, or an event, as it is or as text about these names."""
+    if isinstance(lower, (Event, str)):
         if upper != math.inf:
             raise ValueError(f"an event has its own ends: upper {upper} is one too many")
-        return lower
+        return Event.parse(lower, list(names)) if isinstance(lower, str) else lower
     return Event([(lower, upper, True, True)])
 
 
@@ -68,19 +68,32 @@ class Function:
         found = self._function.at(np.ascontiguousarray(array.ravel())).reshape(array.shape)
         return float(found) if array.ndim == 0 else found
 
-    def credence(self, lower: float | Event = -math.inf, upper: float = math.inf) -> Credence:
+    def credence(
+        self, lower: float | Event | str = -math.inf, upper: float = math.inf
+    ) -> Credence:
         """Possibility and necessity that the number is between `lower` and `upper`, ends included.
 
-        An event (`maxitive.possibility.interval` and what is made of it) may stand in place of
-        the ends.
-        """
-        return Credence(*self._function.credence(event(lower, upper)))
+        An event may stand in place of the ends: text, as on the command line, that calls the
+        number by its name or `x`, or `maxitive.possibility.interval` and what is made of it.
 
-    def possibility(self, lower: float | Event = -math.inf, upper: float = math.inf) -> float:
+        >>> from maxitive import infer
+        >>> coin = infer.bernoulli([1, 0, 1, 1, 0])
+        >>> round(coin.necessity("p > 0.5"), 7)
+        0.0957755
+        >>> coin.possibility("x < 0.2 or x > 0.9") == coin.possibility("not 0.2 <= p <= 0.9")
+        True
+        """
+        return Credence(*self._function.credence(event(lower, upper, ["x", self.name])))
+
+    def possibility(
+        self, lower: float | Event | str = -math.inf, upper: float = math.inf
+    ) -> float:
         """Possibility that the number is between `lower` and `upper`; see `credence`."""
         return self.credence(lower, upper).possibility
 
-    def necessity(self, lower: float | Event = -math.inf, upper: float = math.inf) -> float:
+    def necessity(
+        self, lower: float | Event | str = -math.inf, upper: float = math.inf
+    ) -> float:
         """Necessity of that: 1 less the possibility of the contrary."""
         return self.credence(lower, upper).necessity
 

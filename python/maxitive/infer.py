@@ -30,7 +30,9 @@ profile, not of an approximation.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -38,6 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _maxitive
 from ._arrays import Floats, column, matrix, optional, table
+from ._files import write
 from ._function import ALPHAS, Credence, Function, event, figure, rows, text
 from ._function import table as html_table
 from ._maxitive import Event
@@ -46,6 +49,7 @@ from .possibility import Normal
 __all__ = [
     "Credence",
     "Function",
+    "Groups",
     "Means",
     "Posterior",
     "Prediction",
@@ -56,8 +60,11 @@ __all__ = [
     "categorical",
     "exponential",
     "gamma",
+    "groups",
     "linear",
+    "load",
     "logistic",
+    "merge",
     "multivariate_normal",
     "normal",
     "poisson",
@@ -108,6 +115,10 @@ class Posterior(Function):
         """
         return Function(self._inner.valid())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
+        write(Path(path), self._inner.bytes().decode())
+
     def _title(self) -> str:
         return self.family
 
@@ -125,6 +136,17 @@ class _Several:
 
     def _others(self) -> list[Function]:
         return []
+
+    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def possibility(self, event: str, *, valid: bool = False) -> float:
+        """Possibility of an event as text; see `credence`."""
+        return self._credence_of(event, valid)[0]
+
+    def necessity(self, event: str, *, valid: bool = False) -> float:
+        """Necessity of an event as text: 1 less the possibility of the contrary."""
+        return self._credence_of(event, valid)[1]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -201,19 +223,45 @@ class Shares(_Several):
 
     def credence(
         self,
-        factors: Mapping[str, float] | Sequence[float],
+        factors: str | Mapping[str, float] | Sequence[float],
         lower: float | Event = -math.inf,
         upper: float = math.inf,
+        *,
+        valid: bool = False,
     ) -> Credence:
-        """Possibility and necessity that a linear form of the probabilities is between the ends.
+        """Possibility and necessity of an event about one linear form of the probabilities.
+
+        The event is text, as on the command line, where a class is called by its name or
+        `p[name]`; or the factors of the form, which must be between the ends. A valid possibility
+        is that of `valid`; for a form with three different factors or more it is estimated from
+        999 simulated data sets.
 
         >>> from maxitive import infer
         >>> balls = infer.categorical(["red", "red", "blue", "red", "green"])
-        >>> found = balls.credence({"red": 1.0, "blue": -1.0}, lower=0.0)
+        >>> found = balls.credence("red >= blue")
         >>> found.possibility, round(found.necessity, 4)
         (1.0, 0.4074)
+        >>> found == balls.credence({"red": 1.0, "blue": -1.0}, lower=0.0)
+        True
         """
-        return Credence(*self._inner.credence(self._factors(factors), event(lower, upper)))
+        if isinstance(factors, str):
+            return Credence(*self._credence_of(factors, valid))
+        if valid:
+            raise ValueError("valid: the event must be text")
+        form = self._factors(factors)
+        return Credence(*self._inner.credence(form, event(lower, upper, ["x"])))
+
+    def valid(self) -> dict[str, Function]:
+        """The valid possibility functions of all probabilities; see `Posterior.valid`."""
+        found = (self._inner.valid(index, name) for index, name in enumerate(self.names))
+        return {function.name: Function(function) for function in found}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
+        write(Path(path), self._inner.bytes(self.names).decode())
+
+    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
+        return self._inner.credence_of(text, self.names, valid)
 
     def _coordinate(self, index: int) -> _maxitive.Function:
         return self._inner.coordinate(index, self.names[index])
@@ -256,6 +304,28 @@ class Means(_Several):
     def form(self, factors: Mapping[str, float] | Sequence[float], name: str = "form") -> Function:
         """A linear form of the coordinates."""
         return Function(self._inner.form(self._factors(factors), name))
+
+    def credence(self, event: str, *, valid: bool = False) -> Credence:
+        """Possibility and necessity of conditions on linear forms, joined by `and` and `or`.
+
+        >>> from maxitive import infer
+        >>> found = infer.multivariate_normal([[1.0, 0.0], [3.0, 2.0]], [[2.0, 1.0], [1.0, 3.0]])
+        >>> round(found.credence("x1 - x2 > 0 and x2 < 3").necessity, 4)
+        0.2835
+        """
+        return Credence(*self._credence_of(event, valid))
+
+    def valid(self) -> dict[str, Function]:
+        """The valid possibility functions of all coordinates; see `Posterior.valid`."""
+        found = (self._inner.valid(index, name) for index, name in enumerate(self.names))
+        return {function.name: Function(function) for function in found}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
+        write(Path(path), self._inner.bytes(self.names).decode())
+
+    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
+        return self._inner.credence_of(text, self.names, valid)
 
     def _coordinate(self, index: int) -> _maxitive.Function:
         return self._inner.coordinate(index, self.names[index])
@@ -329,11 +399,44 @@ class Regression(_Several):
         """A linear form of the coefficients: a contrast, or a predictor."""
         return Function(self._inner.form(self._factors(factors), name))
 
+    def credence(self, event: str, *, valid: bool = False) -> Credence:
+        """Possibility and necessity of an event about one linear form of the coefficients.
+
+        An unknown variance may stand in its place or, joined by `and`, beside it.
+
+        >>> from maxitive import infer
+        >>> found = infer.linear([1.0, 2.1, 2.9, 4.2], {"time": [0.0, 1.0, 2.0, 3.0]})
+        >>> found.necessity("time > 0.5 and variance < 1") > 0.9
+        True
+        """
+        return Credence(*self._credence_of(event, valid))
+
+    def valid(self) -> dict[str, Function]:
+        """The valid possibility functions of all coefficients and of an unknown variance.
+
+        The regression must be linear and without a prior; see `Posterior.valid`.
+
+        >>> from maxitive import infer
+        >>> found = infer.linear([1.0, 2.1, 2.9, 4.2], {"time": [0.0, 1.0, 2.0, 3.0]})
+        >>> [round(end, 4) for end in found.valid()["time"].cut(0.05)]
+        [0.7612, 1.3188]
+        """
+        units = np.eye(len(self.names)).tolist()
+        forms = (self._inner.valid_form(*one) for one in zip(units, self.names))
+        found = {function.name: Function(function) for function in forms}
+        variance = self._inner.valid_variance()
+        if variance is not None:
+            found["variance"] = Function(variance)
+        return found
+
+    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
+        return self._inner.credence_of(text, self.names, valid)
+
     def predict(
         self,
         new: Any,
         alpha: float | Sequence[float] = ALPHAS,
-        event: Event | None = None,
+        event: Event | str | None = None,
     ) -> Prediction:
         """The mean response at each row of new covariates, from its exact profile.
 
@@ -345,6 +448,8 @@ class Regression(_Several):
             raise ValueError(f"{self.family}: there are no covariates to predict at")
         values = _chosen(new, self._covariates)
         levels = [alpha] if isinstance(alpha, (int, float)) else list(alpha)
+        if isinstance(event, str):
+            event = Event.parse(event, ["x", self._inner.mean_name])
         return Prediction(*self._inner.predict(values, [float(a) for a in levels], event))
 
     def _coordinate(self, index: int) -> _maxitive.Function:
@@ -357,6 +462,112 @@ class Regression(_Several):
 
     def _heading(self) -> str:
         return f"{self.family}: {self.rows} observations"
+
+
+class Groups(_Several):
+    """Independent posteriors of the groups of some data; `groups` makes them.
+
+    A group is found by its name: `found["mon"]` is its parameter.
+    """
+
+    def __init__(self, family: str, inner: _maxitive.Groups) -> None:
+        self.family = family
+        self._inner = inner
+        self.names = inner.names
+        self.sizes = dict(zip(inner.names, inner.sizes))
+        """How many observations each group has."""
+
+    def variance(self, key: str) -> Function:
+        """The unknown variance of a group of normal numbers."""
+        if len(self._inner.parameters) < 2:
+            raise ValueError(f"{self.family}: a group has one parameter, no unknown variance")
+        if key not in self.names:
+            raise KeyError(f"{key!r} is none of {', '.join(self.names)}")
+        return Function(self._inner.function(self.names.index(key), 1))
+
+    def credence(self, event: str) -> Credence:
+        """Possibility and necessity of an event about named groups.
+
+        >>> from maxitive import infer
+        >>> days = ["mon", "sun", "mon", "sun", "mon", "sun"]
+        >>> calls = infer.groups("poisson", [7, 1, 9, 2, 8, 1], by=days)
+        >>> round(calls.credence("rate[mon] > 2*rate[sun]").necessity, 4)
+        0.9288
+        """
+        return Credence(*self._inner.credence(event))
+
+    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
+        if valid:
+            raise ValueError("valid: groups have no valid possibility here")
+        return self._inner.credence(text)
+
+    def _coordinate(self, index: int) -> _maxitive.Function:
+        return self._inner.function(index, 0)
+
+    def _others(self) -> list[Function]:
+        if len(self._inner.parameters) < 2:
+            return []
+        return [self.variance(name) for name in self.names]
+
+    def _heading(self) -> str:
+        return f"{self.family}: {sum(self.sizes.values())} observations in {len(self)} groups"
+
+
+def groups(
+    family: str,
+    data: ArrayLike,
+    by: ArrayLike,
+    prior: Prior | None = None,
+    *,
+    trials: int | None = None,
+    shape: float | None = None,
+    variance: float | None = None,
+    weights: ArrayLike | None = None,
+) -> Groups:
+    """One posterior for each group of observations, and events across groups.
+
+    `by` names the group of every observation; the groups are sorted. The family is one of
+    bernoulli, binomial (with `trials`), poisson, exponential, gamma (with `shape`) and normal
+    (with `variance`, or without, when it is unknown in every group); all groups have one prior.
+    """
+    known = {"binomial": trials, "gamma": shape, "normal": variance}
+    names = {"binomial": "trials", "gamma": "shape"}
+    if family in names and known[family] is None:
+        raise ValueError(f"{family}: {names[family]} is needed")
+    words, codes = np.unique(_labels(by, "by"), return_inverse=True)
+    inner = _maxitive.Groups(
+        family,
+        known.get(family),
+        prior,
+        column(data),
+        optional(weights, "weights"),
+        [str(word) for word in words.tolist()],
+        np.ascontiguousarray(codes, dtype=np.int64),
+    )
+    return Groups(family, inner)
+
+
+def load(path: str | os.PathLike[str]) -> Posterior | Shares | Means:
+    """A posterior of a file that `save`, or `maxitive infer --save`, has written."""
+    return merge([path])
+
+
+def merge(paths: Iterable[str | os.PathLike[str]]) -> Posterior | Shares | Means:
+    """Posteriors of parts of the data, saved in files, as one; the prior is counted once.
+
+    >>> import pathlib, tempfile
+    >>> from maxitive import infer
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> infer.poisson([2, 0, 3]).save(folder / "monday.json")
+    >>> infer.poisson([4, 1]).save(folder / "tuesday.json")
+    >>> infer.merge([folder / "monday.json", folder / "tuesday.json"])
+    <poisson: mode 2, 0.05-cut [0.822822, 3.97077]>
+    """
+    found = _maxitive.merge([os.fspath(path) for path in paths])
+    if isinstance(found, _maxitive.Posterior):
+        return Posterior(found)
+    inner, names = found
+    return Shares(inner, names) if isinstance(inner, _maxitive.Shares) else Means(inner, names)
 
 
 def bernoulli(
@@ -619,17 +830,17 @@ def _chosen(new: Any, names: list[str]) -> Floats:
     return values
 
 
-def _labels(data: ArrayLike) -> NDArray[Any]:
+def _labels(data: ArrayLike, name: str = "data") -> NDArray[Any]:
     array = np.asarray(data)
     if array.ndim != 1:
-        raise ValueError(f"data: {array.ndim} axes, not 1")
+        raise ValueError(f"{name}: {array.ndim} axes, not 1")
     if array.dtype == object:
         missing = [i for i, one in enumerate(array) if one is None or one != one]
         if missing:
-            raise ValueError(f"data: observation {missing[0]} is missing")
+            raise ValueError(f"{name}: observation {missing[0]} is missing")
         array = array.astype(str)
     elif array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"data: observation {int(np.isnan(array).argmax())} is missing")
+        raise ValueError(f"{name}: observation {int(np.isnan(array).argmax())} is missing")
     return array
 
 

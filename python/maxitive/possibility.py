@@ -39,6 +39,7 @@ __all__ = [
     "Normal",
     "Region",
     "box",
+    "event",
     "half_space",
     "interval",
     "normal",
@@ -58,6 +59,16 @@ def interval(lower: float = -math.inf, upper: float = math.inf, closed: str = "b
         raise ValueError(f"closed {closed!r} is none of {', '.join(_CLOSED)}")
     left, right = _CLOSED[closed]
     return Event([(lower, upper, left or math.isinf(lower), right or math.isinf(upper))])
+
+
+def event(text: str, name: str = "x") -> Event:
+    """The numbers that a text speaks of, as on the command line.
+
+    >>> from maxitive import possibility
+    >>> possibility.event("0.2 <= x < 0.4 or x = 1")
+    [0.2, 0.4) ∪ {1}
+    """
+    return Event.parse(text, [name])
 
 
 def points(values: ArrayLike) -> Event | Region:

@@ -2,6 +2,7 @@
 
 use possibility::{Interval, RealSet};
 use pyo3::prelude::*;
+use questions::event::Variables;
 
 use crate::mistake;
 use crate::normal::Normal;
@@ -34,6 +35,15 @@ impl Event {
         };
         let parts = intervals.into_iter().map(interval);
         Ok(Self(parts.collect::<PyResult<_>>()?))
+    }
+
+    /// From text about one number that has any of these names, as `0.2 <= x <= 0.4`.
+    #[staticmethod]
+    fn parse(text: &str, names: Vec<String>) -> PyResult<Self> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let event = questions::event::Event::parse(text, &Variables::scalar(&names));
+        // an event about one number has no other coordinates
+        Ok(Self(event.map_err(mistake)?.as_set().unwrap_or_default()))
     }
 
     /// The intervals, by increasing ends: lower end, upper end, and whether each belongs to it.

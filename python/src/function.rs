@@ -1,8 +1,11 @@
 //! Possibility functions of one number, whatever made them: closed forms, coordinates of a
 //! posterior, exact profiles of a regression.
 
+use std::sync::Arc;
+
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use plot::{Curve, Figure};
+use possibility::valid::Pivot;
 use possibility::{Credence, Interval, RealSet, Result, Univariate};
 use pyo3::prelude::*;
 
@@ -62,21 +65,80 @@ impl<F: Univariate + Send + Sync> Line for F {
     }
 }
 
+/// The valid possibility function of a plain one that has a law of its own.
+pub struct ValidLine {
+    plain: Arc<dyn Line>,
+    pivot: Pivot,
+}
+
+impl ValidLine {
+    /// Reads a plain function as a valid one.
+    pub fn new(plain: impl Line + 'static, pivot: Pivot) -> Self {
+        Self {
+            plain: Arc::new(plain),
+            pivot,
+        }
+    }
+}
+
+impl Line for ValidLine {
+    fn mode(&self) -> Option<f64> {
+        self.plain.mode()
+    }
+
+    fn precision(&self) -> Option<f64> {
+        None
+    }
+
+    fn domain(&self) -> Interval {
+        self.plain.domain()
+    }
+
+    fn cut(&self, alpha: f64) -> Result<Interval> {
+        self.plain.cut(self.pivot.plain_level(alpha)?)
+    }
+
+    fn possibilities(&self, values: &[f64]) -> Result<Vec<f64>> {
+        let plain = self.plain.possibilities(values)?.into_iter();
+        Ok(plain.map(|p| self.pivot.possibility(p.ln())).collect())
+    }
+
+    fn credence(&self, event: &RealSet) -> Result<Credence> {
+        Ok(self.pivot.credence(self.plain.credence(event)?))
+    }
+
+    fn curve(&self, name: &str, alphas: &[f64]) -> Result<Curve> {
+        let plain = alphas.iter().map(|&alpha| self.pivot.plain_level(alpha));
+        let plain = plain.collect::<Result<Vec<_>>>()?;
+        let mut curve = self.plain.curve(name, &plain)?;
+        for ((level, _), &alpha) in curve.cuts.iter_mut().zip(alphas) {
+            *level = alpha;
+        }
+        curve.make_valid(self.pivot);
+        Ok(curve)
+    }
+}
+
 /// A possibility function of one number.
 #[pyclass(frozen, module = "maxitive._maxitive")]
 pub struct Function {
     /// What the number is.
     #[pyo3(get)]
     name: String,
-    inner: Box<dyn Line>,
+    inner: Arc<dyn Line>,
 }
 
 impl Function {
     /// A function with the name of its number.
     pub fn new(name: impl Into<String>, inner: impl Line + 'static) -> Self {
+        Self::shared(name, Arc::new(inner))
+    }
+
+    /// A function that others hold, too.
+    pub fn shared(name: impl Into<String>, inner: Arc<dyn Line>) -> Self {
         Self {
             name: name.into(),
-            inner: Box::new(inner),
+            inner,
         }
     }
 

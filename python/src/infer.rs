@@ -1,17 +1,28 @@
 //! Posteriors of the conjugate families.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use possibility::Credence;
+use possibility::compare::Comparable;
 use possibility::family::conjugate::{
-    Bernoulli, Categorical, Conjugate, ConjugateFamily, Exponential, Gamma, MultivariateNormal,
-    NormalNoise, Parameter, Poisson, Sample, ScalarFamily, ScalarPosterior, ShareForm,
+    Bernoulli, Categorical, Conjugate, ConjugateFamily, Evidence, Exponential, Gamma,
+    MultivariateNormal, NormalNoise, Parameter, Poisson, Sample, ScalarFamily, ShareForm,
 };
 use possibility::prelude::*;
-use possibility::regression::Marginal;
+use possibility::regression::{Design, Marginal, Response};
 use possibility::valid::Valid;
 use pyo3::prelude::*;
+use questions::event::{Event as TextEvent, Variables};
+use questions::levels::Levels;
+use questions::saved::{self, Saved};
+use questions::simulation::Simulations;
+use questions::{Unmeasured, means, shares};
+use serde_json::{Value, json};
 
 use crate::event::Event;
-use crate::function::Function;
+use crate::function::{Function, Line};
 use crate::mistake;
 use crate::normal::{Normal, matrix};
 
@@ -34,22 +45,110 @@ pub fn slice<'a>(weights: &'a Weights<'_>, count: usize) -> PyResult<Option<&'a 
     Err(mistake(text))
 }
 
-/// The posterior after observations, and how well they fit what was known before.
-fn observe<'a, F: ConjugateFamily>(
-    prior: &Conjugate<F>,
-    data: impl ExactSizeIterator<Item = &'a F::Observation>,
-    weights: Option<&[f64]>,
-) -> possibility::Result<(Conjugate<F>, f64)>
-where
-    F::Observation: 'a,
-{
-    let mut sample = Sample::new(prior.family().clone());
-    for (index, observation) in data.enumerate() {
-        let weight = weights.map_or(1.0, |weights| weights[index]);
-        sample.push_weighted(observation, weight)?;
-    }
-    prior.observe_sample(&sample)
+/// What was known before, what was observed, and what follows.
+struct Observed<F: ConjugateFamily> {
+    prior: Conjugate<F>,
+    posterior: Conjugate<F>,
+    /// What all data say, for a file; or why they cannot be stored.
+    evidence: Result<Option<Evidence>, String>,
+    rows: usize,
+    log_consistency: f64,
 }
+
+impl<F: ConjugateFamily> Observed<F> {
+    fn nothing(prior: Conjugate<F>) -> Self {
+        Self {
+            posterior: prior.clone(),
+            prior,
+            evidence: Ok(None),
+            rows: 0,
+            log_consistency: 0.0,
+        }
+    }
+
+    /// What files that belong together say.
+    fn of_files(family: &F, files: &[Saved]) -> PyResult<Self> {
+        let merged = saved::merge(family, files).map_err(mistake)?;
+        let found = merged.prior.observe_evidence(&merged.evidence);
+        let (posterior, log_consistency) = found.map_err(mistake)?;
+        Ok(Self {
+            prior: merged.prior,
+            posterior,
+            evidence: Ok(Some(merged.evidence)),
+            rows: merged.rows,
+            log_consistency,
+        })
+    }
+
+    /// The posterior after more data.
+    fn observe<'a>(
+        &self,
+        data: impl ExactSizeIterator<Item = &'a F::Observation>,
+        weights: Option<&[f64]>,
+    ) -> possibility::Result<Self>
+    where
+        F::Observation: 'a,
+    {
+        let family = self.prior.family();
+        let mut sample = Sample::new(family.clone());
+        for (index, observation) in data.enumerate() {
+            let weight = weights.map_or(1.0, |weights| weights[index]);
+            sample.push_weighted(observation, weight)?;
+        }
+        let (posterior, log_consistency) = self.posterior.observe_sample(&sample)?;
+        let evidence = match &self.evidence {
+            Ok(known) if sample.total_weight() > 0.0 => {
+                let parts: possibility::Result<Vec<Evidence>> = known
+                    .iter()
+                    .map(|known| Ok(known.clone()))
+                    .chain([Evidence::of_sample(&sample)])
+                    .collect();
+                let merged = parts.and_then(|parts| match &parts[..] {
+                    [only] => Ok(only.clone()),
+                    parts => Evidence::merged(family, parts),
+                });
+                merged.map(Some).map_err(|error| error.to_string())
+            }
+            known => known.clone(),
+        };
+        Ok(Self {
+            prior: self.prior.clone(),
+            posterior,
+            evidence,
+            rows: self.rows + sample.observations().len(),
+            log_consistency,
+        })
+    }
+
+    fn has_prior(&self) -> bool {
+        self.prior.mean_statistic().is_some()
+    }
+
+    /// Refuses a prior, where validity is asked for.
+    fn check_valid(&self) -> PyResult<()> {
+        if self.has_prior() {
+            let text = "a valid possibility is one of the data alone, without a prior";
+            return Err(mistake(text));
+        }
+        Ok(())
+    }
+
+    /// Writes a file that `maxitive infer merge` reads.
+    fn bytes(&self, settings: Value) -> PyResult<Vec<u8>> {
+        match &self.evidence {
+            Err(reason) => Err(mistake(reason)),
+            Ok(None) => Err(mistake("there are no data to save")),
+            Ok(Some(evidence)) => {
+                Ok(Saved::new(&self.prior, settings, self.rows, evidence).bytes())
+            }
+        }
+    }
+}
+
+/// A number whose posterior can be compared with those of other groups.
+pub trait Member: Comparable + Line {}
+
+impl<T: Comparable + Send + Sync> Member for T {}
 
 /// What Python asks of a posterior of one parameter, of whichever family.
 trait Questions: Send + Sync {
@@ -57,13 +156,16 @@ trait Questions: Send + Sync {
         &self,
         data: &[f64],
         weights: Option<&[f64]>,
-    ) -> possibility::Result<(Box<dyn Questions>, f64)>;
-    fn function(&self) -> Function;
-    fn valid(&self) -> possibility::Result<Function>;
+    ) -> possibility::Result<Box<dyn Questions>>;
+    fn name(&self) -> &'static str;
+    fn member(&self) -> Arc<dyn Member>;
+    fn valid(&self) -> PyResult<Function>;
     fn weight(&self) -> f64;
+    fn log_consistency(&self) -> f64;
+    fn bytes(&self) -> PyResult<Vec<u8>>;
 }
 
-impl<F> Questions for ScalarPosterior<F>
+impl<F> Questions for Observed<F>
 where
     F: ScalarFamily + Clone + Send + Sync + 'static,
 {
@@ -71,35 +173,75 @@ where
         &self,
         data: &[f64],
         weights: Option<&[f64]>,
-    ) -> possibility::Result<(Box<dyn Questions>, f64)> {
-        let (posterior, log_consistency) = observe(self.conjugate(), data.iter(), weights)?;
-        let posterior = posterior.in_parameter(Parameter::Mean);
-        Ok((Box::new(posterior), log_consistency))
+    ) -> possibility::Result<Box<dyn Questions>> {
+        Ok(Box::new(Observed::observe(self, data.iter(), weights)?))
     }
 
-    fn function(&self) -> Function {
-        Function::new(self.family().mean_name(), self.clone())
+    fn name(&self) -> &'static str {
+        self.prior.family().mean_name()
     }
 
-    fn valid(&self) -> possibility::Result<Function> {
-        let name = self.family().mean_name();
-        Ok(Function::new(name, Valid::new(self.clone())?))
+    fn member(&self) -> Arc<dyn Member> {
+        Arc::new(self.posterior.clone().in_parameter(Parameter::Mean))
+    }
+
+    fn valid(&self) -> PyResult<Function> {
+        self.check_valid()?;
+        let plain = self.posterior.clone().in_parameter(Parameter::Mean);
+        let valid = Valid::new(plain).map_err(mistake)?;
+        Ok(Function::new(self.name(), valid))
     }
 
     fn weight(&self) -> f64 {
-        ScalarPosterior::weight(self)
+        self.posterior.weight()
+    }
+
+    fn log_consistency(&self) -> f64 {
+        self.log_consistency
+    }
+
+    fn bytes(&self) -> PyResult<Vec<u8>> {
+        Observed::bytes(self, saved::settings(self.prior.family()))
     }
 }
 
-/// The prior of a family: nothing known, or a mode worth some observations.
-fn start<F>(family: F, prior: Option<(f64, f64)>) -> possibility::Result<Box<dyn Questions>>
+/// What a posterior begins with.
+enum Start<'a> {
+    /// A mode worth some observations, or nothing.
+    Prior(Option<(f64, f64)>),
+    /// Posteriors of files.
+    Files(&'a [Saved]),
+}
+
+fn start<F>(family: F, start: &Start<'_>) -> PyResult<Box<dyn Questions>>
 where
     F: ScalarFamily + Clone + Send + Sync + 'static,
 {
-    Ok(match prior {
-        Some((mean, weight)) => Box::new(family.prior(mean, weight)?),
-        None => Box::new(family.uninformative()),
-    })
+    let observed = match *start {
+        Start::Prior(Some((mean, weight))) => {
+            let prior = family.prior(mean, weight).map_err(mistake)?;
+            Observed::nothing(prior.conjugate().clone())
+        }
+        Start::Prior(None) => Observed::nothing(Conjugate::uninformative(family)),
+        Start::Files(files) => Observed::of_files(&family, files)?,
+    };
+    Ok(Box::new(observed))
+}
+
+/// A posterior of the family of this name; `known` is its setting, where it has one.
+fn begin(family: &str, known: f64, begin: &Start<'_>) -> PyResult<Box<dyn Questions>> {
+    match family {
+        "bernoulli" => start(Bernoulli, begin),
+        "binomial" => {
+            let family = Binomial::new(whole("trials", known)?).map_err(mistake)?;
+            start(family, begin)
+        }
+        "poisson" => start(Poisson, begin),
+        "exponential" => start(Exponential, begin),
+        "gamma" => start(Gamma::new(known).map_err(mistake)?, begin),
+        "normal" => start(NormalNoise::new(known).map_err(mistake)?, begin),
+        other => Err(mistake(format!("there is no family \"{other}\""))),
+    }
 }
 
 /// The possibility function of the mean parameter of a family of one parameter, given data.
@@ -108,35 +250,15 @@ pub struct Posterior {
     #[pyo3(get)]
     family: String,
     inner: Box<dyn Questions>,
-    has_prior: bool,
-    /// Log of how well the data fit the prior: 0 where they agree.
-    #[pyo3(get)]
-    log_consistency: f64,
 }
 
 #[pymethods]
 impl Posterior {
     /// The prior; `prior` is its mode and the number of observations that it is worth.
     #[new]
-    fn new(family: &str, known: f64, prior: Option<(f64, f64)>) -> PyResult<Self> {
-        let inner = match family {
-            "bernoulli" => start(Bernoulli, prior),
-            "binomial" => {
-                let trials = whole("trials", known)?;
-                Binomial::new(trials).and_then(|family| start(family, prior))
-            }
-            "poisson" => start(Poisson, prior),
-            "exponential" => start(Exponential, prior),
-            "gamma" => Gamma::new(known).and_then(|family| start(family, prior)),
-            "normal" => NormalNoise::new(known).and_then(|family| start(family, prior)),
-            other => return Err(mistake(format!("there is no family \"{other}\""))),
-        };
-        Ok(Self {
-            family: family.into(),
-            inner: inner.map_err(mistake)?,
-            has_prior: prior.is_some(),
-            log_consistency: 0.0,
-        })
+    fn new(family: String, known: f64, prior: Option<(f64, f64)>) -> PyResult<Self> {
+        let inner = begin(&family, known, &Start::Prior(prior))?;
+        Ok(Self { family, inner })
     }
 
     /// The posterior after more data.
@@ -149,12 +271,9 @@ impl Posterior {
         let data = data.as_slice().map_err(mistake)?;
         let weights = slice(&weights, data.len())?;
         let found = py.detach(|| self.inner.observe(data, weights));
-        let (inner, log_consistency) = found.map_err(mistake)?;
         Ok(Self {
             family: self.family.clone(),
-            inner,
-            has_prior: self.has_prior,
-            log_consistency,
+            inner: found.map_err(mistake)?,
         })
     }
 
@@ -164,19 +283,208 @@ impl Posterior {
         self.inner.weight()
     }
 
+    /// Log of how well the data fit the prior: 0 where they agree.
+    #[getter]
+    fn log_consistency(&self) -> f64 {
+        self.inner.log_consistency()
+    }
+
     /// It as a function of one number.
     fn function(&self) -> Function {
-        self.inner.function()
+        Function::shared(self.inner.name(), self.inner.member())
     }
 
     /// The valid possibility function of the same data.
     fn valid(&self, py: Python<'_>) -> PyResult<Function> {
-        if self.has_prior {
-            let text = "a valid possibility is one of the data alone, without a prior";
+        py.detach(|| self.inner.valid())
+    }
+
+    /// What a file of it holds.
+    fn bytes(&self) -> PyResult<Vec<u8>> {
+        self.inner.bytes()
+    }
+}
+
+/// A posterior of files, of whichever kind.
+// it becomes an object of Python at once
+#[allow(clippy::large_enum_variant)]
+#[derive(IntoPyObject)]
+pub enum Loaded {
+    /// Of one parameter.
+    One(Posterior),
+    /// Of the probabilities of these classes.
+    Classes(Shares, Vec<String>),
+    /// Of the means of these columns.
+    Columns(Means, Vec<String>),
+}
+
+/// Posteriors of parts of the data, saved in files, as one.
+#[pyfunction]
+pub fn merge(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Loaded> {
+    py.detach(|| {
+        let files = paths.iter().map(|path| Saved::read(path));
+        let files = files.collect::<Result<Vec<_>, _>>().map_err(mistake)?;
+        let files = saved::unify(files).map_err(mistake)?;
+        let first = &files[0];
+        let known = |key: &str| first.number(key).map_err(mistake);
+        let family = first.family.clone();
+        let known = match &*family {
+            "categorical" => {
+                let classes = first.classes().map_err(mistake)?;
+                let family = Categorical::new(classes.len()).map_err(mistake)?;
+                let inner = Observed::of_files(&family, &files)?;
+                return Ok(Loaded::Classes(Shares { inner }, classes));
+            }
+            "multivariate-normal" => {
+                let columns = first.strings("columns").map_err(mistake)?;
+                let rows = first.matrix("covariance").map_err(mistake)?;
+                let size = rows.len();
+                let covariance = faer::Mat::from_fn(size, size, |i, j| rows[i][j]);
+                let family = MultivariateNormal::new(covariance).map_err(mistake)?;
+                let inner = Observed::of_files(&family, &files)?;
+                return Ok(Loaded::Columns(Means { inner }, columns));
+            }
+            "binomial" => known("trials")?,
+            "gamma" => known("shape")?,
+            "normal" => known("variance")?,
+            _ => 0.0,
+        };
+        let inner = begin(&family, known, &Start::Files(&files))?;
+        Ok(Loaded::One(Posterior { family, inner }))
+    })
+}
+
+/// One posterior for each group of observations.
+#[pyclass(frozen, module = "maxitive._maxitive")]
+pub struct Groups {
+    parameters: Vec<&'static str>,
+    #[pyo3(get)]
+    names: Vec<String>,
+    /// How many observations each group has.
+    #[pyo3(get)]
+    sizes: Vec<usize>,
+    /// The first parameter of all groups, then the second.
+    members: Vec<Arc<dyn Member>>,
+}
+
+#[pymethods]
+impl Groups {
+    /// Posteriors of a family; `words` are the names of the groups and `codes` say which of them an
+    /// observation has. A normal without a variance has two parameters.
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        family: &str,
+        known: Option<f64>,
+        prior: Option<(f64, f64)>,
+        data: PyReadonlyArray1<'_, f64>,
+        weights: Weights<'_>,
+        words: Vec<String>,
+        codes: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<Self> {
+        let data = data.as_slice().map_err(mistake)?;
+        let weights = slice(&weights, data.len())?;
+        let codes = codes.as_slice().map_err(mistake)?;
+        if codes.len() != data.len() {
+            let text = format!(
+                "there are {} groups for {} observations",
+                codes.len(),
+                data.len()
+            );
             return Err(mistake(text));
         }
-        py.detach(|| self.inner.valid()).map_err(mistake)
+        py.detach(|| {
+            let mut levels = Levels::default();
+            let words: Vec<usize> = words.iter().map(|word| levels.code(word)).collect();
+            let (names, places) = levels.sorted();
+            let mut parts = vec![(Vec::new(), Vec::new()); names.len()];
+            for (row, &code) in codes.iter().enumerate() {
+                let word = usize::try_from(code).ok().and_then(|code| words.get(code));
+                let word = *word.ok_or_else(|| mistake(format!("there is no group {code}")))?;
+                let (values, counts) = &mut parts[places[word]];
+                values.push(data[row]);
+                counts.push(weights.map_or(1.0, |weights| weights[row]));
+            }
+            let mut posteriors = Vec::with_capacity(names.len());
+            for (name, (values, counts)) in names.iter().zip(&parts) {
+                let fail =
+                    |error: &dyn std::fmt::Display| mistake(format!("group \"{name}\": {error}"));
+                if counts.iter().sum::<f64>() <= 0.0 {
+                    return Err(fail(&"the weights add up to 0"));
+                }
+                posteriors.push(match (family, known) {
+                    ("normal", None) => {
+                        let mut design = Design::with_intercept(Response::Normal, 0);
+                        for (&value, &count) in values.iter().zip(counts) {
+                            let pushed = design.push_weighted(&[], value, count);
+                            pushed.map_err(|error| fail(&error))?;
+                        }
+                        let found = questions::groups::normal(&design, prior);
+                        let (mean, variance) = found.map_err(|error| fail(&error))?;
+                        let members: [Arc<dyn Member>; 2] = [Arc::new(mean), Arc::new(variance)];
+                        (vec!["mean", "variance"], members.to_vec())
+                    }
+                    _ => {
+                        let start = begin(family, known.unwrap_or_default(), &Start::Prior(prior))?;
+                        let found = start.observe(values, Some(counts));
+                        let found = found.map_err(|error| fail(&error))?;
+                        (vec![found.name()], vec![found.member()])
+                    }
+                });
+            }
+            let Some((parameters, _)) = posteriors.first() else {
+                return Err(mistake("there are no groups"));
+            };
+            let parameters = parameters.clone();
+            let kinds = 0..parameters.len();
+            let members = kinds.flat_map(|kind| {
+                let members = posteriors.iter();
+                members.map(move |(_, members)| Arc::clone(&members[kind]))
+            });
+            Ok(Self {
+                members: members.collect(),
+                sizes: parts.iter().map(|(values, _)| values.len()).collect(),
+                parameters,
+                names,
+            })
+        })
     }
+
+    #[getter]
+    fn parameters(&self) -> Vec<&'static str> {
+        self.parameters.clone()
+    }
+
+    /// A parameter of one group.
+    fn function(&self, group: usize, parameter: usize) -> Function {
+        let name = format!("{}[{}]", self.parameters[parameter], self.names[group]);
+        let member = &self.members[parameter * self.names.len() + group];
+        Function::shared(name, member.clone() as Arc<dyn Line>)
+    }
+
+    /// Possibility and necessity of an event about named groups.
+    fn credence(&self, py: Python<'_>, text: &str) -> PyResult<(f64, f64)> {
+        py.detach(|| {
+            let all = questions::groups::Groups {
+                parameters: &self.parameters,
+                names: self.names.iter().map(String::as_str).collect(),
+                functions: self
+                    .members
+                    .iter()
+                    .map(|one| &**one as &dyn Comparable)
+                    .collect(),
+            };
+            let event = TextEvent::parse(text, &all.variables()).map_err(mistake)?;
+            let found = all.measure(&event).map_err(|rule| refused(text, &rule))?;
+            Ok((found.possibility, found.necessity))
+        })
+    }
+}
+
+/// An event that cannot be answered, with the rule.
+pub fn refused(text: &str, rule: &dyn std::fmt::Display) -> PyErr {
+    mistake(format!("event \"{text}\": {rule}"))
 }
 
 /// A whole number that was given as a float.
@@ -190,9 +498,7 @@ fn whole(name: &str, value: f64) -> PyResult<u64> {
 /// The possibility function of the probabilities of several classes, given data.
 #[pyclass(frozen, module = "maxitive._maxitive")]
 pub struct Shares {
-    inner: Conjugate<Categorical>,
-    #[pyo3(get)]
-    log_consistency: f64,
+    inner: Observed<Categorical>,
 }
 
 #[pymethods]
@@ -206,8 +512,7 @@ impl Shares {
             None => Ok(family.uninformative()),
         };
         Ok(Self {
-            inner: inner.map_err(mistake)?,
-            log_consistency: 0.0,
+            inner: Observed::nothing(inner.map_err(mistake)?),
         })
     }
 
@@ -220,45 +525,104 @@ impl Shares {
     ) -> PyResult<Self> {
         let data = data.as_slice().map_err(mistake)?;
         let weights = slice(&weights, data.len())?;
-        let (inner, log_consistency) = py.detach(|| {
+        let inner = py.detach(|| {
             let index = |&class: &i64| {
                 usize::try_from(class).map_err(|_| mistake(format!("class {class} is negative")))
             };
             let data = data.iter().map(index).collect::<PyResult<Vec<_>>>()?;
-            observe(&self.inner, data.iter(), weights).map_err(mistake)
+            self.inner.observe(data.iter(), weights).map_err(mistake)
         })?;
-        Ok(Self {
-            inner,
-            log_consistency,
-        })
+        Ok(Self { inner })
     }
 
     #[getter]
     fn weight(&self) -> f64 {
-        self.inner.weight()
+        self.inner.posterior.weight()
+    }
+
+    #[getter]
+    fn log_consistency(&self) -> f64 {
+        self.inner.log_consistency
     }
 
     /// The probability of one class.
     fn coordinate(&self, index: usize, name: String) -> PyResult<Function> {
-        let marginal = self.inner.coordinate(index, Parameter::Mean);
+        let marginal = self.inner.posterior.coordinate(index, Parameter::Mean);
         Ok(Function::new(name, marginal.map_err(mistake)?))
     }
 
     /// Possibility and necessity of an event about a linear form of the probabilities.
     fn credence(&self, py: Python<'_>, factors: Vec<f64>, event: &Event) -> PyResult<(f64, f64)> {
         let set = event.set();
-        let found = py.detach(|| ShareForm::new(&self.inner, &factors)?.credence_of(set));
+        let found = py.detach(|| ShareForm::new(&self.inner.posterior, &factors)?.credence_of(set));
         let found = found.map_err(mistake)?;
         Ok((found.possibility, found.necessity))
+    }
+
+    /// Possibility and necessity of an event about these classes, as text.
+    fn credence_of(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        names: Vec<String>,
+        valid: bool,
+    ) -> PyResult<(f64, f64)> {
+        if valid {
+            self.inner.check_valid()?;
+        }
+        let variables = Variables::vector(&["p", "x"], &names);
+        let event = TextEvent::parse(text, &variables).map_err(mistake)?;
+        let posterior = &self.inner.posterior;
+        let measure = || -> Result<Credence, Unmeasured> {
+            if let Some((index, set)) = event.place() {
+                if valid {
+                    return Ok(self.valid_share(index)?.credence_of(&set)?);
+                }
+                let share = posterior.coordinate(index, Parameter::Mean)?;
+                return Ok(share.credence_of(&set)?);
+            }
+            let (form, set) = shares::form(posterior, &event)?;
+            if valid {
+                let (measured, _) = shares::valid_form(&form, &set, Simulations::default())?;
+                return Ok(measured.credence);
+            }
+            Ok(form.credence_of(&set)?)
+        };
+        let found = py.detach(measure).map_err(|reason| match reason {
+            Unmeasured::Library(error) => mistake(error),
+            Unmeasured::Event(rule) => refused(text, &rule),
+        })?;
+        Ok((found.possibility, found.necessity))
+    }
+
+    /// The valid possibility function of the probability of one class.
+    fn valid(&self, index: usize, name: String) -> PyResult<Function> {
+        self.inner.check_valid()?;
+        Ok(Function::new(
+            name,
+            self.valid_share(index).map_err(mistake)?,
+        ))
+    }
+
+    /// What a file of it holds, with the names of the classes.
+    fn bytes(&self, names: Vec<String>) -> PyResult<Vec<u8>> {
+        self.inner.bytes(json!({ "classes": names }))
+    }
+}
+
+impl Shares {
+    fn valid_share(&self, index: usize) -> possibility::Result<Valid<Bernoulli>> {
+        let posterior = &self.inner.posterior;
+        let share = posterior.coordinate(index, Parameter::Mean)?;
+        let share = share.mean_statistic().unwrap_or(f64::NAN);
+        shares::valid(share, posterior.weight())
     }
 }
 
 /// The possibility function of a mean in `ℝᵈ`, given data of known covariance.
 #[pyclass(frozen, module = "maxitive._maxitive")]
 pub struct Means {
-    inner: Conjugate<MultivariateNormal>,
-    #[pyo3(get)]
-    log_consistency: f64,
+    inner: Observed<MultivariateNormal>,
 }
 
 #[pymethods]
@@ -275,8 +639,7 @@ impl Means {
             None => Ok(family.uninformative()),
         };
         Ok(Self {
-            inner: inner.map_err(mistake)?,
-            log_consistency: 0.0,
+            inner: Observed::nothing(inner.map_err(mistake)?),
         })
     }
 
@@ -288,36 +651,39 @@ impl Means {
         weights: Weights<'_>,
     ) -> PyResult<Self> {
         let (rows, columns) = (data.as_array().nrows(), data.as_array().ncols());
-        let expected = self.inner.family().dimension();
+        let expected = self.inner.prior.family().dimension();
         if columns != expected {
             let text = format!("the data have {columns} columns, the covariance {expected}");
             return Err(mistake(text));
         }
         let data = data.as_slice().map_err(mistake)?;
         let weights = slice(&weights, rows)?;
-        let found = py.detach(|| observe(&self.inner, data.chunks_exact(columns), weights));
-        let (inner, log_consistency) = found.map_err(mistake)?;
+        let found = py.detach(|| self.inner.observe(data.chunks_exact(columns), weights));
         Ok(Self {
-            inner,
-            log_consistency,
+            inner: found.map_err(mistake)?,
         })
     }
 
     #[getter]
     fn weight(&self) -> f64 {
-        self.inner.weight()
+        self.inner.posterior.weight()
+    }
+
+    #[getter]
+    fn log_consistency(&self) -> f64 {
+        self.inner.log_consistency
     }
 
     #[getter]
     fn mode<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
-        let mean = self.inner.mean_statistic()?;
+        let mean = self.inner.posterior.mean_statistic()?;
         Some(mean.to_vec().into_pyarray(py))
     }
 
     /// All coordinates together.
     fn normal(&self) -> PyResult<Normal> {
-        let precision = self.inner.precision(Parameter::Mean);
-        let known = self.inner.mean_statistic().zip(precision);
+        let precision = self.inner.posterior.precision(Parameter::Mean);
+        let known = self.inner.posterior.mean_statistic().zip(precision);
         let Some((mode, precision)) = known else {
             return Err(mistake("nothing is known"));
         };
@@ -327,7 +693,7 @@ impl Means {
 
     /// One coordinate.
     fn coordinate(&self, index: usize, name: String) -> PyResult<Function> {
-        let marginal = self.inner.coordinate(index, Parameter::Mean);
+        let marginal = self.inner.posterior.coordinate(index, Parameter::Mean);
         Ok(Function::new(name, marginal.map_err(mistake)?))
     }
 
@@ -340,5 +706,44 @@ impl Means {
         let deviation = image.covariance()[(0, 0)].sqrt();
         let marginal = Marginal::new(image.mode()[0], deviation).map_err(mistake)?;
         Ok(Function::new(name, marginal))
+    }
+
+    /// Possibility and necessity of an event about these coordinates, as text.
+    fn credence_of(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        names: Vec<String>,
+        valid: bool,
+    ) -> PyResult<(f64, f64)> {
+        if valid {
+            self.inner.check_valid()?;
+        }
+        let variables = Variables::vector(&["mean", "x"], &names);
+        let event = TextEvent::parse(text, &variables).map_err(mistake)?;
+        let normal = self.normal()?;
+        let found = py.detach(|| means::credence(normal.inner(), &event, valid));
+        let found = found.map_err(|rule| refused(text, &rule))?;
+        Ok((found.possibility, found.necessity))
+    }
+
+    /// The valid possibility function of one coordinate.
+    fn valid(&self, index: usize, name: String) -> PyResult<Function> {
+        self.inner.check_valid()?;
+        let posterior = &self.inner.posterior;
+        let mean = posterior.mean_statistic().unwrap_or_default();
+        let all = means::valid(posterior.family(), mean, posterior.weight()).map_err(mistake)?;
+        let found = all.into_iter().nth(index);
+        let found = found.ok_or_else(|| mistake("nothing is known"))?;
+        Ok(Function::new(name, found))
+    }
+
+    /// What a file of it holds, with the names of the coordinates.
+    fn bytes(&self, names: Vec<String>) -> PyResult<Vec<u8>> {
+        let covariance = self.inner.prior.family().covariance();
+        let rows = covariance.row_iter();
+        let rows: Vec<Vec<f64>> = rows.map(|row| row.iter().copied().collect()).collect();
+        self.inner
+            .bytes(json!({ "columns": names, "covariance": rows }))
     }
 }

@@ -11,12 +11,15 @@ use possibility::regression::{
     Design, Dispersion, FormQuestions, PriorPrecision, Profiles, RegressionConfig,
     RegressionPosterior, Response, Target,
 };
-use possibility::{Credence, Interval, RealSet, Result, Univariate};
+use possibility::valid::Pivot;
+use possibility::{Credence, Interval, Measure, RealSet, Result, Univariate};
 use pyo3::prelude::*;
+use questions::coefficients::{self, Question};
+use questions::event::Event as TextEvent;
 
 use crate::event::Event;
-use crate::function::{Function, Line};
-use crate::infer::slice;
+use crate::function::{Function, Line, ValidLine};
+use crate::infer::{refused, slice};
 use crate::mistake;
 use crate::normal::Normal;
 
@@ -25,9 +28,21 @@ struct Fitted {
     design: Design,
     model: possibility::regression::Regression,
     posterior: RegressionPosterior,
+    has_prior: bool,
 }
 
 impl Fitted {
+    /// The laws of the coefficients and of an unknown variance.
+    fn pivots(&self) -> PyResult<(Pivot, Option<Pivot>)> {
+        if self.design.response() != Response::Normal {
+            let text = "the coefficients have no law of their own; `maxitive infer --valid` \
+                        simulates it";
+            return Err(mistake(text));
+        }
+        let dispersion = self.model.dispersion();
+        coefficients::pivots(self.has_prior, dispersion, &self.design).map_err(mistake)
+    }
+
     fn profiles(&self) -> Result<Profiles<'_>> {
         Profiles::new(&self.model, &self.design, &self.posterior)
     }
@@ -110,10 +125,15 @@ impl Settings {
         }
     }
 
+    /// The precision of the prior of every covariate's coefficient.
+    fn precision(&self, response: Response) -> f64 {
+        let usual = response.usual_prior_precision();
+        self.prior_precision.unwrap_or(usual)
+    }
+
     fn config(&self, design: &Design) -> Result<RegressionConfig> {
         let response = design.response();
-        let usual = response.usual_prior_precision();
-        let precision = self.prior_precision.unwrap_or(usual);
+        let precision = self.precision(response);
         let first = usize::from(self.intercept);
         let own = self.intercept.then_some(self.intercept_precision);
         let prior_precision = if self.standardize {
@@ -186,10 +206,13 @@ impl Regression {
             let config = settings.config(&design).map_err(mistake)?;
             let model = config.build(design.columns()).map_err(mistake)?;
             let posterior = model.fit(&design).map_err(mistake)?;
+            let has_prior =
+                settings.precision(response) > 0.0 || settings.intercept_precision > 0.0;
             Ok(Self(Arc::new(Fitted {
                 design,
                 model,
                 posterior,
+                has_prior,
             })))
         })
     }
@@ -259,6 +282,81 @@ impl Regression {
         };
         profile.laplace().map_err(mistake)?;
         Ok(Function::new(name, profile))
+    }
+
+    /// Possibility and necessity of an event about these coefficients, as text.
+    fn credence_of(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        names: Vec<String>,
+        valid: bool,
+    ) -> PyResult<(f64, f64)> {
+        let variables = coefficients::variables(&names, self.0.model.dispersion());
+        let event = TextEvent::parse(text, &variables).map_err(mistake)?;
+        let question = coefficients::question(&event, names.len());
+        let question = question.map_err(|rule| refused(text, &rule))?;
+        let pivots = valid.then(|| self.0.pivots()).transpose()?;
+        let pivot = pivots.map(|pivots| pivots.0);
+        let variance_pivot = pivots.and_then(|pivots| pivots.1);
+        let read = |plain: Credence, pivot: Option<Pivot>| {
+            pivot.map_or(plain, |pivot| pivot.credence(plain))
+        };
+        let of_form = |form: &[f64], set: &RealSet| {
+            let plain = self.0.profiles()?.credence_of(form, set)?;
+            Ok(read(plain, pivot))
+        };
+        let found = match question {
+            Question::Every(_) => {
+                let rule = format!("name the coefficient, as in coefficient[{}]", names[0]);
+                return Err(refused(text, &rule));
+            }
+            Question::Together(..) if valid => {
+                let rule = "a coefficient and the variance together have no valid possibility here";
+                return Err(refused(text, &rule));
+            }
+            Question::One(index, set) => {
+                let mut form = vec![0.0; names.len()];
+                form[index] = 1.0;
+                py.detach(|| of_form(&form, &set))
+            }
+            Question::Form(form, set) => py.detach(|| of_form(&form, &set)),
+            Question::Variance(set) => {
+                let profile = self.0.posterior.dispersion_profile().map_err(mistake)?;
+                let plain = profile.in_parameter(Parameter::Mean).credence_of(&set);
+                plain.map(|plain| read(plain, variance_pivot))
+            }
+            Question::Together(form, set, variances) => {
+                let together = self.0.posterior.with_variance(&form);
+                together.map(|together| together.credence_of(&set, &variances))
+            }
+        };
+        let found: Credence = found.map_err(mistake)?;
+        Ok((found.possibility, found.necessity))
+    }
+
+    /// The valid possibility function of a linear form of the coefficients.
+    fn valid_form(&self, factors: Vec<f64>, name: String) -> PyResult<Function> {
+        let (pivot, _) = self.0.pivots()?;
+        let profile = Profile {
+            fitted: Arc::clone(&self.0),
+            form: factors,
+        };
+        profile.laplace().map_err(mistake)?;
+        Ok(Function::new(name, ValidLine::new(profile, pivot)))
+    }
+
+    /// The valid possibility function of an unknown variance.
+    fn valid_variance(&self) -> PyResult<Option<Function>> {
+        let (_, Some(pivot)) = self.0.pivots()? else {
+            return Ok(None);
+        };
+        let profile = self.0.posterior.dispersion_profile().map_err(mistake)?;
+        let plain = profile.in_parameter(Parameter::Mean);
+        Ok(Some(Function::new(
+            "variance",
+            ValidLine::new(plain, pivot),
+        )))
     }
 
     /// The profile of an unknown variance.

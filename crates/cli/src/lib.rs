@@ -9,7 +9,6 @@ mod assessment;
 mod bounds;
 mod commands;
 mod csv;
-mod event;
 mod figures;
 mod files;
 mod inference;
@@ -23,12 +22,12 @@ mod slurm;
 mod tables;
 mod text;
 mod training;
-mod user_error;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use questions::{event, user_error};
 
 use crate::text::printable_lines;
 use crate::user_error::UserError;

@@ -708,11 +708,7 @@ pub fn describe(error: &io::Error) -> String {
     {
         return bad.to_string();
     }
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => format!("cannot be read: {error}"),
-    }
+    crate::user_error::describe(error)
 }
 
 #[cfg(test)]

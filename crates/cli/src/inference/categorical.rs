@@ -7,24 +7,21 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use possibility::family::conjugate::{
-    Bernoulli, Categorical, Conjugate, Parameter, Sample, ShareForm,
-};
-use possibility::simulated::{self, SimulatedShares};
+use possibility::Measure;
+use possibility::family::conjugate::{Categorical, Conjugate, Parameter, Sample};
 use possibility::summary::{Coordinate, Summary};
-use possibility::{Interval, Measure, RealSet};
+use questions::levels::Levels;
+use questions::shares;
 use serde_json::json;
 
-use super::levels::Levels;
 use super::report::{Labels, Report};
 use super::saved::{self, Saved};
-use super::simulation::{Measured, Simulated, Simulations};
 use super::{
     Chosen, Data, Known, Observations, Prior, Questions, Unmeasured, infer, option_error,
-    parameter_name, parse_events, scalar, timed,
+    parameter_name, parse_events, timed,
 };
 use crate::csv::{FieldError, Table};
-use crate::event::{Event, Variables};
+use crate::event::Variables;
 use crate::user_error::{UserError, list, unknown};
 
 /// Reads the column and reports the posterior.
@@ -128,11 +125,15 @@ fn conclude(
                 .credence_of(&set)?
                 .into()),
             None => {
-                let (form, set) = form(posterior, parameter, event)?;
+                if parameter == Parameter::Natural {
+                    let rule = "classes are compared by their probabilities; use --parameter mean";
+                    return Err(Unmeasured::Event(rule.to_owned()));
+                }
+                let (form, set) = shares::form(posterior, event)?;
                 if !questions.valid {
                     return Ok(form.credence_of(&set)?.into());
                 }
-                let (measured, used) = valid_form(&form, &set, questions.simulations)?;
+                let (measured, used) = shares::valid_form(&form, &set, questions.simulations)?;
                 simulated.set(simulated.get().or(used));
                 Ok(measured)
             }
@@ -150,70 +151,8 @@ fn conclude(
 
 /// The valid possibility function of one probability.
 fn valid_class(summary: &Summary, index: usize) -> possibility::Result<Coordinate> {
-    let (share, n) = (summary.mean_statistic[index], summary.weight);
-    scalar::valid(Bernoulli, counted(share, n), n, &summary.alphas)
-}
-
-/// A share of `n` observations without rounding.
-fn counted(share: f64, n: f64) -> f64 {
-    (share * n).round() / n
-}
-
-/// The valid possibility and necessity of a linear form, and what was simulated for it.
-fn valid_form(
-    form: &ShareForm,
-    set: &RealSet,
-    simulations: Simulations,
-) -> possibility::Result<(Measured, Option<Simulated>)> {
-    let form = form.joined();
-    match *form.classes() {
-        [_] => Ok((form.credence_of(set)?.into(), None)),
-        [(low, _), (high, share)] => {
-            // low + (high - low) p, with the probability p of the classes of the greater factor
-            let back = |x: f64| (x - low) / (high - low);
-            let part = |p: &Interval| {
-                let (lower, upper) = (back(p.lower()), back(p.upper()));
-                Interval::new(lower, upper, p.contains_lower(), p.contains_upper())
-            };
-            let set: RealSet = set.parts().iter().map(part).collect::<Result<_, _>>()?;
-            let n = form.weight();
-            let class = scalar::valid(Bernoulli, counted(share, n), n, &[])?;
-            Ok((class.function.credence_of(&set)?.into(), None))
-        }
-        _ => {
-            let credence = simulations.with(|simulation| {
-                let source = SimulatedShares::new(form, simulation)?;
-                simulated::Simulated::new(source).credence_of(set)
-            })?;
-            let used = Simulated {
-                simulations,
-                unresolved: 0,
-                held: Some("all others"),
-            };
-            Ok((credence.into(), Some(used)))
-        }
-    }
-}
-
-/// The linear form that an event about several classes speaks of, and where it must lie.
-fn form(
-    posterior: &Conjugate<Categorical>,
-    parameter: Parameter,
-    event: &Event,
-) -> Result<(ShareForm, RealSet), Unmeasured> {
-    let refuse = |rule: &str| Err(Unmeasured::Event(rule.to_owned()));
-    if parameter == Parameter::Natural {
-        return refuse("classes are compared by their probabilities; use --parameter mean");
-    }
-    let atoms = event.as_conjunction(false).unwrap_or_default();
-    let [atom] = &atoms[..] else {
-        return refuse("an event about several classes is about one linear form of them");
-    };
-    let mut factors = vec![0.0; posterior.family().classes()];
-    for &(index, factor) in &atom.linear {
-        factors[index] = factor;
-    }
-    Ok((ShareForm::new(posterior, &factors)?, atom.set.clone()))
+    let share = shares::valid(summary.mean_statistic[index], summary.weight)?;
+    Coordinate::new(share, &summary.alphas)
 }
 
 fn build_prior(

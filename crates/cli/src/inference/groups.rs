@@ -1,17 +1,15 @@
 //! `--by COLUMN`: one posterior for each group of rows, and events across groups.
 //!
-//! The groups are independent, so that their joint possibility function is the product of theirs.
-//! An event about two groups (`rate[a] > rate[b]`) is measured by [`Contrast`]; conditions on
-//! single groups may be joined by `and` alone or by `or` alone.
+//! Events across groups are measured by [`Groups`].
 
-use possibility::combine::{Combination, is_concave};
-use possibility::compare::{Comparable, Contrast, Student};
-use possibility::family::conjugate::{Conjugate, Parameter, Sample, ScalarFamily};
-use possibility::regression::{Design, Dispersion, PriorPrecision, RegressionConfig, Response};
-use possibility::{Credence, Interval, Measure};
+use possibility::compare::Comparable;
+use possibility::family::conjugate::{Conjugate, Sample, ScalarFamily};
+use possibility::regression::{Design, Response};
+use possibility::{Credence, Interval};
+use questions::groups::Groups;
+use questions::levels::Levels;
 use serde_json::{Value, json};
 
-use super::levels::Levels;
 use super::report::{closed, counted, cut_names};
 use super::scalar::{ReadField, refuse_value};
 use super::{
@@ -19,9 +17,8 @@ use super::{
     parse_events, timed,
 };
 use crate::csv::Table;
-use crate::event::{Atom, Event, Variables};
 use crate::text::{TextTable, number, optional, reading, significant, significant_on};
-use crate::user_error::{UserError, list};
+use crate::user_error::UserError;
 
 /// A parameter of one group.
 pub struct Member {
@@ -157,12 +154,6 @@ pub fn normal(
 ) -> Result<Report, UserError> {
     let prior = Prior::single(prior)?;
     let Chosen { column, weight } = columns.chosen;
-    let config = RegressionConfig {
-        prior_mode: Some(vec![prior.map_or(0.0, |prior| prior.mean[0])]),
-        prior_precision: PriorPrecision::Scalar(prior.map_or(0.0, |prior| prior.weight)),
-        dispersion: Dispersion::Unknown,
-        ..RegressionConfig::default()
-    };
     let mut levels = Levels::default();
     let mut designs: Vec<Design> = Vec::new();
     let (result, reading) = timed(|| {
@@ -179,17 +170,12 @@ pub fn normal(
     });
     result?;
     let infer = |design: &Design| -> possibility::Result<Posterior> {
-        let posterior = config.build(1)?.fit(design)?;
-        let scale = posterior.laplace().precision()[(0, 0)].sqrt().recip();
-        let mean = Student::new(posterior.mode()[0], scale, posterior.weight())?;
-        let variance = posterior.dispersion_profile()?;
+        let prior = prior.map(|prior| (prior.mean[0], prior.weight));
+        let (mean, variance) = questions::groups::normal(design, prior)?;
         Ok(Posterior {
             n: design.rows(),
             total_weight: design.total_weight(),
-            functions: vec![
-                Box::new(mean),
-                Box::new(variance.in_parameter(Parameter::Mean)),
-            ],
+            functions: vec![Box::new(mean), Box::new(variance)],
         })
     };
     let (posteriors, fitting) = timed(|| designs.iter().map(infer).collect::<Vec<_>>());
@@ -267,24 +253,26 @@ impl Head {
 }
 
 impl Report {
-    /// The posterior of coordinate `index`: the parameters of all groups, then their variances.
-    fn function(&self, index: usize) -> &dyn Comparable {
-        let count = self.groups.len();
-        &*self.groups[index % count].members[index / count].function
+    /// The posteriors of all groups together.
+    fn joint(&self) -> Groups<'_> {
+        let kinds = 0..self.parameters.len();
+        let functions = kinds.flat_map(|kind| {
+            let functions = self.groups.iter();
+            functions.map(move |group| &*group.members[kind].function)
+        });
+        Groups {
+            parameters: &self.parameters,
+            names: self.groups.iter().map(|group| &*group.name).collect(),
+            functions: functions.collect(),
+        }
     }
 
     /// Measures every event.
     fn answer(&mut self, events: &[String]) -> Result<(), UserError> {
-        let names: Vec<String> = self.groups.iter().map(|group| group.name.clone()).collect();
-        let (count, kinds) = (names.len(), self.parameters.len());
-        let every = count * kinds;
-        let mut variables = Variables::vector(&["x"], &names).with_name("x", every);
-        for (kind, name) in self.parameters.iter().enumerate() {
-            variables = variables
-                .with_indexed(name, kind * count)
-                .with_name(name, every + kind);
-        }
-        for (text, event) in parse_events(events, &variables)? {
+        let joint = self.joint();
+        let (count, every) = (self.groups.len(), joint.every());
+        let events = parse_events(events, &joint.variables())?;
+        for (text, event) in events {
             let fail = |problem: String| UserError::new(format!("event \"{text}\": {problem}"));
             match event.coordinates()[..] {
                 [index] if index >= every => {
@@ -302,7 +290,7 @@ impl Report {
                     }
                 }
                 _ => {
-                    let credence = self.measure(&event, every).map_err(fail)?;
+                    let credence = self.joint().measure(&event).map_err(fail)?;
                     self.answers.push(Answer {
                         place: event.place(),
                         event: text,
@@ -313,98 +301,6 @@ impl Report {
             }
         }
         Ok(())
-    }
-
-    /// Possibility and necessity of an event about named groups.
-    fn measure(&self, event: &Event, every: usize) -> Result<Credence, String> {
-        if event.coordinates().iter().any(|&index| index >= every) {
-            return Err(format!(
-                "name the group, as in {}[{}]",
-                self.parameters[0], self.groups[0].name
-            ));
-        }
-        let (inside, outside) = if let Some(atoms) = event.as_conjunction(false) {
-            self.log_suprema(&atoms)?
-        } else if let Some(atoms) = event.as_conjunction(true) {
-            let (outside, inside) = self.log_suprema(&atoms)?;
-            (inside, outside)
-        } else {
-            return Err("conditions may be joined by \"and\" alone or by \"or\" alone".to_owned());
-        };
-        Ok(Credence::from_logs(inside, outside))
-    }
-
-    /// `log sup` where every atom holds, and where one fails.
-    fn log_suprema(&self, atoms: &[Atom]) -> Result<(f64, f64), String> {
-        let mut used: Vec<usize> = Vec::new();
-        let (mut inside, mut outside) = (0.0, f64::NEG_INFINITY);
-        for atom in atoms {
-            let groups = atom
-                .linear
-                .iter()
-                .map(|(index, _)| index % self.groups.len());
-            for group in groups {
-                if used.contains(&group) {
-                    let name = &self.groups[group].name;
-                    return Err(format!(
-                        "group \"{name}\" comes twice; the parts of an event must speak of \
-                         different groups"
-                    ));
-                }
-                used.push(group);
-            }
-            let text = |error: possibility::Error| error.to_string();
-            let (holds, fails) = match &atom.linear[..] {
-                [(index, _)] => {
-                    let function = self.function(*index);
-                    let holds = function.log_possibility_of(&atom.set).map_err(text)?;
-                    (
-                        holds,
-                        function
-                            .log_possibility_of_complement(&atom.set)
-                            .map_err(text)?,
-                    )
-                }
-                [(one, c), (other, d)] => {
-                    let parts = [(self.function(*one), *c), (self.function(*other), *d)];
-                    let contrast = Contrast::new(parts).map_err(text)?;
-                    let holds = contrast.log_possibility_of(&atom.set).map_err(text)?;
-                    (
-                        holds,
-                        contrast
-                            .log_possibility_of_complement(&atom.set)
-                            .map_err(text)?,
-                    )
-                }
-                several => {
-                    let parts: Vec<_> = several
-                        .iter()
-                        .map(|&(index, factor)| (self.function(index), factor))
-                        .collect();
-                    if !parts.iter().all(|(function, _)| is_concave(*function)) {
-                        return Err(self.refuse_several(several));
-                    }
-                    let form = Combination::new(&parts).map_err(text)?;
-                    let holds = form.log_possibility_of(&atom.set).map_err(text)?;
-                    let fails = form.log_possibility_of_complement(&atom.set);
-                    (holds, fails.map_err(text)?)
-                }
-            };
-            inside += holds;
-            outside = outside.max(fails);
-        }
-        Ok((inside, outside))
-    }
-
-    /// Why three groups or more cannot be compared.
-    fn refuse_several(&self, parts: &[(usize, f64)]) -> String {
-        let names = parts.iter().map(|(index, _)| index % self.groups.len());
-        let names = names.map(|group| self.groups[group].name.as_str());
-        format!(
-            "the possibility of this parameter is not log-concave, so that only two groups can be \
-             compared exactly; this event names {}",
-            list(names)
-        )
     }
 
     /// File and columns.

@@ -4,25 +4,24 @@
 pub mod categorical;
 pub mod curves;
 pub mod groups;
-pub mod levels;
 pub mod multivariate_normal;
 pub mod picture;
 pub mod regression;
 pub mod report;
 pub mod saved;
 pub mod scalar;
-pub mod simulation;
 
 use std::time::Instant;
 
 use possibility::family::conjugate::{Conjugate, ConjugateFamily, Evidence, Parameter, Sample};
 use possibility::summary::Summary;
 use possibility::{Credence, Interval, RealSet};
+use questions::simulation::{Measured, Simulations};
+pub use questions::{Prior, Unmeasured, option_error};
 use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
 use self::saved::Saved;
-use self::simulation::{Measured, Simulations};
 use crate::event::{Event, Variables};
 use crate::text::{number, with_error};
 use crate::user_error::UserError;
@@ -42,45 +41,6 @@ pub struct Questions {
     pub valid: bool,
     /// The data sets that are simulated for that, where no law is known.
     pub simulations: Simulations,
-}
-
-/// A prior `g_λ^ν`: the mean statistic and its weight.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prior {
-    /// `λ`, one number for each coordinate.
-    pub mean: Vec<f64>,
-    /// `ν`.
-    pub weight: f64,
-}
-
-impl Prior {
-    /// A prior of one number.
-    ///
-    /// # Errors
-    /// The mean has several numbers.
-    fn single(prior: Option<&Self>) -> Result<Option<&Self>, UserError> {
-        match prior.map(|prior| prior.mean.len()) {
-            None | Some(1) => Ok(prior),
-            Some(found) => Err(UserError::new(format!(
-                "--prior-mean: one number is expected, found {found}"
-            ))),
-        }
-    }
-
-    /// The prior for a family; without one it says nothing.
-    ///
-    /// # Errors
-    /// The mean or the weight is out of its range.
-    fn build<F: ConjugateFamily>(
-        prior: Option<&Self>,
-        family: F,
-    ) -> Result<Conjugate<F>, UserError> {
-        match prior {
-            None => Ok(Conjugate::uninformative(family)),
-            Some(prior) => Conjugate::new(family, &prior.mean, prior.weight)
-                .map_err(|error| option_error("--prior-mean, --prior-weight", &error)),
-        }
-    }
 }
 
 /// Columns of a file, by position.
@@ -168,11 +128,6 @@ pub struct Observations<F: ConjugateFamily> {
     pub dropped: Option<usize>,
     /// Seconds spent on reading.
     pub reading: f64,
-}
-
-/// An error of the library about an option, or about the data of an origin.
-pub fn option_error(option: &str, error: &possibility::Error) -> UserError {
-    UserError::new(format!("{option}: {error}"))
 }
 
 /// An event, as it was typed, with its possibility and necessity.
@@ -333,19 +288,4 @@ fn infer<F: ConjugateFamily<Coordinate: 'static>>(
         log_consistency,
         timings: Timings { reading, fitting },
     })
-}
-
-/// Why an event has no answer.
-#[derive(Debug)]
-pub enum Unmeasured {
-    /// The library refuses.
-    Library(possibility::Error),
-    /// The event is none that can be asked here.
-    Event(String),
-}
-
-impl From<possibility::Error> for Unmeasured {
-    fn from(error: possibility::Error) -> Self {
-        Self::Library(error)
-    }
 }

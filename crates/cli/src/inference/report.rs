@@ -6,9 +6,9 @@ use possibility::{Interval, Univariate};
 use serde_json::{Map, Value, json};
 
 use super::saved::Saved;
-use super::simulation::Simulated;
 use super::{Answer, Timings, curves, parameter_name};
 use crate::text::{TextTable, interval, number, optional, reading_of, significant, significant_on};
+use questions::simulation::Simulated;
 
 /// What the coordinates of a vector are called.
 #[derive(Debug, Clone)]

@@ -1,9 +1,8 @@
 //! Families with one parameter: one column of numbers in, a report out.
 
-use possibility::family::conjugate::{Conjugate, Parameter, Sample, ScalarFamily};
+use possibility::family::conjugate::{Conjugate, Sample, ScalarFamily};
 use possibility::summary::{Coordinate, Summary};
-use possibility::valid::Valid;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::report::Report;
 use super::saved::{self, Saved};
@@ -86,20 +85,12 @@ pub fn report<F: ScalarFamily + Clone + 'static>(
     known: &Known<'_>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let settings = family_settings(family);
+    let settings = saved::settings(family);
     Prior::single(known.prior)?;
     let prior = known.build(family, &settings)?;
     parse(family, questions)?;
     let observations = read(family, table, chosen, read_field, settings)?;
     conclude(&prior, observations, questions)
-}
-
-/// What defines a family beside its name.
-fn family_settings(family: &impl ScalarFamily) -> Value {
-    match family.setting() {
-        None => json!({}),
-        Some((name, value)) => json!({ name: value }),
-    }
 }
 
 fn parse(family: &impl ScalarFamily, questions: &Questions) -> Result<Events, UserError> {
@@ -156,20 +147,21 @@ fn conclude<F: ScalarFamily + Clone + 'static>(
 ///
 /// # Errors
 /// As [`Valid::new`], or a level outside `(0, 1]`.
-pub fn valid<F: ScalarFamily + Clone + 'static>(
+fn valid<F: ScalarFamily + Clone + 'static>(
     family: F,
     mean: f64,
     number: f64,
     alphas: &[f64],
 ) -> possibility::Result<Coordinate> {
-    let plain = Conjugate::new(family, &[mean], number)?;
-    Coordinate::new(Valid::new(plain.in_parameter(Parameter::Mean))?, alphas)
+    Coordinate::new(questions::valid(family, mean, number)?, alphas)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use possibility::family::conjugate::{Bernoulli, Exponential, Gamma, NormalNoise, Poisson};
+    use possibility::family::conjugate::{
+        Bernoulli, Exponential, Gamma, NormalNoise, Parameter, Poisson,
+    };
     use proptest::prelude::*;
 
     /// Two parameters are related by a few operations, and cuts by a search to full precision.

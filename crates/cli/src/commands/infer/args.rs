@@ -18,10 +18,10 @@ use crate::files::write_atomically;
 use crate::inference::curves::{self, Curves};
 use crate::inference::report::Report;
 use crate::inference::saved::Saved;
-use crate::inference::simulation::Simulations;
 use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
 use crate::text::printable_lines;
 use crate::user_error::UserError;
+use questions::simulation::Simulations;
 
 /// Levels of the α-cuts that are shown when none is asked for.
 const ALPHAS: [f64; 3] = [0.05, 0.1, 0.5];

@@ -21,11 +21,11 @@ use self::predict::PredictArgs;
 use crate::csv::Table;
 use crate::inference::multivariate_normal::Covariance;
 use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
-use crate::inference::simulation::Simulations;
 use crate::inference::{
     Known, Questions, categorical, groups, multivariate_normal, option_error, regression, scalar,
 };
 use crate::user_error::UserError;
+use questions::simulation::Simulations;
 
 /// Infer a parameter from a CSV or Parquet file.
 ///

@@ -5,9 +5,9 @@ use possibility::regression::{Design, Response};
 
 use super::Model;
 use crate::csv::{FieldError, Row, Table};
-use crate::inference::levels::Levels;
 use crate::inference::option_error;
 use crate::user_error::{UserError, list, unknown};
+use questions::levels::Levels;
 
 /// What a covariate holds.
 enum Kind {

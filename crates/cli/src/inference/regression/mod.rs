@@ -13,14 +13,14 @@ use possibility::regression::{
 };
 use possibility::valid::Pivot;
 use possibility::{Credence, Interval, Measure, RealSet, Univariate};
+use questions::coefficients::{self, Question};
+use questions::simulation::{Simulated, Simulations};
 use serde_json::{Map, Value, json};
 
 use self::columns::Columns;
 use super::report::{closed, counted, cut_names};
-use super::simulation::{Simulated, Simulations};
 use super::{Answer, Questions, Timings, curves, cuts_json, option_error, parse_events, timed};
 use crate::csv::Table;
-use crate::event::{Atom, Variables};
 use crate::text::{
     TextTable, number, optional, reading_of, reading_of_simulated, significant, significant_on,
     with_error,
@@ -146,16 +146,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// An event about a linear form of so many coefficients.
-    fn about(text: &str, atom: &Atom, count: usize) -> Self {
-        let mut form = vec![0.0; count];
-        for &(index, factor) in &atom.linear {
-            form[index] = factor;
-        }
+    /// An event about a linear form of the coefficients.
+    fn about(text: &str, form: Vec<f64>, set: RealSet) -> Self {
         Self {
             text: text.to_owned(),
             form,
-            set: atom.set.clone(),
+            set,
             place: None,
         }
     }
@@ -308,18 +304,9 @@ impl Model {
     /// The laws of the coefficients and of an unknown variance, for valid possibilities; where a
     /// simulation is to find them, those of large samples.
     fn pivots(&self, fitted: &Fitted) -> Result<(Pivot, Option<Pivot>), UserError> {
-        if self.prior_precision > 0.0 || self.intercept_precision > 0.0 {
-            return Err(UserError::new(
-                "--valid: cannot be used with a prior; a valid possibility is one of the data alone",
-            ));
-        }
-        if self.dispersion != Dispersion::Unknown {
-            return Ok((Pivot::Normal, None));
-        }
-        let (n, columns) = (fitted.design.total_weight(), fitted.design.columns());
-        let fail = |error: possibility::Error| option_error("--valid", &error);
-        let variance = Pivot::variance(n, columns).map_err(fail)?;
-        Ok((Pivot::student(n, columns).map_err(fail)?, Some(variance)))
+        let has_prior = self.prior_precision > 0.0 || self.intercept_precision > 0.0;
+        coefficients::pivots(has_prior, self.dispersion, &fitted.design)
+            .map_err(|rule| UserError::new(format!("--valid: {rule}")))
     }
 
     /// The prior's precision for the coefficients as they are reported.
@@ -377,14 +364,8 @@ impl Questioned {
         events: &[String],
         dispersion: Dispersion,
     ) -> Result<Self, UserError> {
-        // a name that is no column stands for every coefficient
-        let (any, variance) = (names.len(), names.len() + 1);
-        let mut variables = Variables::vector(&["coefficient", "x"], names)
-            .with_name("coefficient", any)
-            .with_name("x", any);
-        if dispersion == Dispersion::Unknown {
-            variables = variables.with_name("variance", variance);
-        }
+        let any = names.len();
+        let variables = coefficients::variables(names, dispersion);
         let mut questioned = Self {
             single: vec![vec![]; any],
             several: Vec::new(),
@@ -392,41 +373,25 @@ impl Questioned {
             together: Vec::new(),
         };
         for (text, event) in parse_events(events, &variables)? {
-            let refuse = |rule: &str| Err(UserError::new(format!("event \"{text}\": {rule}")));
-            let atoms = event.as_conjunction(false).unwrap_or_default();
-            let atom = match &atoms[..] {
-                [atom] => atom,
-                [form, other] | [other, form]
-                    if other.linear == [(variance, 1.0)] && form.is_within(any) =>
-                {
-                    let asked = Asked::about(&text, form, any);
-                    questioned.together.push((asked, other.set.clone()));
-                    continue;
+            let question = coefficients::question(&event, any);
+            let question =
+                question.map_err(|rule| UserError::new(format!("event \"{text}\": {rule}")))?;
+            match question {
+                Question::Every(set) => (0..any).for_each(|j| questioned.push(j, &text, &set)),
+                Question::One(index, set) => questioned.push(index, &text, &set),
+                Question::Form(form, set) => {
+                    questioned.several.push(Asked::about(&text, form, set));
                 }
-                _ => {
-                    return refuse(
-                        "an event of a regression is about one linear form of the coefficients, \
-                         and beside it about an unknown variance",
-                    );
-                }
-            };
-            match &event.coordinates()[..] {
-                [index] if *index == any => {
-                    (0..any).for_each(|j| questioned.push(j, &text, &atom.set));
-                }
-                [index] if *index == variance => questioned.variance.push(Asked {
+                Question::Variance(set) => questioned.variance.push(Asked {
                     text: text.clone(),
                     form: Vec::new(),
-                    set: atom.set.clone(),
+                    set,
                     place: Some(any),
                 }),
-                [index] => questioned.push(*index, &text, &atom.set),
-                several if several.iter().any(|&index| index >= any) => {
-                    return refuse(
-                        "\"coefficient\" and \"variance\" cannot be part of a linear form",
-                    );
+                Question::Together(form, set, variances) => {
+                    let asked = Asked::about(&text, form, set);
+                    questioned.together.push((asked, variances));
                 }
-                _ => questioned.several.push(Asked::about(&text, atom, any)),
             }
         }
         if events.is_empty() {

@@ -8,7 +8,7 @@ use possibility::{Interval, RealSet, Univariate};
 
 use super::{Coefficient, Contrast, Fitted, Questioned, Report, unit};
 use crate::inference::Answer;
-use crate::inference::simulation::{Measured, Simulated, Simulations};
+use questions::simulation::{Measured, Simulated, Simulations};
 
 type Form<'a> = simulated::Simulated<SimulatedForm<'a>>;
 

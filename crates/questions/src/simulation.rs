@@ -1,12 +1,12 @@
 //! Valid possibilities by simulation: how many data sets, from which seed, and what the answer says
 //! of them.
 
+use plot::text::significant;
 use possibility::Credence;
 use possibility::simulated::{EstimatedCredence, Simulation};
 use random::Stream;
 use serde_json::{Value, json};
 
-use crate::text::significant;
 use crate::user_error::UserError;
 
 /// Data sets to simulate.

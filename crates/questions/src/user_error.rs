@@ -1,8 +1,8 @@
 //! Mistakes that the person at the keyboard can repair: exit code 2 and one clear message.
 
-use std::fmt;
+use std::{fmt, io};
 
-use crate::text::printable_lines;
+use plot::text::printable_lines;
 
 /// A mistake in the arguments or in the data, as opposed to a failure of the program or of the
 /// machine.
@@ -24,6 +24,15 @@ impl fmt::Display for UserError {
 }
 
 impl std::error::Error for UserError {}
+
+/// The reason of an I/O error in plain words.
+pub fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
 
 /// The entry of `known` that differs from `word` in the fewest letters, if it is near enough to be
 /// meant.
