@@ -10,12 +10,13 @@ mod sbom;
 mod width;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|python [--without-torch]|
+const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|
+       python [--without-torch] [--after-check]|
        kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
        sanitize [address|thread|miri...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
        sbom FILE
@@ -29,7 +30,8 @@ widths  comments and Markdown wider than 100 columns
 slurm   a sweep as an array job of a real Slurm on this machine, with the program that the tests
         have built; needs root and Debian's packages slurm-wlm and munge
 python  the Python package, built as a wheel and tested in an environment of its own with PyTorch, JAX
-        and optax; --without-torch leaves out PyTorch, a download of gigabytes, and its tests
+        and optax; --without-torch leaves out PyTorch, a download of gigabytes, and its tests;
+        --after-check takes the dependencies that check has compiled, instead of its own
 kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless others are named;
         NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks
 mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.toml), all or those
@@ -48,7 +50,14 @@ const SLOW_EXAMPLES: [&str; 1] = ["swap"];
 /// The target whose instruction set has code of its own in the kernels.
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
+    if let Some(cargo) = std::env::var_os(python::REAL_CARGO) {
+        return python::as_cargo(cargo, std::env::args_os().skip(1));
+    }
+    task().map(|()| ExitCode::SUCCESS)
+}
+
+fn task() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
@@ -56,8 +65,10 @@ fn main() -> Result<()> {
         ["slurm"] => slurm(),
         ["quick"] => quick(),
         ["widths"] => widths(),
-        ["python"] => python::test(true),
-        ["python", "--without-torch"] => python::test(false),
+        ["python", ref words @ ..] => match python::Options::parse(words) {
+            Some(options) => python::test(options),
+            None => bail!("{USAGE}"),
+        },
         ["kernels", ref words @ ..] => compile_kernels(words),
         ["mutants", ref words @ ..] => mutants::run(&root(), words),
         ["sanitize", ref tools @ ..] => sanitize::run(tools),

@@ -1,16 +1,70 @@
 //! The Python package: its wheel, and the wheel's tests.
 
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
 use crate::{root, run, skip};
 
+/// Where maturin must find the cargo that [`as_cargo`] stands for.
+pub const REAL_CARGO: &str = "MAXITIVE_REAL_CARGO";
+
+/// What is tested, and how the wheel is built.
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// Whether PyTorch is there, a download of gigabytes.
+    pub torch: bool,
+    /// Whether the tests of the workspace have been compiled: their dependencies are taken.
+    pub after_check: bool,
+}
+
+impl Options {
+    /// Reads the words after `python`.
+    pub fn parse(words: &[&str]) -> Option<Self> {
+        let known = ["--without-torch", "--after-check"];
+        let all_known = words.iter().all(|word| known.contains(word));
+        all_known.then(|| Self {
+            torch: !words.contains(&known[0]),
+            after_check: words.contains(&known[1]),
+        })
+    }
+}
+
+/// Stands for cargo before maturin, which builds one package with features of its own, and so would
+/// compile faer, serde and others once more: builds the library as a part of the whole workspace.
+/// An example among what is built, whichever, brings in the features that the tests have.
+pub fn as_cargo(cargo: OsString, words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
+    let words: Vec<OsString> = words.collect();
+    let mut command = Command::new(&cargo);
+    if words.first().is_some_and(|word| word == "rustc") {
+        command.args("build --workspace --lib --example own_loop".split(' '));
+        let mut rest = words[1..].iter().take_while(|word| *word != "--");
+        while let Some(word) = rest.next() {
+            match &*word.to_string_lossy() {
+                "--manifest-path" => drop(rest.next()),
+                "--lib" => {}
+                _ => drop(command.arg(word)),
+            }
+        }
+        command.current_dir(root());
+    } else {
+        command.args(&words);
+    }
+    command.env("CARGO", &cargo).env_remove(REAL_CARGO);
+    let status = command.status().context("cannot start cargo")?;
+    Ok(match status.success() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
 /// Builds the wheel, installs it into an environment, under `target` or where `MAXITIVE_PYTHON`
 /// says, and runs its tests, notebooks, the examples of its documentation and the checks of its
 /// types; without PyTorch those that do not need it.
-pub fn test(torch: bool) -> Result<()> {
+pub fn test(options: Options) -> Result<()> {
+    let torch = options.torch;
     let target = root().join("target");
     std::fs::create_dir_all(&target)?;
     let environment = match std::env::var_os("MAXITIVE_PYTHON") {
@@ -35,11 +89,17 @@ pub fn test(torch: bool) -> Result<()> {
         std::fs::remove_dir_all(&wheels)?;
     }
     let mut build = Command::new(&python);
-    // the profile of the tests: its dependencies are compiled already after `cargo test`
+    // the profile of the tests
     build
         .args("-m maturin build --quiet --locked --profile dev --out".split(' '))
         .arg(&wheels)
         .current_dir(&folder);
+    if options.after_check {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        build
+            .env(REAL_CARGO, cargo)
+            .env("CARGO", std::env::current_exe()?);
+    }
     run("wheel", &mut build)?;
     let wheel = std::fs::read_dir(&wheels)?
         .next()
