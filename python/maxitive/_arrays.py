@@ -11,9 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def column(values: ArrayLike, name: str = "data") -> Floats:
+def as_array(values: Any) -> NDArray[Any]:
+    """An array of whatever has the array protocol; a tensor leaves its graph and its device."""
+    if hasattr(values, "detach") and hasattr(values, "cpu"):
+        values = values.detach().cpu()
+        # NumPy has no such numbers
+        if str(values.dtype) == "torch.bfloat16":
+            values = values.float()
+    return np.asarray(values)
+
+
+def column(values: Any, name: str = "data") -> Floats:
     """Numbers `[n]`."""
-    array = _numbers(np.asarray(values), name)
+    array = numbers(values, name)
     if array.ndim != 1:
         raise ValueError(f"{name}: {array.ndim} axes, not 1")
     return np.ascontiguousarray(array)
@@ -39,7 +49,7 @@ def table(values: Any, names: Sequence[str] | None, name: str) -> tuple[Floats, 
         array = np.column_stack(columns) if columns else np.empty((0, 0))
         found = [str(key) for key in own]
     else:
-        array = _numbers(np.asarray(values), name)
+        array = numbers(values, name)
         if array.ndim == 1:
             array = array[:, None]
         if array.ndim != 2:
@@ -57,7 +67,7 @@ def table(values: Any, names: Sequence[str] | None, name: str) -> tuple[Floats, 
 
 def matrix(values: Any, name: str) -> Floats:
     """Numbers `[rows, columns]`."""
-    array = _numbers(np.asarray(values), name)
+    array = numbers(values, name)
     if array.ndim != 2:
         raise ValueError(f"{name}: {array.ndim} axes, not 2")
     return np.ascontiguousarray(array)
@@ -71,7 +81,11 @@ def _columns(values: Any) -> list[Any] | None:
     return None if columns is None or callable(columns) else list(columns)
 
 
-def _numbers(array: NDArray[Any], name: str) -> Floats:
+def numbers(values: Any, name: str) -> Floats:
+    """Numbers in any shape; dates, durations and complex numbers are none."""
+    array = as_array(values)
+    if array.dtype.kind in "mMc":
+        raise ValueError(f"{name}: not numbers: {array.dtype}")
     try:
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from . import _maxitive
 from ._maxitive import Event
 
 ALPHAS = (0.05, 0.5)
+T = TypeVar("T")
 
 
 class Credence(NamedTuple):
@@ -32,7 +33,17 @@ def event(lower: float | Event | str, upper: float, names: Sequence[str]) -> Eve
     return Event([(lower, upper, True, True)])
 
 
-class Function:
+class Immutable:
+    """Nothing changes it, so that it is its own copy."""
+
+    def __copy__(self: T) -> T:
+        return self
+
+    def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
+        return self
+
+
+class Function(Immutable):
     """A possibility function of one number whose cuts are intervals."""
 
     def __init__(self, function: _maxitive.Function) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _files, _maxitive
+from ._arrays import as_array, numbers
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -129,6 +130,8 @@ def evaluate(
     >>> round(found.in_domain["accuracy"], 4), round(found.out_of_domain["other"]["auroc"], 4)
     (0.6667, 0.8333)
     """
+    if ood is not None and not isinstance(ood, Mapping):
+        raise ValueError('ood: names with their probabilities are expected: {"other": probs}')
     if labels is None and not ood:
         raise ValueError("labels or ood: at least one is needed")
     if bootstrap < 0:
@@ -154,16 +157,16 @@ def evaluate(
 
 
 def _rows(name: str, values: ArrayLike) -> np.ndarray[Any, Any]:
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 2:
         raise ValueError(f"{name} has {array.ndim} axes, not 2: [n, classes]")
     if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
+        array = numbers(array, name)
     return np.ascontiguousarray(array)
 
 
 def _labels(values: ArrayLike, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 1 or len(array) != rows:
         raise ValueError(f"labels have the shape {array.shape}, not ({rows},)")
     if array.dtype.kind not in "iub":

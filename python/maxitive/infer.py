@@ -39,9 +39,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _maxitive
-from ._arrays import Floats, column, matrix, optional, table
+from ._arrays import Floats, as_array, column, matrix, optional, table
 from ._files import write
-from ._function import ALPHAS, Credence, Function, event, figure, rows, text
+from ._function import ALPHAS, Credence, Function, Immutable, event, figure, rows, text
 from ._function import table as html_table
 from ._maxitive import Event
 from .possibility import Normal
@@ -119,11 +119,14 @@ class Posterior(Function):
         """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
         write(Path(path), self._inner.bytes().decode())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._inner.bytes(), None)
+
     def _title(self) -> str:
         return self.family
 
 
-class _Several:
+class _Several(Immutable):
     """What is the same for posteriors of several numbers."""
 
     names: list[str]
@@ -260,6 +263,9 @@ class Shares(_Several):
         """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
         write(Path(path), self._inner.bytes(self.names).decode())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._inner.bytes(self.names), self.classes)
+
     def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
         return self._inner.credence_of(text, self.names, valid)
 
@@ -323,6 +329,9 @@ class Means(_Several):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
         write(Path(path), self._inner.bytes(self.names).decode())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._inner.bytes(self.names), None)
 
     def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
         return self._inner.credence_of(text, self.names, valid)
@@ -563,11 +572,7 @@ def merge(paths: Iterable[str | os.PathLike[str]]) -> Posterior | Shares | Means
     >>> infer.merge([folder / "monday.json", folder / "tuesday.json"])
     <poisson: mode 2, 0.05-cut [0.822822, 3.97077]>
     """
-    found = _maxitive.merge([os.fspath(path) for path in paths])
-    if isinstance(found, _maxitive.Posterior):
-        return Posterior(found)
-    inner, names = found
-    return Shares(inner, names) if isinstance(inner, _maxitive.Shares) else Means(inner, names)
+    return _wrapped(_maxitive.merge([os.fspath(path) for path in paths]), None)
 
 
 def bernoulli(
@@ -785,6 +790,23 @@ def linear(
     return _regress(settings, responses, covariates, names, weights)
 
 
+def _wrapped(
+    found: _maxitive.Posterior | tuple[_maxitive.Shares | _maxitive.Means, list[str]],
+    classes: list[Any] | None,
+) -> Posterior | Shares | Means:
+    if isinstance(found, _maxitive.Posterior):
+        return Posterior(found)
+    inner, names = found
+    if isinstance(inner, _maxitive.Shares):
+        return Shares(inner, names if classes is None else classes)
+    return Means(inner, names)
+
+
+def _restore(content: bytes, classes: list[Any] | None) -> Posterior | Shares | Means:
+    """A pickled posterior, from what a file of it would hold."""
+    return _wrapped(_maxitive.restore(content), classes)
+
+
 def _settings(family: str, **given: Any) -> dict[str, Any]:
     return {
         "family": family,
@@ -831,7 +853,7 @@ def _chosen(new: Any, names: list[str]) -> Floats:
 
 
 def _labels(data: ArrayLike, name: str = "data") -> NDArray[Any]:
-    array = np.asarray(data)
+    array = as_array(data)
     if array.ndim != 1:
         raise ValueError(f"{name}: {array.ndim} axes, not 1")
     if array.dtype == object:

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from . import _maxitive
 from ._arrays import Floats, column, matrix
-from ._function import Credence, Function
+from ._function import Credence, Function, Immutable
 from ._maxitive import Event, Region
 
 __all__ = [
@@ -120,7 +120,7 @@ def normal(
     return Normal._wrap(inner)
 
 
-class Normal:
+class Normal(Immutable):
     """A normal possibility function in `d` dimensions; `normal` makes one."""
 
     _inner: _maxitive.Normal
@@ -218,6 +218,9 @@ class Normal:
         """One coordinate as a function of one number, with its curve."""
         return Function(self._inner.coordinate(index, f"x{index + 1}" if name is None else name))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self.mode, self.precision)
+
     def __repr__(self) -> str:
         mode = ", ".join(f"{x:.6g}" for x in self.mode)
         return f"<normal: mode [{mode}], precision {self.precision.tolist()}>"
@@ -228,3 +231,8 @@ class Normal:
         functions = [self.coordinate(index) for index in range(min(self.dimension, 12))]
         svg = _maxitive.svg_of_functions([f._function for f in functions], list(ALPHAS))
         return figure(svg, rows(functions), f"normal in {self.dimension} dimensions: marginals")
+
+
+def _restore(mode: Floats, precision: Floats) -> Normal:
+    """A pickled normal function."""
+    return normal(mode, precision=precision)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _maxitive
-from ._arrays import Floats, matrix
+from ._arrays import Floats, matrix, numbers
 
 __all__ = ["Bounds", "bounds"]
 
@@ -93,7 +93,7 @@ def bounds(logits: ArrayLike, gram: ArrayLike, precision: float = 1.0) -> Bounds
     True
     """
     rows = matrix(logits, "logits")
-    cubes = np.asarray(gram, dtype=np.float64)
+    cubes = numbers(gram, "gram")
     if cubes.ndim != 3:
         raise ValueError(f"gram: {cubes.ndim} axes, not 3: [n, classes, classes]")
     return Bounds(_maxitive.Bounds(rows, np.ascontiguousarray(cubes), precision))

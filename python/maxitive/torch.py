@@ -18,7 +18,9 @@ All three have moments ``m`` and ``h`` of the gradient and divide by a curvature
                           ``h + weight_decay`` that may fall by ``beta3 < 1`` a step
 ========================  ==================================================================
 
-Weight decay is part of the rule: it is the precision of the prior, and must be positive.
+Weight decay is part of the rule: it is the precision of the prior, and must be positive. A scheduler
+that cycles the momentum, too, looks for `betas` or `momentum`, which these rules call `beta1`: give
+`OneCycleLR` and `CyclicLR` `cycle_momentum=False`.
 
 Contiguous `float32` parameters on the CPU take one fused pass in Rust, large `float32` parameters
 on a CUDA device one fused Triton kernel, and everything else torch's foreach operations; the

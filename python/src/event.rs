@@ -56,6 +56,11 @@ impl Event {
         self.0.parts().iter().map(interval).collect()
     }
 
+    #[allow(clippy::type_complexity)]
+    fn __getnewargs__(&self) -> (Vec<(f64, f64, bool, bool)>,) {
+        (self.intervals(),)
+    }
+
     fn __contains__(&self, value: f64) -> bool {
         self.0.contains(value)
     }

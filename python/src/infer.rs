@@ -1,6 +1,6 @@
 //! Posteriors of the conjugate families.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
@@ -323,35 +323,45 @@ pub enum Loaded {
 pub fn merge(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Loaded> {
     py.detach(|| {
         let files = paths.iter().map(|path| Saved::read(path));
-        let files = files.collect::<Result<Vec<_>, _>>().map_err(mistake)?;
-        let files = saved::unify(files).map_err(mistake)?;
-        let first = &files[0];
-        let known = |key: &str| first.number(key).map_err(mistake);
-        let family = first.family.clone();
-        let known = match &*family {
-            "categorical" => {
-                let classes = first.classes().map_err(mistake)?;
-                let family = Categorical::new(classes.len()).map_err(mistake)?;
-                let inner = Observed::of_files(&family, &files)?;
-                return Ok(Loaded::Classes(Shares { inner }, classes));
-            }
-            "multivariate-normal" => {
-                let columns = first.strings("columns").map_err(mistake)?;
-                let rows = first.matrix("covariance").map_err(mistake)?;
-                let size = rows.len();
-                let covariance = faer::Mat::from_fn(size, size, |i, j| rows[i][j]);
-                let family = MultivariateNormal::new(covariance).map_err(mistake)?;
-                let inner = Observed::of_files(&family, &files)?;
-                return Ok(Loaded::Columns(Means { inner }, columns));
-            }
-            "binomial" => known("trials")?,
-            "gamma" => known("shape")?,
-            "normal" => known("variance")?,
-            _ => 0.0,
-        };
-        let inner = begin(&family, known, &Start::Files(&files))?;
-        Ok(Loaded::One(Posterior { family, inner }))
+        of_files(files.collect::<Result<Vec<_>, _>>().map_err(mistake)?)
     })
+}
+
+/// A posterior, from what a file of it holds.
+#[pyfunction]
+pub fn restore(content: &[u8]) -> PyResult<Loaded> {
+    let saved = Saved::parse(Path::new("pickle"), content);
+    of_files(vec![saved.map_err(mistake)?])
+}
+
+fn of_files(files: Vec<Saved>) -> PyResult<Loaded> {
+    let files = saved::unify(files).map_err(mistake)?;
+    let first = &files[0];
+    let known = |key: &str| first.number(key).map_err(mistake);
+    let family = first.family.clone();
+    let known = match &*family {
+        "categorical" => {
+            let classes = first.classes().map_err(mistake)?;
+            let family = Categorical::new(classes.len()).map_err(mistake)?;
+            let inner = Observed::of_files(&family, &files)?;
+            return Ok(Loaded::Classes(Shares { inner }, classes));
+        }
+        "multivariate-normal" => {
+            let columns = first.strings("columns").map_err(mistake)?;
+            let rows = first.matrix("covariance").map_err(mistake)?;
+            let size = rows.len();
+            let covariance = faer::Mat::from_fn(size, size, |i, j| rows[i][j]);
+            let family = MultivariateNormal::new(covariance).map_err(mistake)?;
+            let inner = Observed::of_files(&family, &files)?;
+            return Ok(Loaded::Columns(Means { inner }, columns));
+        }
+        "binomial" => known("trials")?,
+        "gamma" => known("shape")?,
+        "normal" => known("variance")?,
+        _ => 0.0,
+    };
+    let inner = begin(&family, known, &Start::Files(&files))?;
+    Ok(Loaded::One(Posterior { family, inner }))
 }
 
 /// One posterior for each group of observations.

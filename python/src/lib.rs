@@ -44,6 +44,7 @@ fn _maxitive(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<infer::Means>()?;
     module.add_class::<infer::Groups>()?;
     module.add_function(wrap_pyfunction!(infer::merge, module)?)?;
+    module.add_function(wrap_pyfunction!(infer::restore, module)?)?;
     module.add_class::<regression::Regression>()?;
     module.add_class::<bounds::Bounds>()
 }

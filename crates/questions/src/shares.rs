@@ -1,7 +1,7 @@
 //! Events about the probabilities of classes.
 //!
-//! For valid possibilities the number of a class is binomial, and so is that of several classes with
-//! one factor: a probability, or a sum of them, is answered exactly. For any other linear form
+//! For valid possibilities the number of a class is binomial, and so is that of several classes
+//! with one factor: a probability, or a sum of them, is answered exactly. For any other linear form
 //! numbers of all classes are simulated.
 
 use possibility::family::conjugate::{Bernoulli, Categorical, Conjugate, ShareForm};
