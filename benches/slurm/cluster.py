@@ -140,6 +140,9 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=0,sched_min_interval=0
 SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=10
+# a node that boots has lost all tasks that began before, and not just those of more than 20 s ago
+BatchStartTimeout=1
+MessageTimeout=3
 MpiDefault=none
 JobRequeue=1
 NodeName={self.host} NodeAddr=127.0.0.1 CPUs={TASKS} State=UNKNOWN

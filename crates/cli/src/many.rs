@@ -84,6 +84,14 @@ pub fn summary(runs: &[RunStatus]) -> String {
     format!("{} runs: {}", runs.len(), counts.join(", "))
 }
 
+/// `1 run is left`, or how many are.
+pub fn left(count: usize) -> String {
+    match count {
+        1 => "1 run is left".to_owned(),
+        _ => format!("{count} runs are left"),
+    }
+}
+
 /// Prints how the runs in a folder are.
 ///
 /// # Errors

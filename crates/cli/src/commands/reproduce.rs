@@ -15,7 +15,7 @@ use experiment::{Stop, Sweep, preset};
 use serde_json::json;
 
 use crate::commands::sweep::{GridArgs, execute_sweep};
-use crate::many::{ManyArgs, print_status};
+use crate::many::{self, ManyArgs, print_status};
 use crate::paper_layout;
 use crate::slurm::{SlurmArgs, Work};
 use crate::tables;
@@ -348,10 +348,10 @@ fn one_process_each(
         match run.record().map_err(training::error)? {
             Some(record) if status.success() => records.push(record),
             _ if stop.is_raised() || status.code() == Some(training::TIME_IS_OVER.into()) => {
-                let left = sweep.runs().len() - done;
+                let left = many::left(sweep.runs().len() - done);
                 writeln!(
                     io::stderr(),
-                    "{}{left} runs are left; the same command goes on with them",
+                    "{}{left}; the same command goes on",
                     training::reason(&stop)
                 )?;
                 return Ok((records, training::stopped(&stop)));

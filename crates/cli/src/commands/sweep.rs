@@ -15,7 +15,7 @@ use experiment::search::{Best, Metric, SEARCH};
 use experiment::sweep::{SweepOptions, SweepOutcome};
 use serde_json::json;
 
-use crate::many::{ManyArgs, Shard, print_status};
+use crate::many::{self, ManyArgs, Shard, print_status};
 use crate::progress::merge;
 use crate::slurm::{SlurmArgs, Work};
 use crate::tables;
@@ -247,10 +247,10 @@ pub fn execute_sweep(
     tell(&outcome, runs, out, training)?;
     let mut err = io::stderr();
     let code = if !outcome.stopped.is_empty() {
-        let left = outcome.stopped.len();
+        let left = many::left(outcome.stopped.len());
         writeln!(
             err,
-            "{}{left} runs are left; the same command goes on with them",
+            "{}{left}; the same command goes on",
             training::reason(&stop)
         )?;
         training::stopped(&stop)
