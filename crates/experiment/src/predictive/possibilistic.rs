@@ -31,8 +31,9 @@ use super::{Approach, Fitted, Labeled, Material, Predictive, Trained, count, tak
 use crate::config::RunConfig;
 use crate::data::spread;
 
-/// Images whose pixels are held as numbers at a time.
-const TOGETHER: usize = 256;
+/// Numbers of pixels that are held at a time, 32 MiB: memory for all classes is taken once for as
+/// many images.
+const TOGETHER: usize = 8 << 20;
 /// Validation images that choose the factor, evenly spread.
 const VALIDATION: usize = 2000;
 /// Halvings of the step between two factors, where a criterion asks how far one may go.
@@ -368,8 +369,9 @@ impl Around<'_> {
     ) -> Result<Vec<Look>> {
         let mut looks = Vec::with_capacity(places.len());
         let weights = self.hash(seed);
-        for places in places.chunks(TOGETHER) {
-            let pixels = take(images, predictive.network.input_shape().len(), places);
+        let size = predictive.network.input_shape().len();
+        for places in places.chunks((TOGETHER / size).max(1)) {
+            let pixels = take(images, size, places);
             if !kept {
                 looks.extend(self.look_at(predictive, seed, &pixels)?);
                 continue;
