@@ -51,20 +51,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::by_name("auto")?;
     let load = |name: &str| Ok((name.to_owned(), CONFIG.to_owned()));
     let sweep = Sweep::parse_with(SWEEP, "the example", &[], Some(&network), load)?;
-    let options = SweepOptions {
-        jobs: 1,
-        together: None,
-        at_most: None,
-        shard: None,
-        restart: false,
-        run: RunOptions {
-            library: &library,
-            device,
-            observer: &Silent,
-            stop: &Stop::default(),
-            checkpoint_seconds: 1.0,
-        },
-    };
+    let stop = Stop::default();
+    let options = SweepOptions::new(RunOptions {
+        library: &library,
+        device,
+        observer: &Silent,
+        stop: &stop,
+        checkpoint_seconds: 1.0,
+    });
     let outcome = sweep.execute(&folder, &options)?;
     if let Some((_, error)) = outcome.failed.into_iter().next() {
         return Err(error.into());

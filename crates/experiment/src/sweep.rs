@@ -112,6 +112,20 @@ pub struct SweepOptions<'a> {
     pub run: RunOptions<'a>,
 }
 
+impl<'a> SweepOptions<'a> {
+    /// All runs, one training at a time.
+    pub fn new(run: RunOptions<'a>) -> Self {
+        Self {
+            jobs: 1,
+            together: None,
+            at_most: None,
+            shard: None,
+            restart: false,
+            run,
+        }
+    }
+}
+
 /// How a sweep ended; runs in the order of the grid.
 #[derive(Debug, Default)]
 pub struct SweepOutcome {

@@ -189,12 +189,8 @@ fn a_sweep_survives_a_fault_at_every_file_operation() {
     let execute = |directory: &Path| -> Result<(), Error> {
         let stop = Stop::default();
         let options = SweepOptions {
-            jobs: 1,
             together: Some(1),
-            at_most: None,
-            shard: None,
-            restart: false,
-            run: options(&lab, &stop),
+            ..SweepOptions::new(options(&lab, &stop))
         };
         let mut outcome = sweep.execute(directory, &options)?;
         match outcome.failed.pop() {

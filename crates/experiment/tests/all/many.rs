@@ -27,17 +27,10 @@ impl Observer for Trained {
 }
 
 fn options<'a>(lab: &'a Lab, observer: &'a dyn Observer, stop: &'a Stop) -> SweepOptions<'a> {
-    SweepOptions {
-        jobs: 1,
-        together: None,
-        at_most: None,
-        shard: None,
-        restart: false,
-        run: RunOptions {
-            device: Device::cpu().threads(1),
-            ..lab.options(observer, stop)
-        },
-    }
+    SweepOptions::new(RunOptions {
+        device: Device::cpu().threads(1),
+        ..lab.options(observer, stop)
+    })
 }
 
 /// Runs of different rates.

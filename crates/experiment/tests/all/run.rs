@@ -774,15 +774,11 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
         let endings = Endings::default();
         let options = SweepOptions {
             jobs: 2,
-            together: None,
-            at_most: None,
-            shard: None,
-            restart: false,
-            run: RunOptions {
+            ..SweepOptions::new(RunOptions {
                 device: Device::cpu().threads(1),
                 checkpoint_seconds: 1.0,
                 ..lab.options(&endings, stop)
-            },
+            })
         };
         let outcome = sweep.execute(&directory, &options).unwrap();
         let mut endings = endings.0.into_inner().unwrap();
@@ -835,14 +831,7 @@ fn a_sweep_begins_no_run_that_could_not_end() {
     let directory = lab.directory("sweep");
     let execute = |names: &[&str], stop: &Stop| {
         let runs = names.iter().map(|name| named(name)).collect();
-        let options = SweepOptions {
-            jobs: 1,
-            together: None,
-            at_most: None,
-            shard: None,
-            restart: false,
-            run: lab.options(&Silent, stop),
-        };
+        let options = SweepOptions::new(lab.options(&Silent, stop));
         let outcome = Sweep::of("limited", runs).execute(&directory, &options);
         outcome.unwrap()
     };
@@ -972,11 +961,7 @@ fn a_sweep_trains_a_custom_network_and_its_runs_predict() {
     let execute = |stop: &Stop| {
         let options = SweepOptions {
             jobs: 2,
-            together: None,
-            at_most: None,
-            shard: None,
-            restart: false,
-            run: lab.options(&Silent, stop),
+            ..SweepOptions::new(lab.options(&Silent, stop))
         };
         sweep.execute(&directory, &options).unwrap()
     };
@@ -1041,12 +1026,8 @@ fn runs_that_are_trained_together_are_the_same_and_one_that_fails_leaves_alone()
     };
     let execute = |name: &str, together: usize, stop: &Stop| {
         let options = SweepOptions {
-            jobs: 1,
             together: Some(together),
-            at_most: None,
-            shard: None,
-            restart: false,
-            run: lab.options(&Silent, stop),
+            ..SweepOptions::new(lab.options(&Silent, stop))
         };
         let sweep = Sweep::of("three", runs(4));
         sweep.execute(&lab.directory(name), &options).unwrap()

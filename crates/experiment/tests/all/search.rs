@@ -38,13 +38,10 @@ pub fn execute(lab: &Lab, folder: &str, stop: &Stop, jobs: usize) -> SweepOutcom
     let options = SweepOptions {
         jobs,
         together: Some(jobs),
-        at_most: None,
-        shard: None,
-        restart: false,
-        run: RunOptions {
+        ..SweepOptions::new(RunOptions {
             device: Device::cpu().threads(1),
             ..lab.options(&Silent, stop)
-        },
+        })
     };
     sweep().execute(&lab.directory(folder), &options).unwrap()
 }
