@@ -22,9 +22,9 @@ const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|
        sbom FILE
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
-        included), a sweep on a real Slurm, CUDA kernels on the host and compiled by NVRTC, examples, documentation with
-        broken links denied, packages, the promised Rust version, aarch64, Miri; a step whose tool
-        is missing is skipped, and said so
+        included), a sweep on a real Slurm, CUDA kernels on the host and compiled by NVRTC, examples,
+        documentation with broken links denied, packages, the promised Rust version, aarch64, Miri;
+        a step whose tool is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
 slurm   a sweep as an array job of a real Slurm on this machine, with the program that the tests
