@@ -41,15 +41,12 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from . import _maxitive
 from ._rule import rule
 
 __all__ = ["LCBOptAdapt", "UCBOpt", "UCBOptAdapt", "gram"]
 
 # below this, many tensors in one foreach operation cost less than a kernel each
 _TRITON_FROM = 1 << 16
-# two large pages
-_LARGE_FROM = 1 << 20
 _OPTIONS = ("lr", "foreach", "capturable", "differentiable", "maximize")
 
 
@@ -174,12 +171,13 @@ class _CBOpt(Optimizer):
             state["step"] = torch.zeros(
                 (), dtype=torch.float32, device=p.device if on_device else "cpu"
             )
+            keep: dict[str, Any] = {"memory_format": torch.preserve_format}
             total = group["hess_init"] + group["weight_decay"]
-            state["momentum"] = _filled(p, 0.0)
-            state["curvature"] = _filled(p, group["hess_init"])
+            state["momentum"] = torch.zeros_like(p, **keep)
+            state["curvature"] = torch.full_like(p, group["hess_init"], **keep)
             if self._id != "ucbopt":
                 start = float("inf") if self._id == "ucbopt-adapt" else total
-                state["envelope"] = _filled(p, start)
+                state["envelope"] = torch.full_like(p, start, **keep)
         return p, -grad if group["maximize"] else grad, state
 
     def _step_group(
@@ -269,15 +267,6 @@ class _CBOpt(Optimizer):
                 kernel.step(self._id, group, push, pull, radius, p, grad, state)
         else:
             _foreach(self._id, group, push, pull, radius, members)
-
-
-def _filled(p: Tensor, value: float) -> Tensor:
-    """A tensor like `p`; a large one on the CPU in large pages, where a pass over it is faster."""
-    is_plain = type(p.data) is Tensor and p.device.type == "cpu" and p.dtype == torch.float32
-    if is_plain and not torch.compiler.is_compiling() and p.numel() >= _LARGE_FROM and _dense(p):
-        memory = torch.from_numpy(_maxitive.filled(p.numel(), value))
-        return memory.as_strided(p.shape, p.stride())
-    return torch.full_like(p, value, memory_format=torch.preserve_format)
 
 
 def _dense(t: Tensor) -> bool:

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use cbopt::cbo::Borrowed;
 use cbopt::{Constants, Executor, RuleConfig, Update};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use crate::mistake;
@@ -98,10 +98,4 @@ impl Rule {
         })?;
         Ok(())
     }
-}
-
-/// `len` times `value`, in large pages if there are many and the system has them.
-#[pyfunction]
-pub fn filled(py: Python<'_>, len: usize, value: f32) -> Bound<'_, PyArray1<f32>> {
-    py.detach(|| machine::filled(len, value)).into_pyarray(py)
 }

@@ -223,29 +223,3 @@ def test_mistakes_in_a_group_and_in_gradients(make):
     w.grad = torch.ones(4).to_sparse()
     with pytest.raises(RuntimeError, match="does not support sparse gradients"):
         optimizer.step()
-
-
-def _plain(t):
-    return t.detach().clone(memory_format=torch.contiguous_format)
-
-
-@every
-def test_large_states_are_like_small_ones(make):
-    """A state in large pages has the shape, the layout and the numbers of its parameter's."""
-    torch.manual_seed(0)
-    shape = (16, 16, 64, 80)
-    for layout in [torch.contiguous_format, torch.channels_last]:
-        whole = torch.nn.Parameter(torch.randn(shape).to(memory_format=layout))
-        parts = [torch.nn.Parameter(_plain(part)) for part in whole]
-        one, many = make([whole], lr=1e-2), make(parts, lr=1e-2)
-        for _ in range(2):
-            whole.grad = torch.randn(shape).to(memory_format=layout)
-            for part, grad in zip(parts, whole.grad):
-                part.grad = _plain(grad)
-            one.step()
-            many.step()
-        state = one.state[whole]
-        assert whole.numel() > 1 << 20 and state["momentum"].stride() == whole.stride()
-        assert all(torch.equal(part, found) for part, found in zip(parts, whole))
-        again = copy.deepcopy(one.state_dict())
-        assert torch.equal(again["state"][0]["curvature"], state["curvature"])
