@@ -1,6 +1,8 @@
 //! Families with one parameter: one column of numbers in, a report out.
 
-use possibility::family::conjugate::{Conjugate, Sample, ScalarFamily};
+use std::mem;
+
+use possibility::family::conjugate::{Conjugate, Evidence, Sample, ScalarFamily};
 use possibility::summary::{Coordinate, Summary};
 use serde_json::Value;
 
@@ -35,6 +37,90 @@ pub fn refuse_value(family: &impl ScalarFamily, value: f64, column: usize) -> Fi
     FieldError::new(column, rule)
 }
 
+/// Observations that are held at once; of more, their evidence.
+const MOST: usize = 1 << 21;
+
+/// Observations of a file of any length. Up to `most` they are kept as they are; then each block of
+/// so many becomes its evidence, which says the same of the parameter up to rounding, and is a few
+/// numbers.
+struct Gathering<F: ScalarFamily + Clone> {
+    most: usize,
+    sample: Sample<F>,
+    /// Weights of the sample, where a column has them.
+    weights: Vec<f64>,
+    /// The block before the sample, and its weights.
+    before: Option<(Sample<F>, Vec<f64>)>,
+    /// Evidence of the blocks before that.
+    parts: Vec<Evidence>,
+    /// Rows of those.
+    rows: usize,
+}
+
+impl<F: ScalarFamily + Clone> Gathering<F> {
+    fn new(family: &F, most: usize) -> Self {
+        Self {
+            most,
+            sample: Sample::new(family.clone()),
+            weights: Vec::new(),
+            before: None,
+            parts: Vec::new(),
+            rows: 0,
+        }
+    }
+
+    fn push_all(&mut self, values: &[f64]) -> possibility::Result<()> {
+        self.sample.push_all(values)?;
+        self.settle();
+        Ok(())
+    }
+
+    fn push_weighted(&mut self, value: f64, weight: f64) -> possibility::Result<()> {
+        self.sample.push_weighted(&value, weight)?;
+        self.weights.push(weight);
+        self.settle();
+        Ok(())
+    }
+
+    /// Turns the block before a full one into its evidence. A block that leaves no posterior, of
+    /// zeros say, has none and grows on.
+    fn settle(&mut self) {
+        if self.sample.observations().len() < self.most
+            || Evidence::of_sample(&self.sample).is_err()
+        {
+            return;
+        }
+        let next = Sample::new(self.sample.family().clone());
+        let full = (
+            mem::replace(&mut self.sample, next),
+            mem::take(&mut self.weights),
+        );
+        if let Some((block, _)) = self.before.replace(full)
+            && let Ok(evidence) = Evidence::of_sample(&block)
+        {
+            self.rows += block.observations().len();
+            self.parts.push(evidence);
+        }
+    }
+
+    fn data(mut self) -> possibility::Result<Data<F>> {
+        let Some((mut block, _)) = self.before.take() else {
+            return Ok(Data::Sample(self.sample));
+        };
+        // the rest may have no evidence of its own, and is not much
+        for (place, value) in self.sample.observations().iter().enumerate() {
+            let weight = self.weights.get(place).copied();
+            block.push_weighted(value, weight.unwrap_or(1.0))?;
+        }
+        if self.parts.is_empty() {
+            return Ok(Data::Sample(block));
+        }
+        self.rows += block.observations().len();
+        self.parts.push(Evidence::of_sample(&block)?);
+        let whole = Evidence::merged(block.family(), &self.parts)?;
+        Ok(Data::Evidence(whole, self.rows))
+    }
+}
+
 /// Reads the column.
 fn read<F: ScalarFamily + Clone>(
     family: &F,
@@ -42,29 +128,33 @@ fn read<F: ScalarFamily + Clone>(
     chosen: &Chosen,
     read: ReadField,
     settings: Value,
+    most: usize,
 ) -> Result<Observations<F>, UserError> {
     let &Chosen { column, weight } = chosen;
-    let mut sample = Sample::new(family.clone());
+    let mut gathering = Gathering::new(family, most);
     let (result, reading) = timed(|| match weight {
         None => table.for_each_number(
             column,
             |row| read(row, column),
             |values| {
                 let refuse = |_| refuse_value(family, values[0], column);
-                sample.push_all(values).map_err(refuse)
+                gathering.push_all(values).map_err(refuse)
             },
         ),
         Some(weight) => table.for_each(|row| {
             let value = read(row, column)?;
-            sample
-                .push_weighted(&value, row.weight(weight)?)
+            gathering
+                .push_weighted(value, row.weight(weight)?)
                 .map_err(|_| refuse_value(family, value, column))
         }),
     });
     result?;
+    let origin = format!("{}, column \"{}\"", table.name(), table.header()[column]);
+    let data = gathering.data();
+    let data = data.map_err(|error| option_error(&origin, &error))?;
     Ok(Observations {
-        origin: format!("{}, column \"{}\"", table.name(), table.header()[column]),
-        data: Data::Sample(sample),
+        origin,
+        data,
         settings,
         labels: None,
         is_weighted: weight.is_some(),
@@ -89,7 +179,7 @@ pub fn report<F: ScalarFamily + Clone + 'static>(
     Prior::single(known.prior)?;
     let prior = known.build(family, &settings)?;
     parse(family, questions)?;
-    let observations = read(family, table, chosen, read_field, settings)?;
+    let observations = read(family, table, chosen, read_field, settings, MOST)?;
     conclude(&prior, observations, questions)
 }
 
@@ -230,6 +320,43 @@ mod tests {
         }
         prop_assert_eq!(mean.log_consistency, natural.log_consistency);
         Ok(())
+    }
+
+    /// In blocks of three, of data with zeros at their end, the same as in one.
+    #[test]
+    fn evidence_of_blocks_is_that_of_all_rows() {
+        let values = [
+            2.5, 0.25, 1.5, 0.5, 7.0, 0.125, 3.0, 2.0, 0.0, 0.0, 1.0, 0.5, 0.0, 0.0,
+        ];
+        let rows: String = values
+            .iter()
+            .map(|x| format!("{x},{}\n", 1.0 + x))
+            .collect();
+        for (weight, family_rows) in [(None, 14.0), (Some(1), 14.0 + values.iter().sum::<f64>())] {
+            let [blocks, whole] = [3, 100].map(|most| {
+                let text = format!("x,w\n{rows}");
+                let mut table = Table::from_text("data.csv", text.as_bytes()).unwrap();
+                let chosen = Chosen { column: 0, weight };
+                let found = read(
+                    &Exponential,
+                    &mut table,
+                    &chosen,
+                    NUMBER,
+                    serde_json::json!({}),
+                    most,
+                );
+                found.unwrap().data
+            });
+            assert!(matches!(blocks, Data::Evidence(..)) && matches!(whole, Data::Sample(_)));
+            assert_eq!((blocks.rows(), whole.rows()), (14, 14));
+            assert!((blocks.total_weight() - family_rows).abs() < TOLERANCE);
+            let prior = Conjugate::new(Exponential, &[0.7], 2.0).unwrap();
+            let [(one, a), (other, b)] =
+                [&blocks, &whole].map(|data| data.observed_by(&prior).unwrap());
+            assert!((a - b).abs() < TOLERANCE, "{a} {b}");
+            let [one, other] = [one, other].map(|found| found.mean_statistic().unwrap()[0]);
+            assert!((one - other).abs() < TOLERANCE, "{one} {other}");
+        }
     }
 
     proptest! {
