@@ -70,6 +70,8 @@ pub fn by_class<P: Copy + Into<f64>>(
     if mistakes.len() > MISTAKES {
         mistakes.select_nth_unstable_by(MISTAKES, order);
         mistakes.truncate(MISTAKES);
+        // a record is kept long after the room for all mistakes was needed
+        mistakes.shrink_to_fit();
     }
     mistakes.sort_by(order);
     let mut confused: Vec<(usize, usize, usize)> = Vec::new();
@@ -83,6 +85,7 @@ pub fn by_class<P: Copy + Into<f64>>(
     // stable: of as many images the lowest classes first
     confused.sort_by_key(|&(_, _, images)| std::cmp::Reverse(images));
     confused.truncate(PAIRS);
+    confused.shrink_to_fit();
     Ok(ByClass {
         names: Vec::new(),
         images: counts.iter().map(|row| row.iter().sum()).collect(),
