@@ -148,7 +148,7 @@ pub(crate) fn epoch_means(
 }
 
 /// [`epoch_means`] as `[[means], [deviations]]`, `null` where no run has it, `Null` if none ever
-/// has.
+/// has; `null` instead of deviations that are all so.
 pub(crate) fn epochs(
     runs: &[&RunRecord],
     kept: &[usize],
@@ -165,7 +165,13 @@ pub(crate) fn epochs(
     let deviations = found
         .iter()
         .map(|point| or_null(point.and_then(|(_, deviation)| deviation)));
-    json!([means.collect::<Vec<_>>(), deviations.collect::<Vec<_>>()])
+    let deviations: Vec<Value> = deviations.collect();
+    let deviations = if deviations.iter().all(Value::is_null) {
+        Value::Null
+    } else {
+        json!(deviations)
+    };
+    json!([means.collect::<Vec<_>>(), deviations])
 }
 
 /// Epochs that any of the runs has, thinned.

@@ -539,8 +539,8 @@ fn values_are_read_by_pointing_and_by_keys() {
             .iter()
             .filter(of_row)
             .flat_map(|record| &record.evaluations);
-        let best = evaluations.filter(|e| e.checkpoint == Checkpoint::Best);
-        let own = best.filter(|e| e.row == row).last().unwrap();
+        let mut best = evaluations.filter(|e| e.checkpoint == Checkpoint::Best);
+        let own = best.find(|e| e.row == row).unwrap();
         own.in_domain.values.accuracy.unwrap()
     };
     let (first, second) = (value(0), value(1));
