@@ -1,5 +1,6 @@
 //! Mistakes planted in a copy of the sources, one at a time; the tests named for each must fail.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,10 +33,9 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     ensure!(!chosen.is_empty(), "no mutant has {words:?} in its name");
     let copy = root.join("target/mutants");
     copy_sources(root, &copy)?;
-    let mut survived = Vec::new();
     for mutant in &chosen {
-        let path = copy.join(&mutant.file);
-        let whole = fs::read_to_string(&path).with_context(|| mutant.file.clone())?;
+        let whole = fs::read_to_string(copy.join(&mutant.file));
+        let whole = whole.with_context(|| mutant.file.clone())?;
         let count = whole.matches(&mutant.find).count();
         ensure!(
             count == 1,
@@ -43,20 +43,30 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
             mutant.file,
             mutant.find
         );
-        // tests that fail without the mistake, or that do not exist, prove nothing
-        let sound = test(&copy, &mutant.test)?;
+    }
+    // tests that fail without the mistake, or that do not exist, prove nothing
+    let tests: BTreeSet<&str> = chosen.iter().map(|mutant| mutant.test.as_str()).collect();
+    for name in tests {
+        let sound = test(&copy, name)?;
         ensure!(
             sound == Outcome::Passed,
-            "{}: {} {}",
-            mutant.name,
-            mutant.test,
+            "without a mistake: {name} {}",
             sound.words()
         );
+    }
+    let mut survived = Vec::new();
+    for mutant in &chosen {
+        let path = copy.join(&mutant.file);
+        let whole = fs::read_to_string(&path).with_context(|| mutant.file.clone())?;
         fs::write(&path, whole.replacen(&mutant.find, &mutant.replace, 1))?;
         let outcome = test(&copy, &mutant.test);
         fs::write(&path, whole)?;
         let outcome = outcome?;
-        eprintln!("xtask: mutants: {}: {}", mutant.name, outcome.words());
+        eprintln!(
+            "xtask: mutants: {}: its tests: {}",
+            mutant.name,
+            outcome.words()
+        );
         match outcome {
             Outcome::Failed => {}
             Outcome::Passed => survived.push(mutant.name.as_str()),
@@ -118,10 +128,10 @@ enum Outcome {
 impl Outcome {
     fn words(self) -> &'static str {
         match self {
-            Self::Passed => "passed all tests",
-            Self::Failed => "noticed",
-            Self::NotBuilt => "does not compile",
-            Self::NothingRan => "is no test",
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::NotBuilt => "do not compile",
+            Self::NothingRan => "are not there",
         }
     }
 }
