@@ -33,7 +33,7 @@ TASKS = 2 if QUICK else 4
 RUNS = 6 if QUICK else 24
 # one run is longer than what a task has before its time limit of a minute; in the quick form it is
 # only long enough to be met at work
-EPOCHS = [300 if QUICK else 1200] + [20 if QUICK else 40] * (RUNS - 1)
+EPOCHS = [160 if QUICK else 1200] + [20 if QUICK else 40] * (RUNS - 1)
 # seconds until a step of the test is given up
 PATIENCE = 300
 # seconds that daemons and a first job have before the machine is one without Slurm
@@ -371,8 +371,8 @@ def run_in(place, program):
         look = lambda: statuses(program, shared, it.environment)
         count = lambda state: look()[state]
         submit = [program, "sweep", "sweep.toml", "--out", "shared runs", *data, "--json", "--slurm",
-                  "--tasks", str(TASKS), "--threads", "1", "--time", "1m", "--partition", "main",
-                  "--sbatch-arg=--comment=a b"]
+                  "--tasks", str(TASKS), "--threads", "1", "--time", "5m" if QUICK else "1m",
+                  "--partition", "main", "--sbatch-arg=--comment=a b"]
 
         def submitted():
             done = subprocess.run(submit, env=it.environment, capture_output=True, text=True)
