@@ -12,6 +12,8 @@ mod devtools;
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 
+use std::time::{Duration, Instant};
+
 use evaluation::record::{Checkpoint, RunRecord};
 use report::Options;
 use serde_json::{Value, json};
@@ -572,9 +574,12 @@ fn plots_of_many_rows_are_drawn_when_they_come_near() {
     browser.open(&page(&records));
     assert_eq!(plots(&browser, "scores"), 0.0);
     assert_eq!(plots(&browser, "training"), 0.0);
-    let painted = "new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))";
     browser.evaluate("document.querySelector('[data-chart=\"scores\"]').scrollIntoView()");
-    browser.evaluate(painted);
+    // the browser tells the page when it has time to
+    let begin = Instant::now();
+    while plots(&browser, "scores") == 0.0 && begin.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(plots(&browser, "scores"), 50.0);
     browser.evaluate("dispatchEvent(new Event('beforeprint'))");
     assert_eq!(plots(&browser, "reliability"), 50.0);
