@@ -577,7 +577,7 @@ function draw() {
   for (const host of hosts) widths.set(host, parseFloat(getComputedStyle(host).gridTemplateColumns) || host.clientWidth);
   hosts.forEach((host, i) => {
     // the old height is kept while drawing, so that the page does not jump
-    host.style.minHeight = `${heights[i] || (shown > MANY ? 600 : 0)}px`;
+    host.style.minHeight = `${Math.max(heights[i], shown > MANY ? 600 : 0)}px`;
     host.replaceChildren();
     if (shown <= MANY) return paint(host);
     waiting.add(host);
