@@ -33,7 +33,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,6 +74,8 @@ __all__ = [
 Prior = tuple[float, float]
 # more curves than this do not fit on a page
 _CURVES = 12
+
+Inner = TypeVar("Inner", _maxitive.Shares, _maxitive.Means)
 
 
 class Posterior(Function):
@@ -195,7 +197,38 @@ class _Several(Immutable):
         return figure(svg, self._cells(), self._heading())
 
 
-class Shares(_Several):
+class _Observed(_Several, Generic[Inner]):
+    """What is the same for conjugate families of several numbers."""
+
+    _inner: Inner
+
+    @property
+    def weight(self) -> float:
+        """How many observations it is worth, those of the prior included."""
+        return self._inner.weight
+
+    @property
+    def log_consistency(self) -> float:
+        """Log of how well the last data fit what was known before."""
+        return self._inner.log_consistency
+
+    def valid(self) -> dict[str, Function]:
+        """The valid possibility functions of all numbers; see `Posterior.valid`."""
+        found = (self._inner.valid(index, name) for index, name in enumerate(self.names))
+        return {function.name: Function(function) for function in found}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
+        write(Path(path), self._inner.bytes(self.names).decode())
+
+    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
+        return self._inner.credence_of(text, self.names, valid)
+
+    def _coordinate(self, index: int) -> _maxitive.Function:
+        return self._inner.coordinate(index, self.names[index])
+
+
+class Shares(_Observed[_maxitive.Shares]):
     """The possibility function of the probabilities of classes, given data."""
 
     def __init__(self, inner: _maxitive.Shares, classes: list[Any]) -> None:
@@ -208,16 +241,6 @@ class Shares(_Several):
         """The probabilities that are fully possible; NaN where nothing is known."""
         modes = [self[index].mode for index in range(len(self))]
         return np.array([math.nan if mode is None else mode for mode in modes])
-
-    @property
-    def weight(self) -> float:
-        """How many observations it is worth, those of the prior included."""
-        return self._inner.weight
-
-    @property
-    def log_consistency(self) -> float:
-        """Log of how well the last data fit what was known before."""
-        return self._inner.log_consistency
 
     def observe(self, data: ArrayLike, weights: ArrayLike | None = None) -> Shares:
         """The posterior after more data of the same classes."""
@@ -254,29 +277,14 @@ class Shares(_Several):
         form = self._factors(factors)
         return Credence(*self._inner.credence(form, event(lower, upper, ["x"])))
 
-    def valid(self) -> dict[str, Function]:
-        """The valid possibility functions of all probabilities; see `Posterior.valid`."""
-        found = (self._inner.valid(index, name) for index, name in enumerate(self.names))
-        return {function.name: Function(function) for function in found}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
-        write(Path(path), self._inner.bytes(self.names).decode())
-
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._inner.bytes(self.names), self.classes)
-
-    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
-        return self._inner.credence_of(text, self.names, valid)
-
-    def _coordinate(self, index: int) -> _maxitive.Function:
-        return self._inner.coordinate(index, self.names[index])
 
     def _heading(self) -> str:
         return f"categorical: worth {self.weight:g} observations"
 
 
-class Means(_Several):
+class Means(_Observed[_maxitive.Means]):
     """The possibility function of a mean in several dimensions, given data."""
 
     def __init__(self, inner: _maxitive.Means, names: list[str]) -> None:
@@ -287,16 +295,6 @@ class Means(_Several):
     def mode(self) -> Floats | None:
         """The mean that is fully possible; `None` where all are."""
         return self._inner.mode
-
-    @property
-    def weight(self) -> float:
-        """How many observations it is worth, those of the prior included."""
-        return self._inner.weight
-
-    @property
-    def log_consistency(self) -> float:
-        """Log of how well the last data fit what was known before."""
-        return self._inner.log_consistency
 
     def observe(self, data: Any, weights: ArrayLike | None = None) -> Means:
         """The posterior after more rows."""
@@ -321,23 +319,8 @@ class Means(_Several):
         """
         return Credence(*self._credence_of(event, valid))
 
-    def valid(self) -> dict[str, Function]:
-        """The valid possibility functions of all coordinates; see `Posterior.valid`."""
-        found = (self._inner.valid(index, name) for index, name in enumerate(self.names))
-        return {function.name: Function(function) for function in found}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
-        write(Path(path), self._inner.bytes(self.names).decode())
-
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._inner.bytes(self.names), None)
-
-    def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
-        return self._inner.credence_of(text, self.names, valid)
-
-    def _coordinate(self, index: int) -> _maxitive.Function:
-        return self._inner.coordinate(index, self.names[index])
 
     def _heading(self) -> str:
         return f"multivariate normal: worth {self.weight:g} observations"
