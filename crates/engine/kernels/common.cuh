@@ -14,6 +14,14 @@ __device__ __forceinline__ void mma_tf32(float* d, const unsigned* a, const unsi
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+// Four (two) matrices of 8 x 4 numbers: lanes 8i..8i+7 name the rows of matrix i, 16 bytes each, and every lane gets number
+// lane % 4 of row lane / 4 of each. So lie the factors of `mma_tf32`.
+__device__ __forceinline__ void matrices4(unsigned* to, unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(row));
+}
+__device__ __forceinline__ void matrices2(unsigned* to, unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(row));
+}
 #endif
 
 // Sixteen bytes of global memory at once. The compiler cannot see that a pointer out of a table is global.
@@ -37,7 +45,7 @@ __device__ __forceinline__ void store_global(float* to, float4 v) {
 // Copies to shared memory that go on behind the threads' backs, sixteen bytes each; `arrived` waits for those of this thread.
 __device__ __forceinline__ void request4(float* to, const float* from) {
 #ifdef EMULATED
-    memcpy(to, from, 16);
+    emu::begin_copy(to, from);
 #else
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
 #endif
@@ -46,7 +54,9 @@ template <int THREADS> __device__ __forceinline__ void request(float* to, const 
     for (int i = threadIdx.x * 4; i < count; i += THREADS * 4) request4(to + i, from + i);
 }
 __device__ __forceinline__ void arrived() {
-#ifndef EMULATED
+#ifdef EMULATED
+    emu::end_copies(0);
+#else
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
@@ -59,6 +69,40 @@ __device__ __forceinline__ unsigned this_thread() {
 #endif
     return thread;
 }
+
+// A place in shared memory of which the compiler knows nothing, so that loads are written as this register and a constant. It
+// would rather keep an index for each.
+struct Spot {
+#ifdef EMULATED
+    const float* at;
+    explicit Spot(const float* p) : at(p) {}
+    void move(int floats) { at += floats; }
+    float4 load4(int floats) const { return *reinterpret_cast<const float4*>(at + floats); }
+    float2 load2(int floats) const { return *reinterpret_cast<const float2*>(at + floats); }
+    float load(int floats) const { return at[floats]; }
+    const float* row(int floats) const { return at + floats; }
+#else
+    __device__ __forceinline__ unsigned row(int floats) const { return at + 4 * floats; }
+    unsigned at;
+    __device__ __forceinline__ explicit Spot(const float* p) : at((unsigned)__cvta_generic_to_shared(p)) { asm volatile("" : "+r"(at)); }
+    __device__ __forceinline__ void move(int floats) { at += 4 * floats; }
+    __device__ __forceinline__ float4 load4(int floats) const {
+        float4 v;
+        asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(at + 4 * floats));
+        return v;
+    }
+    __device__ __forceinline__ float2 load2(int floats) const {
+        float2 v;
+        asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(at + 4 * floats));
+        return v;
+    }
+    __device__ __forceinline__ float load(int floats) const {
+        float v;
+        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(at + 4 * floats));
+        return v;
+    }
+#endif
+};
 
 #ifndef WITHOUT_ROUNDING
 #define WITHOUT_ROUNDING false

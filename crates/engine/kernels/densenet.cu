@@ -30,17 +30,35 @@ __device__ __forceinline__ constexpr int round8(int n) { return (n + 7) / 8 * 8;
 // Channels that a 1x1 convolution's input gradient takes 48 at a time. Where `rest` (planes of 16 x 16 or more), up to 24 may
 // remain for a narrower product; elsewhere the last 48 are filled up.
 __device__ __forceinline__ constexpr int wide_channels(int in, bool rest) { return (in / 48 + (in % 48 > (rest ? 24 : 0))) * 48; }
-__device__ __forceinline__ constexpr int point_forward(int in) { return round8(in) * 56; }
-__device__ __forceinline__ constexpr int point_backward(int in, bool rest) { return wide_channels(in, rest) * 56 + (in > wide_channels(in, rest) ? 48 * 40 : 0); }
-constexpr int MIDDLE_FORWARD = 48 * 9 * 24, MIDDLE_BACKWARD = 16 * 9 * 56, STEM_FORWARD = 8 * 9 * 40, STEM = 24 * 27;
+__device__ __forceinline__ constexpr int point_forward(int in) { return round8(in) * 48; }
+__device__ __forceinline__ constexpr int point_backward(int in, bool rest) { return wide_channels(in, rest) * 48 + (in > wide_channels(in, rest) ? 48 * 24 : 0); }
+constexpr int MIDDLE_FORWARD = 48 * 9 * 16, MIDDLE_BACKWARD = 16 * 9 * 48, STEM_FORWARD = 8 * 9 * 24, STEM = 24 * 27;
 // Prepared weights and parameters of a layer that reads `in` channels.
 __device__ __forceinline__ constexpr int layer_prepared(int in, bool rest) { return point_forward(in) + point_backward(in, rest) + MIDDLE_FORWARD + MIDDLE_BACKWARD; }
 __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * in + 3 * 48 + 12 * 48 * 9; }
 
 // Weights as the kernels want them, rounded for TF32. A 1x1 convolution: for every 48 outputs forward [in, filled up to
-// eights][56], then for every 48 outputs backward [48 outputs][56] for 48 inputs each and [48][40] for a rest.
-// 3x3 of a layer: forward [in][tap][24], backward [16][taps reversed][56]. Stem: [8][tap][40]. Grid (any, table, run).
+// eights][48], then for every 48 outputs backward [48 outputs][48] for 48 inputs each and [48][24] for a rest.
+// 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: f32 [in][tap][out], TF32 for every
+// eight of `in` [tap][in][out]; those of backward reversed. For TF32, eight rows of COLUMNS numbers lie as `mma_tf32` takes
+// them: two tiles of eight columns as [lane][tile][half], a last one alone as [lane][half], of rows lane % 4 + 4 half and
+// column lane / 4. Grid (any, table, run).
 struct Prepare { int weight, out, in, taps, prepared, rest; };
+// Row and column of number i of rows of COLUMNS.
+template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& column) {
+    row = i / COLUMNS, column = i % COLUMNS;
+    if (!TF32) return;
+    const int at = i % (8 * COLUMNS), pair = at / 128;
+    const bool alone = pair * 16 + 8 >= COLUMNS;
+    const int lane = alone ? at % 128 / 2 : at % 128 / 4;
+    row = i / (8 * COLUMNS) * 8 + lane % 4 + 4 * (at % 2), column = (pair * 2 + (alone ? 0 : at % 4 / 2)) * 8 + lane / 4;
+}
+// Row, tap and column of number i of a 3x3 convolution's.
+template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& tap, int& column) {
+    constexpr int TOGETHER = TF32 ? 8 : 1;  // rows before the next tap
+    place_of<TF32, COLUMNS>(i % (TOGETHER * COLUMNS), row, column);
+    tap = i / (TOGETHER * COLUMNS) % 9, row += i / (TOGETHER * COLUMNS * 9) * TOGETHER;
+}
 template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, const Prepare* table) {
     const Run& run = runs[blockIdx.z];
     if (images_of(run) == 0) return;
@@ -48,33 +66,32 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     const float* w = run.point + p.weight;
     float* to = run.prepared + p.prepared;
     const int step = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x, in = p.in;
+    int o, c, tap;
     if (p.taps == 1) {
-        const int forward = point_forward(in), backward = point_backward(in, p.rest), parts = p.out / 48, wide = wide_channels(in, p.rest) * 56;
+        const int forward = point_forward(in), backward = point_backward(in, p.rest), parts = p.out / 48, wide = wide_channels(in, p.rest);
         for (int i = begin; i < parts * (forward + backward); i += step) {
-            int o, c;
-            bool used;
             if (i < parts * forward) {
-                const int at = i % forward;
-                c = at / 56, o = i / forward * 48 + at % 56, used = at % 56 < 48;
+                place_of<TF32, 48>(i % forward, c, o);
+                o += i / forward * 48;
             } else {
-                const int j = i - parts * forward, at = j % backward, rest = at - wide;
-                if (at < wide) o = at % 2688 / 56, c = at / 2688 * 48 + at % 56, used = at % 56 < 48;
-                else o = rest / 40, c = wide / 56 + rest % 40, used = rest % 40 < 24;
+                const int j = i - parts * forward, at = j % backward;
+                if (at < wide * 48) place_of<TF32, 48>(at % (48 * 48), o, c), c += at / (48 * 48) * 48;
+                else place_of<TF32, 24>(at - wide * 48, o, c), c += wide;
                 o += j / backward * 48;
             }
-            to[i] = used && c < in ? product_input<TF32>(w[o * in + c]) : 0;
+            to[i] = c < in ? product_input<TF32>(w[o * in + c]) : 0;
         }
     } else if (in == 3) {
         for (int i = begin; i < STEM_FORWARD; i += step) {
-            const int o = i % 40, tap = i / 40 % 9, c = i / 360;
+            place_of<TF32, 24>(i, c, tap, o);
             to[i] = o < p.out && c < in ? product_input<TF32>(w[(o * in + c) * 9 + tap]) : 0;
         }
     } else {
         for (int i = begin; i < MIDDLE_FORWARD + MIDDLE_BACKWARD; i += step) {
             const bool back = i >= MIDDLE_FORWARD;
-            const int j = back ? i - MIDDLE_FORWARD : i, wide = back ? 56 : 24, tap = j / wide % 9;
-            const int o = back ? j / wide / 9 : j % wide, c = back ? j % wide : j / wide / 9;
-            to[i] = o < 12 && c < 48 ? product_input<TF32>(w[(o * 48 + c) * 9 + (back ? 8 - tap : tap)]) : 0;
+            if (back) place_of<TF32, 48>(i - MIDDLE_FORWARD, o, tap, c), tap = 8 - tap;
+            else place_of<TF32, 16>(i, c, tap, o);
+            to[i] = o < 12 ? product_input<TF32>(w[(o * 48 + c) * 9 + tap]) : 0;
         }
     }
 }
@@ -89,21 +106,39 @@ __device__ __forceinline__ float threshold(float v, float tau) {
 }
 // Copies are waited for in groups: `all_but_last` waits for those before the last `group_ends`.
 __device__ __forceinline__ void group_ends() {
-#ifndef EMULATED
+#ifdef EMULATED
+    emu::end_group();
+#else
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void all_but_last() {
-#ifndef EMULATED
+#ifdef EMULATED
+    emu::end_copies(1);
+#else
     asm volatile("cp.async.wait_group 1;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
+// Sum of COUNT times four numbers, `step` apart.
+template <int COUNT> __device__ __forceinline__ float4 added(const float* from, int step) {
+    float4 sum = load4(from);
+#pragma unroll
+    for (int i = 1; i < COUNT; i++) {
+        const float4 v = load4(from + i * step);
+        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    return sum;
+}
+
 constexpr int larger_of(int a, int b) { return a > b ? a : b; }
 // Numbers from one row of pixels to the next in shared memory, so that lanes on neighboring rows meet few of the same banks.
 template <bool TF32> constexpr int row_stride(int pixels) { return pixels + (TF32 ? 8 : 4); }
+// Where four pixels of a row lie: for TF32 every second four rows have their fours exchanged, so that eight rows of four pixels
+// meet all banks.
+template <bool TF32, int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (TF32 ? pixel ^ (row & 4) : pixel); }
 
 // Which sums of a product [ROWS][PX] a thread holds: f32 six rows at four pixels, TF32 MT x NT tiles of 16 pixels and 8 rows. A
 // warp has all rows of WPX pixels; SPLIT warps share a sum.
@@ -111,7 +146,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     static constexpr int ROWS = ROWS_, PX = PX_, WPX = 768 / ROWS, PIXEL_WARPS = PX / WPX, SPLIT = WARPS / PIXEL_WARPS;
     static constexpr bool TF32 = TF32_;
     static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, GROUPS = ROWS / 6, SUMS = TF32 ? MT * NT * 4 : 24;
-    static constexpr int WIDE = ROWS == 48 ? 56 : ROWS == 24 ? 40 : 24, STRIDE = row_stride<TF32>(PX), SIZE = SPLIT * ROWS * STRIDE;
+    static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, STRIDE = row_stride<TF32>(PX), SIZE = SPLIT * ROWS * STRIDE;
     static_assert(PIXEL_WARPS * SPLIT == WARPS && PIXEL_WARPS * WPX == PX, "warps");
     int lane, split, pixel;  // pixel: the first one of the warp
     __device__ __forceinline__ Product() {
@@ -132,33 +167,53 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
 #pragma unroll
             for (int j = 0; j < 4; j++) sums[i * 4 + j] = fmaf(row[i], v[j], sums[i * 4 + j]);
     }
-    // sums += eight rows of weights [8][WIDE] times eight rows of pixels [8][STRIDE].
-    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
+    // The factors of eight rows of weights, `from` being this lane's.
+    static __device__ __forceinline__ void weights(unsigned (&b)[NT][2], const Spot& from, const Spot& last, int floats) {
+#pragma unroll
+        for (int n = 0; n + 1 < NT; n += 2) {
+            const float4 v = from.load4(floats + n * 64);
+            b[n][0] = __float_as_uint(v.x), b[n][1] = __float_as_uint(v.y), b[n + 1][0] = __float_as_uint(v.z), b[n + 1][1] = __float_as_uint(v.w);
+        }
+        if constexpr (NT % 2) {
+            const float2 v = last.load2(floats + (NT - 1) * 64);
+            b[NT - 1][0] = __float_as_uint(v.x), b[NT - 1][1] = __float_as_uint(v.y);
+        }
+    }
+    // sums += rows of weights [8][WIDE] times rows of pixels [8][STRIDE]: eights from `begin` to `end`, every `by`th.
+    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x, int begin, int end, int by) const {
+        w += begin * (8 * WIDE), x += begin * (8 * STRIDE);
         if constexpr (!TF32) {
             w += lane % GROUPS * 6, x += first(0);
+#pragma unroll 1
+            for (int s = begin; s < end; s += by) {
 #pragma unroll 4
-            for (int k = 0; k < 8; k++) {
-                const float4 v = load4(x + k * STRIDE);
-                const float in[4] = {v.x, v.y, v.z, v.w};
-                fma6(sums, w + k * WIDE, in);
+                for (int k = 0; k < 8; k++) {
+                    const float4 v = load4(x + k * STRIDE);
+                    const float in[4] = {v.x, v.y, v.z, v.w};
+                    fma6(sums, w + k * WIDE, in);
+                }
+                w += by * (8 * WIDE), x += by * (8 * STRIDE);
             }
         } else {
-            const int g = lane / 4, t = lane % 4;
-            unsigned b[NT][2];
+            const int t = lane % 4;
+            Spot even(w + lane * 4), last(w + lane * 2), low(x + spot<TF32, STRIDE>(t, first(0))), high(x + spot<TF32, STRIDE>(t + 4, first(0)));
+#pragma unroll 1
+            for (int s = begin; s < end; s += by) {
+                unsigned b[NT][2];
+                weights(b, even, last, 0);
 #pragma unroll
-            for (int n = 0; n < NT; n++)
+                for (int m = 0; m < MT; m++) {
+                    const float2 lo = low.load2(m * 16), hi = high.load2(m * 16);
+                    const unsigned a[4] = {__float_as_uint(lo.x), __float_as_uint(lo.y), __float_as_uint(hi.x), __float_as_uint(hi.y)};
 #pragma unroll
-                for (int h = 0; h < 2; h++) b[n][h] = __float_as_uint(w[(t + 4 * h) * WIDE + n * 8 + g]);
-#pragma unroll
-            for (int m = 0; m < MT; m++) {
-                const float2 lo = load2(x + t * STRIDE + first(m)), hi = load2(x + (t + 4) * STRIDE + first(m));
-                const unsigned a[4] = {__float_as_uint(lo.x), __float_as_uint(lo.y), __float_as_uint(hi.x), __float_as_uint(hi.y)};
-#pragma unroll
-                for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[n]);
+                    for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[n]);
+                }
+                even.move(by * (8 * WIDE)), low.move(by * (8 * STRIDE)), high.move(by * (8 * STRIDE));
+                if (NT % 2) last.move(by * (8 * WIDE));
             }
         }
     }
-    // sums += 3x3 convolution of bordered planes [image][IN][S + 2][S + 4], shared out among SPLIT warps; weights [IN][tap][WIDE].
+    // sums += 3x3 convolution of bordered planes [image][IN][S + 2][S + 4], shared out among SPLIT warps; weights as `prepare` has them.
     // `row`: the row of the image where the pixels begin.
     template <int S, int IN, int PLANE> __device__ __forceinline__ void convolve(float* sums, const float* planes, const float* w, int row) const {
         constexpr int ROW = S + 4;
@@ -177,26 +232,27 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
                 for (int kx = 0; kx < 3; kx++) fma6(sums, w + (unit * 3 + kx) * WIDE, v + kx);
             }
         } else {
-            const int g = lane / 4, t = lane % 4;
+            // pixels of a warp begin at a row, or at the middle of one if they are no more
+            auto tile = [](int m) { return m * 16 / (S * S) * (IN * PLANE) + m * 16 % (S * S) / S * ROW + m * 16 % S; };
+            const Spot here(planes + place(first(0)) + lane % 4 * PLANE), even(w + lane * 4), last(w + lane * 2);
 #pragma unroll 1
             for (int unit = split; unit < (IN + 7) / 8 * 3; unit += SPLIT) {
-                const int c = unit / 3 * 8, ky = unit % 3;
-                const bool half = IN % 8 && c + 8 > IN;  // four channels remain
+                const int eight = unit / 3, ky = unit % 3;
+                const bool half = IN % 8 && eight * 8 + 8 > IN;  // four channels remain
+                Spot from = here, even_from = even, last_from = last;
+                from.move(eight * (8 * PLANE) + ky * ROW);
+                even_from.move((eight * 9 + ky * 3) * (8 * WIDE));
+                if (NT % 2) last_from.move((eight * 9 + ky * 3) * (8 * WIDE));
                 unsigned b[3][NT][2];
 #pragma unroll
-                for (int kx = 0; kx < 3; kx++)
-#pragma unroll
-                    for (int n = 0; n < NT; n++)
-#pragma unroll
-                        for (int h = 0; h < 2; h++) b[kx][n][h] = __float_as_uint(w[((c + t + 4 * h) * 9 + ky * 3 + kx) * WIDE + n * 8 + g]);
+                for (int kx = 0; kx < 3; kx++) weights(b[kx], even_from, last_from, kx * (8 * WIDE));
 #pragma unroll
                 for (int m = 0; m < MT; m++) {
-                    const float* from = planes + place(first(m)) + (c + t) * PLANE + ky * ROW;
                     float v[2][4];
 #pragma unroll
                     for (int h = 0; h < 2; h++) {
                         float2 one = make_float2(0, 0), two = one;
-                        if (!h || !half) one = load2(from + 4 * h * PLANE), two = load2(from + 4 * h * PLANE + 2);
+                        if (!h || !half) one = from.load2(tile(m) + 4 * h * PLANE), two = from.load2(tile(m) + 4 * h * PLANE + 2);
                         v[h][0] = one.x, v[h][1] = one.y, v[h][2] = two.x, v[h][3] = two.y;
                     }
 #pragma unroll
@@ -230,28 +286,22 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         }
     }
     // Four of them, the parts of all warps added.
-    static __device__ __forceinline__ float4 total(const float* from, int row, int px) {
-        float4 sum = load4(from + row * STRIDE + px);
-#pragma unroll
-        for (int s = 1; s < SPLIT; s++) {
-            const float4 v = load4(from + (s * ROWS + row) * STRIDE + px);
-            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-        }
-        return sum;
-    }
+    static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * STRIDE + px, ROWS * STRIDE); }
 };
 
 // How ROWS planes of IMG images, PXI pixels each, are shared out for what is not a product: LANES lanes have a plane, each of
 // them V times four pixels; a thread meets ITER planes.
 template <int ROWS_, int IMG, int PXI, int THREADS> struct Plane {
     static constexpr int ROWS = ROWS_, QUADS = PXI / 4, LANES = QUADS < 32 ? QUADS : 32, V = QUADS / LANES, SLOTS = ROWS * IMG * LANES, ITER = (SLOTS + THREADS - 1) / THREADS;
+    static constexpr int STEP = THREADS / LANES / IMG;  // rows from one plane of a thread to the next
+    static_assert(STEP % 8 == 0, "what is exchanged in a row is so in all rows of a thread");
     int row, image, lane;
     bool used;
     __device__ __forceinline__ Plane(int i, unsigned thread) {
         // written so that what belongs to `i` is a constant
         static_assert(THREADS / LANES % IMG == 0, "whole images");
         const unsigned plane = thread / LANES;
-        lane = thread % LANES, row = plane / IMG + i * (THREADS / LANES / IMG), image = plane % IMG;
+        lane = thread % LANES, row = plane / IMG + i * STEP, image = plane % IMG;
         used = SLOTS % THREADS == 0 || row < ROWS;
     }
     __device__ __forceinline__ int pixel(int v) const { return (lane + v * LANES) * 4; }  // in its plane
@@ -273,10 +323,11 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
 // 48 rows `d` [48][STRIDE] times COLUMNS rows `a` [COLUMNS][STRIDE]: a warp has 48 x 24 of them, SPLIT warps share the pixels.
 template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
     static constexpr int PARTS = COLUMNS / 24, MOST = WARPS / PARTS, SPLIT = MOST < PX / 8 ? MOST : PX / 8, STRIDE = row_stride<TF32>(PX), SUMS = 36, WIDE = row_stride<TF32>(COLUMNS), SIZE = SPLIT * 48 * WIDE;
-    static __device__ __forceinline__ void add(float* sums, const float* d, const float* a) {
+    // The columns from `count` on may hold anything.
+    static __device__ __forceinline__ void add(float* sums, const float* d, const float* a, int count) {
         const unsigned thread = this_thread();
         const int lane = thread % 32, warp = thread / 32, split = warp / PARTS;
-        if (split >= SPLIT) return;
+        if (split >= SPLIT || warp % PARTS * 24 >= count) return;
         a += warp % PARTS * 24 * STRIDE;
         if constexpr (!TF32) {
             d += (lane % 4 + lane / 16 * 4) * STRIDE, a += lane / 4 % 4 * STRIDE;
@@ -294,22 +345,20 @@ template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
                 }
             }
         } else {
-            d += lane / 4 * STRIDE + lane % 4 * 2, a += lane / 4 * STRIDE + lane % 4 * 2;
+            const int row = lane % 8, first = split * (PX / SPLIT);
+            Spot left(d + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4) + first), right(a + spot<TF32, STRIDE>(row + lane / 16 * 8, lane / 8 % 2 * 4) + first);
 #pragma unroll 2
-            for (int p = split * (PX / SPLIT); p < (split + 1) * (PX / SPLIT); p += 8) {
-                unsigned right[3][2];
-#pragma unroll
-                for (int n = 0; n < 3; n++) {
-                    const float2 v = load2(a + n * 8 * STRIDE + p);
-                    right[n][0] = __float_as_uint(v.x), right[n][1] = __float_as_uint(v.y);
-                }
+            for (int p = 0; p < PX / SPLIT; p += 8) {
+                unsigned columns[3][2], rows[4];
+                matrices4(columns[0], right.row(0));
+                matrices2(columns[2], right.row(16 * STRIDE));
 #pragma unroll
                 for (int m = 0; m < 3; m++) {
-                    const float2 one = load2(d + m * 16 * STRIDE + p), two = load2(d + (m * 16 + 8) * STRIDE + p);
-                    const unsigned left[4] = {__float_as_uint(one.x), __float_as_uint(two.x), __float_as_uint(one.y), __float_as_uint(two.y)};
+                    matrices4(rows, left.row(m * 16 * STRIDE));
 #pragma unroll
-                    for (int n = 0; n < 3; n++) mma_tf32(sums + (m * 3 + n) * 4, left, right[n]);
+                    for (int n = 0; n < 3; n++) mma_tf32(sums + (m * 3 + n) * 4, rows, columns[n]);
                 }
+                left.move(8), right.move(8);
             }
         }
     }
@@ -327,12 +376,8 @@ template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
             else to[row * WIDE + column] = sums[i];
         }
     }
-    static __device__ __forceinline__ float total(const float* from, int row, int column) {
-        float sum = 0;
-#pragma unroll
-        for (int s = 0; s < SPLIT; s++) sum += from[(s * 48 + row) * WIDE + column];
-        return sum;
-    }
+    // Four of them, the parts of all warps added.
+    static __device__ __forceinline__ float4 total(const float* from, int row, int column) { return added<SPLIT>(from + row * WIDE + column, 48 * WIDE); }
 };
 
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
@@ -370,48 +415,77 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
                 }
             }
         } else {
-            const int g = lane / 4, t = lane % 4;
-            u += g * STRIDE + 2 * t, d += g * PLANE;
+            // rows of u times columns of d: [48][16], of which 12 are used
+            const int row = lane % 8, t = lane % 4, o = lane / 4;
+            const Spot left(u + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4));
 #pragma unroll 1
             for (int p = split * 8; p < PX; p += SPLIT * 8) {
-                const float* from = d + place(p + 2 * t);
-                float2 v[2][2] = {{load2(from), load2(from + 2)}, {make_float2(0, 0), make_float2(0, 0)}};
-                if (g < 4) v[1][0] = load2(from + 8 * PLANE), v[1][1] = load2(from + 8 * PLANE + 2);
-                const float w[2][4] = {{v[0][0].x, v[0][0].y, v[0][1].x, v[0][1].y}, {v[1][0].x, v[1][0].y, v[1][1].x, v[1][1].y}};
+                // eight pixels are a row, or two halves of rows one below the other
+                constexpr int HIGH = S >= 8 ? 4 : ROW;
+                const Spot from(d + o * PLANE + place(p) + t);
+                float v[2][2][3];
 #pragma unroll
-                for (int n = 0; n < 6; n++) {
-                    const float2 r = load2(u + n * 8 * STRIDE + p);
-                    const unsigned right[2] = {__float_as_uint(r.x), __float_as_uint(r.y)};
+                for (int n = 0; n < 2; n++)
 #pragma unroll
-                    for (int kx = 0; kx < 3; kx++) {
-                        const unsigned left[4] = {__float_as_uint(w[0][kx]), __float_as_uint(w[1][kx]), __float_as_uint(w[0][kx + 1]), __float_as_uint(w[1][kx + 1])};
-                        mma_tf32(sums + (kx * 6 + n) * 4, left, right);
-                    }
+                    for (int h = 0; h < 2; h++)
+#pragma unroll
+                        for (int kx = 0; kx < 3; kx++) v[n][h][kx] = n && o >= 4 ? 0 : from.load(n * 8 * PLANE + h * HIGH + kx);
+#pragma unroll
+                for (int m = 0; m < 3; m++) {
+                    unsigned rows[4];
+                    matrices4(rows, left.row(m * 16 * STRIDE + p));
+#pragma unroll
+                    for (int n = 0; n < 2; n++)
+#pragma unroll
+                        for (int kx = 0; kx < 3; kx++) {
+                            const unsigned column[2] = {__float_as_uint(v[n][0][kx]), __float_as_uint(v[n][1][kx])};
+                            mma_tf32(sums + ((m * 2 + n) * 3 + kx) * 4, rows, column);
+                        }
                 }
             }
         }
     }
-    // To shared memory, [SPLIT][12][WIDE], of which [48][9] are used.
-    static __device__ __forceinline__ void store(const float* sums, float* to) {
+    // To shared memory, [SPLIT][12][WIDE], of which [48][9] are used, the taps REVERSED or not.
+    template <bool REVERSED> static __device__ __forceinline__ void store(const float* sums, float* to) {
         const unsigned thread = this_thread();
         const int lane = thread % 32, warp = thread / 32, split = warp / 3, ky = warp % 3;
         if (split >= SPLIT) return;
-        to += split * (12 * WIDE) + ky * 3;
+        to += split * (12 * WIDE) + (REVERSED ? 8 - ky * 3 : ky * 3);
+        if (TF32) to += lane % 4 * 2 * WIDE + lane / 4 * 9;
+        else to += lane / 4 % 4 * WIDE + (lane % 4 + lane / 16 * 4) * 9;
 #pragma unroll
         for (int i = 0; i < SUMS; i++) {
-            const int kx = TF32 ? i / 24 : i / 6 % 3, o = TF32 ? lane / 4 + i % 4 / 2 * 8 : lane / 4 % 4 + i / 18 * 4;
-            const int c = TF32 ? i / 4 % 6 * 8 + lane % 4 * 2 + i % 2 : i % 6 * 8 + lane % 4 + lane / 16 * 4;
-            if (!TF32 || o < 12) to[o * WIDE + c * 9 + kx] = sums[i];
+            const int kx = TF32 ? i / 4 % 3 : i / 6 % 3, o = TF32 ? i / 12 % 2 * 8 + i % 2 : i / 18 * 4, c = TF32 ? i / 24 * 16 + i % 4 / 2 * 8 : i % 6 * 8;
+            if (!TF32 || o < 8 || lane % 4 < 2) to[o * WIDE + c * 9 + (REVERSED ? -kx : kx)] = sums[i];
         }
     }
-    static __device__ __forceinline__ float total(const float* from, int o, int tap, int c) {
-        float sum = 0;
-#pragma unroll
-        for (int s = 0; s < SPLIT; s++) sum += from[(s * 12 + o) * WIDE + c * 9 + tap];
-        return sum;
-    }
+    // Four of them, from number i of output o on, the parts of all warps added.
+    static __device__ __forceinline__ float4 total(const float* from, int o, int i) { return added<SPLIT>(from + o * WIDE + i, 12 * WIDE); }
 };
 
+// Sums over LANES lanes of N numbers each, shared out: what remains, COUNT numbers, are the sums of number `first` and those after
+// it, as far as they lie before `end`; lanes that differ in DOUBLE only have the same. At first 0 and N.
+template <int N, int LANES> struct SharedSums {
+    static constexpr int HALF = (N + 1) / 2;
+    typedef SharedSums<HALF, LANES / 2> Rest;
+    static constexpr int COUNT = Rest::COUNT, DOUBLE = Rest::DOUBLE | (N == 1 ? LANES / 2 : 0);
+    static __device__ __forceinline__ void add(float* v, int lane, int& first, int& end) {
+        const bool upper = N > 1 && (lane & (LANES / 2));
+#pragma unroll
+        for (int i = 0; i < HALF; i++) {
+            const float other = N == 1 ? v[i] : HALF + i < N ? v[HALF + i] : 0.0f;
+            const float keep = upper ? other : v[i], send = upper ? v[i] : other;
+            v[i] = keep + __shfl_xor_sync(ALL_LANES, send, LANES / 2);
+        }
+        if (upper) first += HALF;
+        else end = min(end, first + HALF);
+        Rest::add(v, lane, first, end);
+    }
+};
+template <int N> struct SharedSums<N, 1> {
+    static constexpr int COUNT = N, DOUBLE = 0;
+    static __device__ __forceinline__ void add(float*, int, int&, int&) {}
+};
 
 // A block of layers of S x S pixels, IMG images of it.
 template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
@@ -433,13 +507,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int TILE = larger_of(larger_of(2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
-    static constexpr int FORWARD = TILE + PLANES + 2 * DEPTH * 56 + MIDDLE_FORWARD + TABLES;
+    static constexpr int FORWARD = TILE + PLANES + 2 * DEPTH * 48 + MIDDLE_FORWARD + TABLES;
     // backward: COLUMNS channels of a 1x1 convolution's input at a time, 48 for each warp of the same pixels
     static constexpr bool REST = PX == 256;
     static constexpr int GROUPS = Wide::SPLIT, COLUMNS = 48 * GROUPS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
     static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 2 * COLUMNS * STRIDE), larger_of(Outer<COLUMNS, PX, WARPS, TF32>::SIZE, Outer<24, PX, WARPS, TF32>::SIZE));
-    static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 56);
+    static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 48);
     static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + CHANNELS + IMG * (4 * 48 + 48 + 3 * COLUMNS) + 48;
 
     const Run& run;
@@ -460,7 +534,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // {gamma/root, beta, tau, 1/root} of `count` channels from parameters gamma, beta, tau; `roots` [image][stride].
     __device__ __forceinline__ void tabulate(float4* table, int stride, const float* p, int count, const float* roots, float* gammas) const {
         for (int i = threadIdx.x; i < IMG * count; i += THREADS) {
-            const int c = i % count, k = i / count;
+            const int c = IMG == 1 ? i : i % count, k = IMG == 1 ? 0 : i / count;
             const float root = roots[k * stride + c], gamma = p[c];
             table[k * stride + c] = make_float4(gamma * root, p[count + c], p[2 * count + c], root);
             if (gammas && k == 0) gammas[c] = gamma;
@@ -482,7 +556,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             v[i] = make_float4(0, 0, 0, 0);
             if (c < in) v[i] = load(plane(at.x, p / AREA, channels, channel + c) + strip * PX + p % AREA, p / AREA);
         }
-        request<THREADS>(weight_buffer + chunk % 2 * DEPTH * 56, weights + chunk * DEPTH * 56, min(DEPTH, round8(in - chunk * DEPTH)) * 56);
+        request<THREADS>(weight_buffer + chunk % 2 * DEPTH * 48, weights + chunk * DEPTH * 48, min(DEPTH, round8(in - chunk * DEPTH)) * 48);
     }
     // tile = these weights times FRN of those features, whose first part was asked for. Ends without a barrier.
     __device__ __forceinline__ void point_product(float4 (&v)[3], int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
@@ -497,21 +571,20 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
             for (int i = 0; i < 3; i++) {
                 const int k = threadIdx.x / QUADS + i * (THREADS / QUADS), p = threadIdx.x % QUADS * 4, c = chunk * DEPTH + k;
-                if (c < round8(in)) *reinterpret_cast<float4*>(buffer + k * STRIDE + p) = c < in ? normalized<TF32>(v[i], table[p / AREA * CHANNELS + c]) : make_float4(0, 0, 0, 0);
+                if (c < round8(in)) *reinterpret_cast<float4*>(buffer + spot<TF32, STRIDE>(k, p)) = c < in ? normalized<TF32>(v[i], table[p / AREA * CHANNELS + c]) : make_float4(0, 0, 0, 0);
             }
             arrived();
             __syncthreads();
             if (chunk + 1 < chunks) point_fetch(v, chunk + 1, strip, channel, in, weights, weight_buffer);
             const int steps = min(DEPTH, round8(in - chunk * DEPTH)) / 8;
-            const float* w = weight_buffer + chunk % 2 * DEPTH * 56;
-            for (int s = product.split; s < steps; s += Wide::SPLIT) product.multiply(sums, w + s * 8 * 56, buffer + s * 8 * STRIDE);
+            product.multiply(sums, weight_buffer + chunk % 2 * DEPTH * 48, buffer, product.split, steps, Wide::SPLIT);
         }
         __syncthreads();
         product.store(sums, tile);
     }
 
     __device__ __forceinline__ void forward(const Images* set, float* tile) const {
-        float *planes = tile + TILE, *weight_buffer = planes + PLANES, *middle = weight_buffer + 2 * DEPTH * 56;
+        float *planes = tile + TILE, *weight_buffer = planes + PLANES, *middle = weight_buffer + 2 * DEPTH * 48;
         float4 *table = reinterpret_cast<float4*>(middle + MIDDLE_FORWARD), *z_table = table + IMG * CHANNELS;
         float* roots = reinterpret_cast<float*>(z_table + IMG * 48);  // [image][CHANNELS]
         // gamma, beta, tau of a layer's first FRN, brought while the layer before is at work; of its second, for two layers in turn
@@ -599,7 +672,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     }
                     __syncthreads();
                     if (c + TOGETHER < 48) fetch(c + TOGETHER);
-                    product.template convolve<S, TOGETHER, PLANE>(sums, to, middle + c * 9 * 24, 0);
+                    product.template convolve<S, TOGETHER, PLANE>(sums, to, middle + c * 9 * 16, 0);
                 }
             }
             product.store(sums, tile);
@@ -753,27 +826,19 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int k = 0; k < P::V; k++) d[k] = without_mean(d[k], x[k], root, mean);
     }
 
-    // Sums of gamma, beta and tau of a plane over its lanes, to `frn_sums` [3][IMG][COLUMNS].
-    template <class P> __device__ __forceinline__ float keep_sums(const P& own, const float* part, float* frn_sums) const {
-        const float dgamma = P::over_lanes(part[0]), dbeta = P::over_lanes(part[1]), dtau = P::over_lanes(part[2]);
-        if (own.lane == 0) {
-            float* to = frn_sums + own.image * COLUMNS + own.row;
-            to[0] = dgamma, to[IMG * COLUMNS] = dbeta, to[2 * IMG * COLUMNS] = dtau;
-        }
-        return dgamma;
-    }
-    // One number through threshold and scale: returns the gradient at the normalized value, adds to the sums.
-    static __device__ __forceinline__ float through_threshold(float d, float v, const float4& frn, float gamma, float* part) {
+    // One number through threshold and scale: returns `before` and the gradient at the normalized value, adds to the sums of
+    // gamma (which lacks 1/root), beta and tau.
+    static __device__ __forceinline__ float through_threshold(float before, float d, float v, const float4& frn, float gamma, float& sum, float& dbeta, float& dtau) {
         const float out = fmaf(frn.x, v, frn.y), share = out > frn.z ? 1.0f : out < frn.z ? 0.0f : 0.5f, passed = share * d;
-        part[0] = fmaf(passed, v * frn.w, part[0]);
-        part[1] += passed;
-        part[2] = fmaf(1.0f - share, d, part[2]);
-        return gamma * passed;
+        sum = fmaf(passed, v, sum);
+        dbeta += passed;
+        dtau = fmaf(1.0f - share, d, dtau);
+        return fmaf(gamma, passed, before);
     }
-    static __device__ __forceinline__ float4 through_threshold(const float4& d, const float4& v, const float4& frn, float gamma, float* part) {
+    static __device__ __forceinline__ float4 through_threshold(const float4& before, const float4& d, const float4& v, const float4& frn, float gamma, float& sum, float& dbeta, float& dtau) {
         float4 r;
-        r.x = through_threshold(d.x, v.x, frn, gamma, part), r.y = through_threshold(d.y, v.y, frn, gamma, part);
-        r.z = through_threshold(d.z, v.z, frn, gamma, part), r.w = through_threshold(d.w, v.w, frn, gamma, part);
+        r.x = through_threshold(before.x, d.x, v.x, frn, gamma, sum, dbeta, dtau), r.y = through_threshold(before.y, d.y, v.y, frn, gamma, sum, dbeta, dtau);
+        r.z = through_threshold(before.z, d.z, v.z, frn, gamma, sum, dbeta, dtau), r.w = through_threshold(before.w, d.w, v.w, frn, gamma, sum, dbeta, dtau);
         return r;
     }
 
@@ -786,40 +851,43 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         typedef Plane<ROWS, IMG, PXI, THREADS> Own;
         typedef Outer<ROWS, PX, WARPS, TF32> O;
         const int count = min(ROWS, in - c0);
-        float outer[O::SUMS], part[Own::ITER][3];
+        constexpr int FAR = Own::LANES * 4;  // pixels from one four of a thread to the next
+        float outer[O::SUMS], part[3][Own::ITER];
 #pragma unroll
         for (int i = 0; i < O::SUMS; i++) outer[i] = 0;
 #pragma unroll
-        for (int i = 0; i < Own::ITER; i++) part[i][0] = part[i][1] = part[i][2] = 0;
+        for (int i = 0; i < Own::ITER; i++) part[0][i] = part[1][i] = part[2][i] = 0;
 #pragma unroll 1
         for (int strip = 0; strip < STRIPS; strip++) {
             if (strip) __syncthreads();
-            const unsigned thread = this_thread();
-            // features to `u`, where the threads that brought them normalize them
             float4 g[Own::ITER][Own::V];
-            auto place = [&](const Own& own, int k) { return ((long long)(image + own.image) * channels + channel + c0 + own.row) * AREA + strip * PX + own.pixel(k); };
+            {
+                // features to `u`, where the threads that brought them normalize them
+                const Own own(0, this_thread());
+                const int rows = count - own.row;  // from the thread's first on
+                const bool exists = there(own.image);
+                const long long from = ((long long)(image + own.image) * channels + channel + c0 + own.row) * AREA + strip * PX + own.pixel(0);
+                const float *x = values + at.x + from, *before = values + at.g + from;
+                float* u = to.u + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(0));
 #pragma unroll
-            for (int i = 0; i < Own::ITER; i++) {
-                const Own own(i, thread);
+                for (int i = 0; i < Own::ITER; i++)
 #pragma unroll
-                for (int k = 0; k < Own::V; k++) {
-                    if (!own.used) continue;
-                    float* x = to.u + own.row * STRIDE + own.image * PXI + own.pixel(k);
-                    if (own.row < count && there(own.image)) request4(x, values + at.x + place(own, k));
-                    else *reinterpret_cast<float4*>(x) = make_float4(0, 0, 0, 0);
-                }
-            }
-            group_ends();
-            if (STRIPS > 1 || c0 == 0) bring(strip);
-            // what there is of the gradient, to registers
+                    for (int k = 0; k < Own::V; k++) {
+                        float* place = u + i * Own::STEP * STRIDE + k * FAR;
+                        if (i * Own::STEP >= rows) continue;
+                        if (exists) request4(place, x + i * Own::STEP * AREA + k * FAR);
+                        else *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
+                    }
+                group_ends();
+                if (STRIPS > 1 || c0 == 0) bring(strip);
+                // what there is of the gradient, to registers
 #pragma unroll
-            for (int i = 0; i < Own::ITER; i++) {
-                const Own own(i, thread);
+                for (int i = 0; i < Own::ITER; i++)
 #pragma unroll
-                for (int k = 0; k < Own::V; k++) {
-                    g[i][k] = make_float4(0, 0, 0, 0);
-                    if (!write && own.used && own.row < count && there(own.image)) g[i][k] = load_global(values + at.g + place(own, k));
-                }
+                    for (int k = 0; k < Own::V; k++) {
+                        g[i][k] = make_float4(0, 0, 0, 0);
+                        if (!write && exists && i * Own::STEP < rows) g[i][k] = load_global(before + i * Own::STEP * AREA + k * FAR);
+                    }
             }
             all_but_last();
             if (STRIPS > 1 || strip == 0) __syncthreads();
@@ -827,43 +895,55 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const P product;
                 float sums[P::SUMS];
                 product.clear(sums);
-                if constexpr (NARROW) {
-#pragma unroll 1
-                    for (int s = product.split; s < 6; s += P::SPLIT) product.multiply(sums, to.weights + s * 8 * P::WIDE, to.dz + s * 8 * STRIDE);
-                } else if (GROUPS == 1 || product.split * 48 < count) {
-#pragma unroll 1
-                    for (int s = 0; s < 6; s++) product.multiply(sums, to.weights + (product.split * 6 + s) * 8 * P::WIDE, to.dz + s * 8 * STRIDE);
-                }
+                if constexpr (NARROW) product.multiply(sums, to.weights, to.dz, product.split, 6, P::SPLIT);
+                else if (GROUPS == 1 || product.split * 48 < count) product.multiply(sums, to.weights + product.split * (48 * P::WIDE), to.dz, 0, 6, 1);
                 product.store(sums, to.tile);
             }
             arrived();
             __syncthreads();
             if (strip + 1 == STRIPS) next();
-            const unsigned same = this_thread();
+            const Own own(0, this_thread());
+            const int rows = count - own.row;
+            {
+                const int p = own.image * PXI + own.pixel(0);
+                float *u = to.u + spot<TF32, STRIDE>(own.row, p), *after = plane(at.g, own.image, channels, channel + c0 + own.row) + strip * PX + own.pixel(0);
+                const float* tile = to.tile + own.row * STRIDE + p;
+                const float4* table = to.table + own.image * CHANNELS + c0 + own.row;
+                const float* gammas = to.gammas + c0 + own.row;
 #pragma unroll
-            for (int i = 0; i < Own::ITER; i++) {
-                const Own own(i, same);
-                if (!own.used) continue;
-                const bool real = own.row < count;
-                const float4 frn = real ? to.table[own.image * CHANNELS + c0 + own.row] : make_float4(0, 0, 0, 0);
-                const float gamma = real ? to.gammas[c0 + own.row] : 0;
+                for (int i = 0; i < Own::ITER; i++) {
+                    if (i * Own::STEP >= rows) continue;
+                    const float4 frn = table[i * Own::STEP];
+                    const float gamma = gammas[i * Own::STEP];
 #pragma unroll
-                for (int k = 0; k < Own::V; k++) {
-                    const int p = own.image * PXI + own.pixel(k);
-                    const float4 d = NARROW ? P::total(to.tile, own.row, p) : load4(to.tile + own.row * STRIDE + p);
-                    float* u = to.u + own.row * STRIDE + p;
-                    const float4 x = load4(u), add = through_threshold(d, x, frn, gamma, part[i]);
-                    *reinterpret_cast<float4*>(u) = normalized<TF32>(x, frn);
-                    if (real && there(own.image))
-                        store_global(plane(at.g, own.image, channels, channel + c0 + own.row) + strip * PX + own.pixel(k), make_float4(g[i][k].x + add.x, g[i][k].y + add.y, g[i][k].z + add.z, g[i][k].w + add.w));
+                    for (int k = 0; k < Own::V; k++) {
+                        const float* parts = tile + i * Own::STEP * STRIDE + k * FAR;
+                        const float4 d = NARROW ? added<P::SPLIT>(parts, P::ROWS * STRIDE) : load4(parts);
+                        float* here = u + i * Own::STEP * STRIDE + k * FAR;
+                        const float4 x = load4(here), sum = through_threshold(g[i][k], d, x, frn, gamma, part[0][i], part[1][i], part[2][i]);
+                        *reinterpret_cast<float4*>(here) = normalized<TF32>(x, frn);
+                        if (there(own.image)) store_global(after + i * Own::STEP * AREA + k * FAR, sum);
+                    }
                 }
-                if (strip + 1 == STRIPS) {
-                    const float dgamma = keep_sums(own, part[i], to.frn_sums);
-                    if (own.lane == 0 && real) to.sums[own.image * CHANNELS + channel + c0 + own.row] += gamma * dgamma;
+            }
+            if (strip + 1 == STRIPS) {
+                // gradients of gamma, beta and tau to `frn_sums` [3][IMG][COLUMNS]
+                typedef SharedSums<Own::ITER, Own::LANES> Sums;
+                int first, end;
+#pragma unroll
+                for (int q = 0; q < 3; q++) first = 0, end = Own::ITER, Sums::add(part[q], own.lane, first, end);
+#pragma unroll
+                for (int i = 0; i < Sums::COUNT; i++) {
+                    const int row = own.row + (first + i) * Own::STEP;
+                    if ((own.lane & Sums::DOUBLE) || first + i >= end || row >= count) continue;
+                    const float dgamma = part[0][i] * to.table[own.image * CHANNELS + c0 + row].w;
+                    float* sums = to.frn_sums + own.image * COLUMNS + row;
+                    sums[0] = dgamma, sums[IMG * COLUMNS] = part[1][i], sums[2 * IMG * COLUMNS] = part[2][i];
+                    to.sums[own.image * CHANNELS + channel + c0 + row] += to.gammas[c0 + row] * dgamma;
                 }
             }
             __syncthreads();
-            O::add(outer, to.dz, to.u);
+            O::add(outer, to.dz, to.u, count);
         }
         for (int i = threadIdx.x; i < 3 * ROWS; i += THREADS) {
             const int k = i / ROWS, c = i % ROWS;
@@ -876,17 +956,17 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         __syncthreads();
         O::store(outer, to.parts);
         __syncthreads();
-        for (int i = threadIdx.x; i < 48 * ROWS; i += THREADS) {
-            const int o = i / ROWS, c = i % ROWS;
-            if (c < count) weight_gradient[o * in + c0 + c] = O::total(to.parts, o, c);
+        for (int i = threadIdx.x; i < 48 * ROWS / 4; i += THREADS) {
+            const int o = i / (ROWS / 4), c = i % (ROWS / 4) * 4;
+            if (c < count) store_global(weight_gradient + o * in + c0 + c, O::total(to.parts, o, c));
         }
         __syncthreads();
     }
     // Requests the weights of the channels from c on.
     __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c) const {
         const int wide = wide_channels(in, REST);
-        if (c < wide) request<THREADS>(to.weights, weights + c * 56, min(COLUMNS, wide - c) * 56);
-        else if (REST && c < in) request<THREADS>(to.weights, weights + wide * 56, 48 * 40);
+        if (c < wide) request<THREADS>(to.weights, weights + c * 48, min(COLUMNS, wide - c) * 48);
+        else if (REST && c < in) request<THREADS>(to.weights, weights + wide * 48, 48 * 24);
         group_ends();
     }
     template <class B> __device__ __forceinline__ void point_back(const Back& to, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
@@ -897,14 +977,21 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             if (in > wide) point_part<24>(to, channel, in, wide, frn_gradient, weight_gradient, write, again, bring, [] {});
     }
 
-    // The sums of `Nine` to the weights of a 3x3 convolution. `place(o, c, tap)` says where, -1 for nowhere.
-    template <class F> __device__ __forceinline__ void keep_nine(const Back& to, const float* nine, float* gradient, F place) const {
+    // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem.
+    template <bool LAYER> __device__ __forceinline__ void keep_nine(const Back& to, const float* nine, float* gradient) const {
         __syncthreads();
-        Nine::store(nine, to.parts);
+        Nine::template store<LAYER>(nine, to.parts);
         __syncthreads();
-        for (int i = threadIdx.x; i < 12 * 48 * 9; i += THREADS) {
-            const int tap = i % 9, c = i / 9 % 48, o = i / (9 * 48), k = place(o, c, tap);
-            if (k >= 0) gradient[k] = Nine::total(to.parts, o, tap, c);
+        if constexpr (LAYER) {
+            for (int i = threadIdx.x; i < 12 * 108; i += THREADS) store_global(gradient + i * 4, Nine::total(to.parts, i / 108, i % 108 * 4));
+        } else {
+            for (int i = threadIdx.x; i < 3 * 54; i += THREADS) {
+                const int o = i / 54, at_four = i % 54 * 4;
+                const float4 sum = Nine::total(to.parts, o, at_four);
+                const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+                for (int j = 0; j < 4; j++) gradient[((at_four + j) / 9 * 3 + o) * 9 + (at_four + j) % 9] = v[j];
+            }
         }
         __syncthreads();
     }
@@ -925,7 +1012,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 float2 g = make_float2(0, 0), x = g;
                 if (there(own.image)) g = load2(values + at.next_g + c * (AREA / 4) + from), x = load2(values + at.next_x + c * (AREA / 4) + from);
                 const float a = product_input<TF32>(root * (g.x - x.x * mean) / 4), b = product_input<TF32>(root * (g.y - x.y * mean) / 4);
-                *reinterpret_cast<float4*>(to.dz + own.row * STRIDE + own.image * PXI + own.pixel(k)) = make_float4(a, a, b, b);
+                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(k))) = make_float4(a, a, b, b);
             }
         }
     }
@@ -944,7 +1031,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < Wide_::ITER; i++) {
                 const Wide_ own(i, thread);
                 const float root = to.z_table[own.row].w;
-                *reinterpret_cast<float4*>(to.dz + own.row * STRIDE + own.pixel(half)) = without_mean(g[i], v[i], root, to.z_means[own.row] * root);
+                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.pixel(half))) = without_mean(g[i], v[i], root, to.z_means[own.row] * root);
             }
         }
     }
@@ -954,7 +1041,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
         for (int i = 0; i < Wide_::ITER; i++)
 #pragma unroll
-            for (int k = 0; k < Wide_::V; k++) request4(to + Wide_(i, thread).row * STRIDE + Wide_(i, thread).pixel(k), z + ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(k));
+            for (int k = 0; k < Wide_::V; k++) request4(to + spot<TF32, STRIDE>(Wide_(i, thread).row, Wide_(i, thread).pixel(k)), z + ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(k));
     }
     // A layer from its output back to threshold and scale of FRN 2, whose result goes to `dz` in memory; the gradients of FRN 2
     // and of the 3x3 convolution.
@@ -1033,18 +1120,22 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++) {
                     const int px = own.image * PXI + own.pixel(k);
-                    g[k] = through_threshold(Wide::total(to.tile, own.row, px), v[i][k], frn, gamma, part[i]);
+                    g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, gamma, part[i][0], part[i][1], part[i][2]);
                     if (STRIPS > 1) store_global(values + at.dz + ((long long)image * 48 + own.row) * AREA + strip * PX + own.pixel(k), g[k]);
-                    else *reinterpret_cast<float4*>(to.u + own.row * STRIDE + px) = normalized<TF32>(v[i][k], frn);
+                    else *reinterpret_cast<float4*>(to.u + spot<TF32, STRIDE>(own.row, px)) = normalized<TF32>(v[i][k], frn);
                 }
                 if (strip + 1 < STRIPS) continue;
-                const float mean = gamma * keep_sums(own, part[i], to.frn_sums) / AREA;
+                const float dgamma = Wide_::over_lanes(part[i][0]) * frn.w, dbeta = Wide_::over_lanes(part[i][1]), dtau = Wide_::over_lanes(part[i][2]), mean = gamma * dgamma / AREA;
+                if (own.lane == 0) {
+                    float* sums = to.frn_sums + own.image * COLUMNS + own.row;
+                    sums[0] = dgamma, sums[IMG * COLUMNS] = dbeta, sums[2 * IMG * COLUMNS] = dtau;
+                }
                 if constexpr (STRIPS > 1) {
                     if (own.lane == 0) to.z_means[own.row] = mean;
                 } else {
 #pragma unroll
                     for (int k = 0; k < Wide_::V; k++)
-                        *reinterpret_cast<float4*>(to.dz + own.row * STRIDE + own.image * PXI + own.pixel(k)) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
+                        *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
                 }
             }
         }
@@ -1072,7 +1163,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     for (int i = 0; i < Wide_::ITER; i++)
 #pragma unroll
                         for (int k = 0; k < Wide_::V; k++) {
-                            float* v = u + Wide_(i, thread).row * STRIDE + Wide_(i, thread).pixel(k);
+                            float* v = u + spot<TF32, STRIDE>(Wide_(i, thread).row, Wide_(i, thread).pixel(k));
                             *reinterpret_cast<float4*>(v) = normalized<TF32>(load4(v), to.z_table[Wide_(i, thread).row]);
                         }
                     __syncthreads();
@@ -1080,7 +1171,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     Nine::add(nine, to.shifted, u, strip * STRIP_ROWS);
                 }
             }
-            keep_nine(to, nine, gradient2 + 3 * 48, [](int o, int c, int tap) { return (o * 48 + c) * 9 + 8 - tap; });
+            keep_nine<true>(to, nine, gradient2 + 3 * 48);
         }
     }
 
@@ -1140,12 +1231,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     float4 d[Own::V];
                     through(to, own, GROWTH * at.layers + own.row, strip * PX, d);
 #pragma unroll
-                    for (int k = 0; k < Own::V; k++) *reinterpret_cast<float4*>(to.u + own.row * STRIDE + own.pixel(k)) = d[k];
+                    for (int k = 0; k < Own::V; k++) *reinterpret_cast<float4*>(to.u + spot<TF32, STRIDE>(own.row, own.pixel(k))) = d[k];
                 }
                 __syncthreads();
                 Nine::add(nine, to.shifted, to.u, strip * STRIP_ROWS);
             }
-            keep_nine(to, nine, slice, [](int o, int c, int tap) { return o < 3 && c < 24 ? (c * 3 + o) * 9 + tap : -1; });
+            keep_nine<false>(to, nine, slice);
         } else {
             for (int i = threadIdx.x; i < IMG * channels; i += THREADS) {
                 const int k = i / channels, c = i % channels;

@@ -110,6 +110,25 @@ template <class T> T shuffle(T value, int from) {
 // With `exact` nothing is rounded, so that what the mma paths sum can be seen to f32.
 static bool exact = false;
 inline float tf32(float v) { if (exact) return v; uint32_t u; memcpy(&u, &v, 4); u &= 0xffffe000u; memcpy(&v, &u, 4); return v; }
+// Copies that go on behind a thread's back: what they bring is NaN until the thread has waited for it.
+struct Copy { void* to; const void* from; int group; };
+struct Copies { std::vector<Copy> pending; int group = 0; };
+static std::vector<Copies> copies(1024);
+inline void begin_copy(void* to, const void* from) {
+    copies[current].pending.push_back({to, from, copies[current].group});
+    for (int i = 0; i < 4; i++) { const uint32_t nan = 0x7fc0beef; memcpy(static_cast<char*>(to) + 4 * i, &nan, 4); }
+}
+inline void end_group() { copies[current].group++; }
+// Ends those of all groups but the last so many.
+inline void end_copies(int but) {
+    Copies& mine = copies[current];
+    std::vector<Copy> left;
+    for (const Copy& c : mine.pending) {
+        if (c.group < mine.group - but || but == 0) memcpy(c.to, c.from, 16);
+        else left.push_back(c);
+    }
+    mine.pending = left;
+}
 }  // namespace emu
 #define WITHOUT_ROUNDING emu::exact
 
@@ -142,3 +161,18 @@ inline void mma_tf32(float* d, const unsigned* a, const unsigned* b) {
     }
     emu::pause(emu::WARP);
 }
+
+// ldmatrix, of 32-bit numbers.
+template <int COUNT> void matrices(unsigned* to, const float* row) {
+    const int lane = emu::current % 32;
+    memcpy(&emu::exchange[lane][0], &row, sizeof row);
+    emu::pause(emu::WARP);
+    for (int i = 0; i < COUNT; i++) {
+        const float* from;
+        memcpy(&from, &emu::exchange[8 * i + lane / 4][0], sizeof from);
+        to[i] = __float_as_uint(from[lane % 4]);
+    }
+    emu::pause(emu::WARP);
+}
+inline void matrices4(unsigned* to, const float* row) { matrices<4>(to, row); }
+inline void matrices2(unsigned* to, const float* row) { matrices<2>(to, row); }

@@ -47,7 +47,7 @@ STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("first_imag
 OUTCOME = np.dtype([("loss", np.float64)] + [(n, np.uint32) for n in "correct unusable floored gap_not_positive clipped overflowed".split()])
 VISIT = np.dtype([("image", np.uint32), ("down", np.int8), ("right", np.int8), ("flip", np.uint8), ("reserved", np.uint8)])
 SEGMENT = np.dtype([("partial", np.int64), ("gradient", np.int32), ("count", np.int32), ("stride", np.int32), ("group", np.int32)])
-assert RUN.itemsize == 136 and STEP.itemsize == 96 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24
+assert RUN.itemsize == 136 and STEP.itemsize == 104 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24
 
 
 class Kernels:
@@ -111,7 +111,7 @@ class Lot:
                 self.runs[r][name] = getattr(self, name)[r].data_ptr()
             self.runs[r]["point"] = self.runs[r]["theta"]
             self.runs[r]["visits"] = self.visits.data_ptr() + r * visits.shape[1] * 8
-            self.runs[r]["steps"] = self.steps.data_ptr() + r * self.step_count * 96
+            self.runs[r]["steps"] = self.steps.data_ptr() + r * self.step_count * STEP.itemsize
             self.runs[r]["outcomes"] = self.outcomes.data_ptr() + r * self.step_count * 32
             self.runs[r]["parameters"] = parameters
         self.table = device(self.runs)
@@ -437,14 +437,14 @@ class DenseNet(Net):
     def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
         self.precision, tf32 = precision, precision == "tf32"
         up8, wide = lambda n: ceil(n, 8) * 8, lambda n: (n // 48 + (n % 48 > (24 if rest else 0))) * 48
-        forward, backward = lambda n: up8(n) * 56, lambda n: wide(n) * 56 + (48 * 40 if n > wide(n) else 0)
+        forward, backward = lambda n: up8(n) * 48, lambda n: wide(n) * 48 + (48 * 24 if n > wide(n) else 0)
         at = ready = values = partial = 0
         prepare, self.blocks, segments, self.shared = [], [], [], []
 
         def conv(out, n, taps):
             nonlocal at, ready
             prepare.append((at, out, n, taps, ready, rest))
-            ready += out // 48 * (forward(n) + backward(n)) if taps == 1 else 8 * 9 * 40 if n == 3 else 48 * 9 * 24 + 16 * 9 * 56
+            ready += out // 48 * (forward(n) + backward(n)) if taps == 1 else 8 * 9 * 24 if n == 3 else 48 * 9 * 16 + 16 * 9 * 48
             at += out * n * taps
 
         def take(n):
@@ -503,12 +503,12 @@ class DenseNet(Net):
             return min(warps // (columns // 24), px // 8) * 48 * (columns + pad)
         depth = 24 * (warps * 16 // px)
         tile = max(2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
-        forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 56 + 48 * 9 * 24 + images * (5 * channels + 4 * 48) + 3 * channels + 288
+        forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 48 + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
         columns = 48 * (warps * 16 // px)
         parts = max(warps // 3 * 12 * 436, 2 * columns * stride, outer(columns), outer(24))
         shifted, dz = 12 * images * plane, 48 * stride
         first = max(shifted, dz) if strips > 1 else shifted + dz
-        backward = first + parts + max(16 * 9 * 56, columns * 56) + images * 6 * channels + channels + images * (5 * 48 + 3 * columns) + 48
+        backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + channels + images * (5 * 48 + 3 * columns) + 48
         return 4 * forward, 4 * backward
 
     def launches(self):
@@ -747,9 +747,9 @@ def sanitize_dense():
 
 
 def profile_dense():
-    """One step of each, for ncu."""
+    """One step of each, for ncu; of PROFILE_RUNS runs."""
     for precision in ("f32", "tf32"):
-        net = DenseNet(1, precision)
+        net = DenseNet(int(os.environ.get("PROFILE_RUNS", 1)), precision)
         start_values(net, densenet_shapes(DENSE, 100))
         net.step()
         torch.cuda.synchronize()

@@ -111,7 +111,7 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
         .max(product(24, pixels));
     let planes = if strips > 1 { 2 * 8 } else { MIDDLE };
     let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
-    let forward = tile + planes * images * plane + 2 * depth * 56 + MIDDLE_FORWARD + tables;
+    let forward = tile + planes * images * plane + 2 * depth * MIDDLE + MIDDLE_FORWARD + tables;
     let columns = MIDDLE * groups;
     let (shifted, middle) = (GROWTH * images * plane, MIDDLE * stride);
     let first = if strips > 1 {
@@ -123,23 +123,23 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
         .max(2 * columns * stride)
         .max(outer(columns))
         .max(outer(24));
-    let weights = MIDDLE_BACKWARD.max(56 * columns);
+    let weights = MIDDLE_BACKWARD.max(MIDDLE * columns);
     let rest = images * (5 * MIDDLE + 3 * columns) + MIDDLE;
     let backward = first + parts + weights + (6 * images + 1) * channels + rest;
     (4 * forward, 4 * backward)
 }
 
 /// Rearranged weights of the 3×3 convolutions.
-const MIDDLE_FORWARD: usize = MIDDLE * 9 * 24;
-const MIDDLE_BACKWARD: usize = 16 * 9 * 56;
-const STEM_FORWARD: usize = 8 * 9 * 40;
+const MIDDLE_FORWARD: usize = MIDDLE * 9 * 16;
+const MIDDLE_BACKWARD: usize = 16 * 9 * MIDDLE;
+const STEM_FORWARD: usize = 8 * 9 * STEM;
 
 /// Rearranged weights of a 1×1 convolution with 48 outputs; `rest` where planes are large.
 fn point(inputs: usize, rest: bool) -> usize {
     let least = if rest { 24 } else { 0 };
     let wide = (inputs / 48 + usize::from(inputs % 48 > least)) * 48;
-    let narrow = if inputs > wide { 48 * 40 } else { 0 };
-    inputs.next_multiple_of(8) * 56 + wide * 56 + narrow
+    let narrow = if inputs > wide { 48 * 24 } else { 0 };
+    inputs.next_multiple_of(8) * 48 + wide * 48 + narrow
 }
 
 /// Where the next things go.
@@ -386,17 +386,17 @@ mod tests {
         let f32 = [0, 1, 2, 3].map(|block| shared_bytes(block, false));
         let tf32 = [0, 1, 2, 3].map(|block| shared_bytes(block, true));
         let want = [
-            (185_472, 200_064),
-            (179_328, 211_200),
-            (173_952, 180_672),
-            (213_120, 221_568),
+            (170_112, 195_456),
+            (163_968, 206_592),
+            (153_984, 174_528),
+            (193_152, 215_424),
         ];
         assert_eq!(f32, want);
         let want = [
-            (186_240, 200_064),
-            (180_096, 211_968),
-            (177_024, 187_392),
-            (216_192, 228_288),
+            (170_880, 195_456),
+            (164_736, 207_360),
+            (157_056, 181_248),
+            (196_224, 222_144),
         ];
         assert_eq!(tf32, want);
     }
