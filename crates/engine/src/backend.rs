@@ -139,7 +139,8 @@ pub(crate) trait Backend: Send {
     }
 
     /// Makes the steps of every run's stretch, one of them for each run. A run that its rule stops
-    /// leaves alone. Weights and states of the runs are the host's again when this returns.
+    /// leaves alone. A device with a memory of its own may keep weights and states there
+    /// ([`Run::on_host`] says so) until [`Backend::fetch`].
     fn advance(
         &mut self,
         runs: &mut [Run],
@@ -147,6 +148,11 @@ pub(crate) trait Backend: Send {
         stretches: &[Stretch<'_>],
     ) -> Result<Vec<Stretched>> {
         in_turn(self, runs, held, stretches)
+    }
+
+    /// Brings weights and state of the run of this number to the host.
+    fn fetch(&mut self, _number: usize, _run: &mut Run) -> Result<()> {
+        Ok(())
     }
 
     /// What updates weights and states that lie in the host's memory.

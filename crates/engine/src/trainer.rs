@@ -72,6 +72,7 @@ impl TrainerConfig {
                 seed: member.seed,
                 draws: member.draws,
                 on_device: false,
+                on_host: true,
             })
         });
         let members = members.collect::<Result<Vec<_>>>()?;
@@ -196,6 +197,8 @@ pub(crate) struct Run {
     pub draws: u64,
     /// Whether the device has the same weights and state, for one with a memory of its own.
     pub on_device: bool,
+    /// Whether the host has the weights and state of its last step.
+    pub on_host: bool,
 }
 
 impl Run {
@@ -306,7 +309,9 @@ impl std::fmt::Debug for Trainer {
     }
 }
 
-/// Methods with a `run` panic if there is no such member.
+/// Methods with a `run` panic if there is no such member; [`Trainer::parameters`],
+/// [`Trainer::state`] and [`Trainer::snapshot`] also after [`Trainer::advance_there`] without
+/// [`Trainer::fetch`].
 impl Trainer {
     /// The network.
     pub fn network(&self) -> &Network {
@@ -325,12 +330,27 @@ impl Trainer {
 
     /// The state of its rule.
     pub fn state(&self, run: usize) -> &State {
-        self.members[run].optimizer.state()
+        self.here(run).optimizer.state()
     }
 
     /// Its weights, flat.
     pub fn parameters(&self, run: usize) -> &[f32] {
-        &self.members[run].parameters
+        &self.here(run).parameters
+    }
+
+    /// A run whose weights and state the host has.
+    fn here(&self, run: usize) -> &Run {
+        let member = &self.members[run];
+        assert!(member.on_host, "run {run} was fetched");
+        member
+    }
+
+    /// Brings weights and state of a run from the device, unless they are here.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device fails.
+    pub fn fetch(&mut self, run: usize) -> Result<()> {
+        self.backend.fetch(run, &mut self.members[run])
     }
 
     /// Gradients it has taken so far, which choose the next dropout mask.
@@ -377,6 +397,19 @@ impl Trainer {
     /// member and its steps take all its visits, or for a batch outside its
     /// range or a visit to no image. Then no step was made.
     pub fn advance(&mut self, stretches: &[Stretch<'_>]) -> Result<Vec<Stretched>> {
+        let stretched = self.advance_there(stretches)?;
+        for run in 0..self.members.len() {
+            self.fetch(run)?;
+        }
+        Ok(stretched)
+    }
+
+    /// As [`Trainer::advance`], but weights and states may stay on the device: for stretches whose
+    /// end nobody looks at. [`Trainer::fetch`] brings them.
+    ///
+    /// # Errors
+    /// As [`Trainer::advance`].
+    pub fn advance_there(&mut self, stretches: &[Stretch<'_>]) -> Result<Vec<Stretched>> {
         let Some(held) = &mut self.held else {
             return Err(Error::Order("no images are held: call hold first"));
         };
@@ -415,6 +448,7 @@ impl Trainer {
         labels: &[u32],
     ) -> Result<TrainStep> {
         self.check_images(images, labels)?;
+        self.fetch(run)?;
         let run = &mut self.members[run];
         if run.optimizer.is_gathering() {
             return Err(Error::Order("micro-batches are pending: call apply first"));
@@ -430,6 +464,7 @@ impl Trainer {
     /// As [`Trainer::step`].
     pub fn accumulate(&mut self, run: usize, images: &[f32], labels: &[u32]) -> Result<BatchLoss> {
         self.check_images(images, labels)?;
+        self.fetch(run)?;
         let source = Source::Floats(images);
         self.members[run].gather(&mut *self.backend, source, labels)
     }
@@ -468,6 +503,7 @@ impl Trainer {
     ) -> Result<BatchLoss> {
         self.check_images(images, labels)?;
         check_length("gradient", out.len(), self.network.parameter_count())?;
+        self.fetch(run)?;
         let run = &mut self.members[run];
         let (masks, source) = (run.masks(), Source::Floats(images));
         run.draws += 1;

@@ -81,7 +81,7 @@ pub(crate) fn train(
             member.prepare(if result.is_none() { group.stretch } else { 0 });
         }
         let stretches: Vec<Stretch<'_>> = members.iter().map(Member::stretch).collect();
-        let stretched = match group.trainer.advance(&stretches) {
+        let stretched = match group.trainer.advance_there(&stretches) {
             Ok(stretched) => stretched,
             Err(error) => {
                 let empty = results.iter_mut().filter(|result| result.is_none());
@@ -116,7 +116,7 @@ pub(crate) fn train(
             }
             let member = &mut members[run];
             let stop = stop || options.stop.is_after(member.progress.epoch);
-            *result = match member.next(run, &group.trainer, stop) {
+            *result = match member.next(run, &mut group.trainer, stop) {
                 Ok(Next::Train) => None,
                 Ok(Next::Stop) => Some(member.writer.finish().map(|()| None)),
                 Ok(Next::Finish) => Some(member.finish(run, &group.trainer).map(Some)),
@@ -136,7 +136,8 @@ fn end_epochs(
     let start = Instant::now();
     let (mut ready, mut failed) = (Vec::new(), Vec::new());
     for &run in ended {
-        match members[run].collect(group.trainer.parameters(run)) {
+        let fetched = group.trainer.fetch(run).map_err(Error::from);
+        match fetched.and_then(|()| members[run].collect(group.trainer.parameters(run))) {
             Ok(mean) => ready.push((run, mean)),
             Err(error) => failed.push((run, error)),
         }
@@ -386,9 +387,10 @@ impl<'a> Member<'a> {
     }
 
     /// Saves where it is time, and says what comes next; `stop` if that is nothing.
-    fn next(&mut self, run: usize, trainer: &Trainer, stop: bool) -> Result<Next> {
+    fn next(&mut self, run: usize, trainer: &mut Trainer, stop: bool) -> Result<Next> {
         let over = self.is_over();
         if over || stop || self.is_save_due() {
+            trainer.fetch(run)?;
             self.save(run, trainer)?;
         }
         Ok(match (over, stop) {

@@ -144,7 +144,6 @@ impl Training {
         (made, stopped): (usize, bool),
         outcomes: &[Outcome],
     ) -> Result<Stretched> {
-        let download = |vector, to: &mut [f32]| self.lot.download(&self.stream, number, vector, to);
         let steps = made / lane.samples;
         let first = run.optimizer.state().steps();
         let mut stretched = Stretched::default();
@@ -173,18 +172,13 @@ impl Training {
                 },
             });
         }
-        download(Vector::Theta, &mut run.parameters)?;
-        let mut result = Ok(());
-        run.optimizer.adopt(steps as u64, |name, buffer| {
-            if let (true, Some(vector)) = (result.is_ok(), Vector::of_state(name)) {
-                result = download(vector, buffer);
-            }
-        });
-        result?;
+        run.optimizer.adopt(steps as u64, |_, _| {});
+        run.on_host = false;
         run.draws += (made + usize::from(stopped)) as u64;
         if stopped {
             let mut gradient = vec![0.0; self.parameters];
-            download(Vector::Gradient, &mut gradient)?;
+            self.lot
+                .download(&self.stream, number, Vector::Gradient, &mut gradient)?;
             stretched.stopped = run.optimizer.refusal(&gradient);
             assert!(stretched.stopped.is_some(), "the card stops for a reason");
         } else if let Some(lr) = lane.refused {
@@ -325,6 +319,9 @@ impl Backend for Training {
         let lanes = runs.iter().zip(stretches);
         let lanes: Option<Vec<Lane>> = lanes.map(|(run, stretch)| lane(run, stretch)).collect();
         let (Some(lanes), true) = (lanes, self.refuses) else {
+            for (number, run) in runs.iter_mut().enumerate() {
+                self.fetch(number, run)?;
+            }
             return in_turn(self, runs, held, stretches);
         };
         let (card, stream) = (&self.card, &self.stream);
@@ -392,6 +389,23 @@ impl Backend for Training {
             all.push(self.take(r, run, lane, end, results)?);
         }
         Ok(all)
+    }
+
+    fn fetch(&mut self, number: usize, run: &mut Run) -> Result<()> {
+        if run.on_host {
+            return Ok(());
+        }
+        let download = |vector, to: &mut [f32]| self.lot.download(&self.stream, number, vector, to);
+        download(Vector::Theta, &mut run.parameters)?;
+        let mut result = Ok(());
+        run.optimizer.adopt(0, |name, buffer| {
+            if let (true, Some(vector)) = (result.is_ok(), Vector::of_state(name)) {
+                result = download(vector, buffer);
+            }
+        });
+        result?;
+        run.on_host = true;
+        Ok(())
     }
 
     fn executor(&self) -> Executor {
