@@ -29,6 +29,8 @@ type Lanes = [f32; LANES];
 const CLASSES: usize = 4;
 /// Pixels of the output that all weights meet before the next ones come.
 const PIXELS: usize = 64;
+/// Weights whose squares are summed at a time.
+const SQUARES: usize = 4;
 
 /// Pairs of classes, `(k, l)` with `l ≤ k`.
 fn pairs(classes: usize) -> usize {
@@ -95,6 +97,8 @@ pub(crate) fn run(
                 copies,
                 steps,
                 own: vec![[0.0; LANES]; 3 * m],
+                found: Vec::new(),
+                inverse: Vec::new(),
                 sums: vec![[0.0; LANES]; pairs(m)],
                 total: vec![[0.0; LANES]; pairs(m)],
             };
@@ -121,6 +125,9 @@ struct Pass<'a> {
     steps: &'a [Vec<Step>],
     /// Gradients of up to three weights, a vector per class.
     own: Vec<Lanes>,
+    /// Of all weights of an output channel, and their `1/Λ`.
+    found: Vec<Lanes>,
+    inverse: Vec<f32>,
     /// Inner products of some weights, a pair of classes after another.
     sums: Vec<Lanes>,
     /// Of all so far.
@@ -232,14 +239,16 @@ impl Pass<'_> {
     unsafe fn conv(&mut self, conv: &Convolution, x: Slot, delta: &[*const f32]) {
         let shape = &conv.shape;
         let weights = shape.input.channels * shape.kernel * shape.kernel;
-        let mut inverse = vec![0.0; weights];
-        let mut found = vec![[0.0; LANES]; weights * delta.len()];
+        let mut inverse = std::mem::take(&mut self.inverse);
+        inverse.resize(weights, 0.0);
+        let mut found = std::mem::take(&mut self.found);
+        found.resize(weights * delta.len(), [0.0; LANES]);
         let (isa, x, scratch) = (self.block.isa, self.block.at(x), self.block.scratch());
         let tiled = self.block.program.winograd[conv.number].is_some();
         // SAFETY: see `share`.
         unsafe {
             let input = match tiled {
-                true => Input::Tiled(ClassTiles::new(isa, shape, delta.len(), x, scratch)),
+                true => Input::Tiled(ClassTiles::new(isa, shape, x, scratch)),
                 false => Input::Padded(Padded::new(shape, x, scratch)),
             };
             for o in 0..shape.output.channels {
@@ -261,6 +270,7 @@ impl Pass<'_> {
                 self.gather();
             }
         }
+        (self.inverse, self.found) = (inverse, found);
     }
 
     unsafe fn linear(&mut self, dense: &Dense, x: Slot, delta: &[*const f32]) {
@@ -395,23 +405,39 @@ impl Padded {
     }
 }
 
-/// `G += s g gᵀ` for every image: `g` has a vector per class.
+/// `G += Σ s g gᵀ` for every image over `W` weights: each `g` has a vector per class. More than one
+/// weight at a time, because the sums are loaded and stored once for all of them.
 #[inline(always)]
-unsafe fn add_square<V: Vector>(g: &[Lanes], scale: V, part: usize, sums: *mut f32) {
+unsafe fn add_squares<V: Vector, const W: usize>(
+    g: [&[Lanes]; W],
+    scale: [V; W],
+    part: usize,
+    sums: *mut f32,
+) {
     let at = part * V::WIDTH;
     let mut to = sums.wrapping_add(at);
-    // SAFETY: the caller promises a vector for each pair.
+    // SAFETY: the caller promises a vector for each pair, and as many for each weight.
     unsafe {
-        for (k, gk) in g.iter().enumerate() {
-            let scaled = V::load(gk.as_ptr().add(at)).mul(scale);
-            for gl in &g[..=k] {
-                V::load(to)
-                    .fma(scaled, V::load(gl.as_ptr().add(at)))
-                    .store(to);
+        let load = |w: usize, k: usize| V::load(g[w].as_ptr().cast::<f32>().add(k * LANES + at));
+        for k in 0..g[0].len() {
+            let scaled: [V; W] = std::array::from_fn(|w| load(w, k).mul(scale[w]));
+            for l in 0..=k {
+                let mut sum = V::load(to);
+                for (w, scaled) in scaled.iter().enumerate() {
+                    sum = sum.fma(*scaled, load(w, l));
+                }
+                sum.store(to);
                 to = to.wrapping_add(LANES);
             }
         }
     }
+}
+
+/// [`add_squares`] for one weight.
+#[inline(always)]
+unsafe fn add_square<V: Vector>(g: &[Lanes], scale: V, part: usize, sums: *mut f32) {
+    // SAFETY: passed on from the caller.
+    unsafe { add_squares::<V, 1>([g], [scale], part, sums) }
 }
 
 /// Classes whose gradients meet the input at a time.
@@ -429,10 +455,10 @@ pub(super) struct Meeting {
     pub delta_row: usize,
 }
 
-/// Adds to the gradients of `W` weights, for `K` classes and a part of the images: `sums` holds
-/// those of a weight one after another, `stride` classes apart.
+/// Adds to the gradients of `W` weights, for `K` classes and a part of the images, or to nothing if
+/// they are `FRESH`: `sums` holds those of a weight one after another, `stride` classes apart.
 #[inline(always)]
-unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
+unsafe fn correlate<V: Vector, const FRESH: bool, const W: usize, const K: usize>(
     meeting: &Meeting,
     mut x: [*const f32; W],
     mut delta: [*const f32; K],
@@ -441,8 +467,11 @@ unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
     // SAFETY: the caller promises whole planes.
     unsafe {
         let at = |w: usize, k: usize| sums.add((w * stride + k) * LANES);
-        let mut sums: [[V; K]; W] =
-            std::array::from_fn(|w| std::array::from_fn(|k| V::load(at(w, k))));
+        let before = |w: usize, k: usize| match FRESH {
+            true => V::splat(0.0),
+            false => V::load(at(w, k)),
+        };
+        let mut sums: [[V; K]; W] = std::array::from_fn(|w| std::array::from_fn(|k| before(w, k)));
         for _ in 0..meeting.rows {
             for p in 0..meeting.columns {
                 let x = x.map(|x| V::load(x.add(p * meeting.x_column)));
@@ -466,7 +495,7 @@ unsafe fn correlate<V: Vector, const W: usize, const K: usize>(
 
 /// [`correlate`] for some classes, a few at a time.
 #[inline(always)]
-unsafe fn correlate_all<V: Vector, const W: usize>(
+unsafe fn correlate_all<V: Vector, const FRESH: bool, const W: usize>(
     meeting: &Meeting,
     x: [*const f32; W],
     delta: &[*const f32],
@@ -477,24 +506,24 @@ unsafe fn correlate_all<V: Vector, const W: usize>(
         // SAFETY: passed on from the caller.
         unsafe {
             match *few {
-                [a] => correlate::<V, W, 1>(meeting, x, [a], sums),
-                [a, b] => correlate::<V, W, 2>(meeting, x, [a, b], sums),
-                [a, b, c] => correlate::<V, W, 3>(meeting, x, [a, b, c], sums),
-                [a, b, c, d] => correlate::<V, W, 4>(meeting, x, [a, b, c, d], sums),
+                [a] => correlate::<V, FRESH, W, 1>(meeting, x, [a], sums),
+                [a, b] => correlate::<V, FRESH, W, 2>(meeting, x, [a, b], sums),
+                [a, b, c] => correlate::<V, FRESH, W, 3>(meeting, x, [a, b, c], sums),
+                [a, b, c, d] => correlate::<V, FRESH, W, 4>(meeting, x, [a, b, c, d], sums),
                 _ => unreachable!("chunks have one to {CLASSES} classes"),
             }
         }
     }
 }
 
-/// Adds the sums over the vectors that meet, for `count` weights, whose inputs begin at `x`, and
-/// some classes; those of a weight are one after another, and `stride` vectors behind those of the
+/// Adds the sums over the vectors that meet, or writes them if they are `FRESH`, for `count`
+/// weights, whose inputs begin at `x`, and some classes; those of a weight are one after another, and `stride` vectors behind those of the
 /// weight before.
 ///
 /// # Safety
 /// Everything that meets is there, and a vector for each weight and class.
 #[inline(always)]
-pub(super) unsafe fn meet<V: Vector>(
+pub(super) unsafe fn meet<V: Vector, const FRESH: bool>(
     meeting: &Meeting,
     count: usize,
     x: impl Fn(usize) -> *const f32,
@@ -508,7 +537,7 @@ pub(super) unsafe fn meet<V: Vector>(
                 let x: [_; $count] = std::array::from_fn(|i| x(weight + i));
                 let to = (sums.wrapping_add(weight * stride * LANES), stride);
                 // SAFETY: passed on from the caller.
-                unsafe { correlate_all::<V, $count>(meeting, x, delta, to) };
+                unsafe { correlate_all::<V, FRESH, $count>(meeting, x, delta, to) };
                 weight += $count;
             }
         };
@@ -560,7 +589,7 @@ unsafe fn channel<V: Vector>(
                 let here = &here[..delta.len()];
                 // SAFETY: the caller promises whole values of this shape, and room for the
                 // gradients of all weights.
-                unsafe { meet::<V>(&meeting, found.len() / m, at, here, (to, m)) };
+                unsafe { meet::<V, false>(&meeting, found.len() / m, at, here, (to, m)) };
             }
         }
     }
@@ -590,7 +619,14 @@ unsafe fn squares<V: Vector>(
     // SAFETY: the caller promises whole planes and a vector for each pair.
     unsafe {
         for part in 0..V::PARTS {
-            for (g, inverse) in found.chunks_exact(m).zip(inverse) {
+            let weights = inverse.len() / SQUARES * SQUARES;
+            let (many, few) = found.split_at(weights * m);
+            let some = many.chunks_exact(SQUARES * m);
+            for (g, inverse) in some.zip(inverse.as_chunks::<SQUARES>().0) {
+                let g: [&[Lanes]; SQUARES] = std::array::from_fn(|w| &g[w * m..(w + 1) * m]);
+                add_squares::<V, SQUARES>(g, inverse.map(|i| V::splat(i)), part, sums);
+            }
+            for (g, inverse) in few.chunks_exact(m).zip(&inverse[weights..]) {
                 add_square::<V>(g, V::splat(*inverse), part, sums);
             }
             let Some(bias) = bias else { continue };

@@ -159,7 +159,7 @@ impl Program {
         let steps = program.plan.ops.iter();
         let inputs = steps.filter_map(|step| match step {
             Step::Op(Op::ConvBackward { conv, .. }) => Some(match program.winograd[conv.number] {
-                Some(_) => ClassTiles::scratch(conv.shape.input, conv.shape.output, count),
+                Some(_) => ClassTiles::scratch(conv.shape.input, conv.shape.output),
                 None => gram::padded(&conv.shape),
             }),
             _ => None,

@@ -616,50 +616,62 @@ unsafe fn class_gradients<V: Vector, F: Form<N, M>, const N: usize, const M: usi
     let (channels, m, capacity) = (tiles.input.channels, delta.len(), tiles.capacity);
     let input_plane = channels * capacity * LANES + GAP;
     let class_plane = CHUNK * capacity * LANES + GAP;
-    let sums_plane = channels * m * LANES + GAP;
+    let block = tiles.block();
+    let sums_plane = block * CHUNK * LANES + GAP;
     // SAFETY: the scratch memory has room for all planes, and `delta` and `out` are whole.
     unsafe {
-        tiles.sums.write_bytes(0, N * N * sums_plane);
-        for (strip, some) in tiles.strips().enumerate() {
-            let meeting = Meeting {
-                rows: 1,
-                columns: some.count,
-                x_row: 0,
-                x_column: LANES,
-                delta_row: 0,
-            };
-            for (group, delta) in delta.chunks(CHUNK).enumerate() {
-                for (k, delta) in delta.iter().enumerate() {
-                    let to = tiles.gradients.add(k * capacity * LANES);
-                    transform_gradient::<V, F, N, M>(tiles.output, 1, some, delta.add(offset), to);
-                }
-                let count = delta.len();
-                for p in 0..N * N {
-                    for part in 0..V::PARTS {
-                        let shift = part * V::WIDTH;
-                        let x = tiles.tiles.add((strip * N * N + p) * input_plane + shift);
-                        let x = |i: usize| x.wrapping_add(i * capacity * LANES).cast_const();
-                        let delta = tiles.gradients.add(p * class_plane + shift);
-                        let delta: [*const f32; CHUNK] = std::array::from_fn(|k| {
-                            delta.wrapping_add(k * capacity * LANES).cast_const()
-                        });
-                        let first = group * CHUNK * LANES + shift;
-                        let sums = (tiles.sums.add(p * sums_plane + first), m);
-                        gram::meet::<V>(&meeting, channels, x, &delta[..count], sums);
+        for (group, delta) in delta.chunks(CHUNK).enumerate() {
+            let count = delta.len();
+            for first in (0..channels).step_by(block) {
+                let some = block.min(channels - first);
+                for (strip, here) in tiles.strips().enumerate() {
+                    // with one strip they are there already for the next channels
+                    if first == 0 {
+                        for (k, delta) in delta.iter().enumerate() {
+                            let to = tiles.gradients.add(k * capacity * LANES);
+                            let dy = delta.add(offset);
+                            transform_gradient::<V, F, N, M>(tiles.output, 1, here, dy, to);
+                        }
+                    }
+                    let meeting = Meeting {
+                        rows: 1,
+                        columns: here.count,
+                        x_row: 0,
+                        x_column: LANES,
+                        delta_row: 0,
+                    };
+                    for p in 0..N * N {
+                        for part in 0..V::PARTS {
+                            let shift = part * V::WIDTH;
+                            let x = tiles.tiles.add((strip * N * N + p) * input_plane + shift);
+                            let x = |i: usize| {
+                                x.wrapping_add((first + i) * capacity * LANES).cast_const()
+                            };
+                            let delta = tiles.gradients.add(p * class_plane + shift);
+                            let delta: [*const f32; CHUNK] = std::array::from_fn(|k| {
+                                delta.wrapping_add(k * capacity * LANES).cast_const()
+                            });
+                            let delta = &delta[..count];
+                            let sums = (tiles.sums.add(p * sums_plane + shift), count);
+                            match strip {
+                                0 => gram::meet::<V, true>(&meeting, some, x, delta, sums),
+                                _ => gram::meet::<V, false>(&meeting, some, x, delta, sums),
+                            }
+                        }
                     }
                 }
-            }
-        }
-        for at in 0..channels * m {
-            let (i, k) = (at / m, at % m);
-            for part in 0..V::PARTS {
-                let shift = part * V::WIDTH;
-                let from = tiles.sums.add(at * LANES + shift);
-                let g = both!(N => 3, F::kernel_gradient, i, j => {
-                    V::load(from.add((N * i + j) * sums_plane))
-                });
-                for (tap, g) in g.as_flattened().iter().enumerate() {
-                    g.store(out.add(((9 * i + tap) * m + k) * LANES + shift));
+                for at in 0..some * count {
+                    let (i, k) = (first + at / count, group * CHUNK + at % count);
+                    for part in 0..V::PARTS {
+                        let shift = part * V::WIDTH;
+                        let from = tiles.sums.add(at * LANES + shift);
+                        let g = both!(N => 3, F::kernel_gradient, i, j => {
+                            V::load(from.add((N * i + j) * sums_plane))
+                        });
+                        for (tap, g) in g.as_flattened().iter().enumerate() {
+                            g.store(out.add(((9 * i + tap) * m + k) * LANES + shift));
+                        }
+                    }
                 }
             }
         }
@@ -941,27 +953,43 @@ pub(crate) struct ClassTiles {
     tiles: *mut f32,
     /// Of the gradients of one output channel, a strip of every class.
     gradients: *mut f32,
-    /// Sums over tiles, for each point, input channel and class.
+    /// Sums over tiles, for each point, some input channels and classes.
     sums: *mut f32,
 }
 
+/// Input channels of which the sums of all points and classes stay in the first caches.
+const BLOCK: usize = 4;
+
 impl ClassTiles {
     /// The numbers that tiles, gradients and sums take.
-    fn lens(input: Shape, output: Shape, classes: usize) -> [usize; 3] {
+    fn lens(input: Shape, output: Shape) -> [usize; 3] {
         let tiling = Tiling::of_gradient(output);
         let (capacity, total) = (Self::capacity(tiling, output), tiling.tiles(output).1);
         let plane = |count: usize| tiling.points() * (count * LANES + GAP);
         [
             total.div_ceil(capacity) * plane(input.channels * capacity),
             plane(CHUNK * capacity),
-            plane(input.channels * classes),
+            plane(Self::channels(tiling, input, output) * CHUNK),
         ]
     }
 
     /// Vectors of scratch memory.
-    pub fn scratch(input: Shape, output: Shape, classes: usize) -> usize {
-        let lens = Self::lens(input, output, classes);
+    pub fn scratch(input: Shape, output: Shape) -> usize {
+        let lens = Self::lens(input, output);
         lens.iter().sum::<usize>().div_ceil(LANES)
+    }
+
+    /// Input channels whose sums are there at a time: all where there are several strips, so that
+    /// the gradients of each are transformed once.
+    fn channels(tiling: Tiling, input: Shape, output: Shape) -> usize {
+        match tiling.tiles(output).1 <= Self::capacity(tiling, output) {
+            true => BLOCK.min(input.channels),
+            false => input.channels,
+        }
+    }
+
+    fn block(&self) -> usize {
+        Self::channels(self.tiling, self.input, self.output)
     }
 
     /// The gradients of a point of a strip stay in the first cache.
@@ -971,17 +999,11 @@ impl ClassTiles {
 
     /// # Safety
     /// `x` is a whole input of a 3×3 convolution of stride 1, and the scratch memory has
-    /// [`scratch`](Self::scratch) vectors for so many classes.
-    pub unsafe fn new(
-        isa: Isa,
-        conv: &Conv,
-        classes: usize,
-        x: *const f32,
-        scratch: *mut f32,
-    ) -> Self {
+    /// [`scratch`](Self::scratch) vectors.
+    pub unsafe fn new(isa: Isa, conv: &Conv, x: *const f32, scratch: *mut f32) -> Self {
         let (input, output) = (conv.input, conv.output);
         let tiling = Tiling::of_gradient(output);
-        let [tiles, gradients, _] = Self::lens(input, output, classes);
+        let [tiles, gradients, _] = Self::lens(input, output);
         let found = Self {
             tiling,
             input,

@@ -13,15 +13,15 @@ use super::Logits;
 use crate::numeric::{sigmoid, softplus};
 
 /// Half the squared gradient, relative to `1 + |log P̄|`, at which the values agree to rounding.
-const SETTLED: f64 = 1e-16;
+pub(super) const SETTLED: f64 = 1e-16;
 /// Steps before giving up; a handful is usual.
-const STEPS: usize = 200;
+pub(super) const STEPS: usize = 200;
 /// Armijo's constant.
-const SUFFICIENT: f64 = 1e-4;
+pub(super) const SUFFICIENT: f64 = 1e-4;
 /// Shortest share of a step that is tried.
-const SHORTEST: f64 = 1e-18;
+pub(super) const SHORTEST: f64 = 1e-18;
 /// Classes of less weight do not enter the curvature: a step need not be exact.
-const NEGLIGIBLE: f64 = 1e-14;
+pub(super) const NEGLIGIBLE: f64 = 1e-14;
 
 /// What is to be probable.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ pub(super) enum Event {
 
 impl Event {
     /// The class that it is about.
-    fn class(self) -> usize {
+    pub(super) fn class(self) -> usize {
         let (Self::Class(class) | Self::Not(class)) = self;
         class
     }

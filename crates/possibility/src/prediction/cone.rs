@@ -10,7 +10,7 @@ use super::ascent::dot;
 use crate::error::{Error, Result};
 
 /// Violations below this share of the distance are rounding.
-const SATISFIED: f64 = 1e-13;
+pub(super) const SATISFIED: f64 = 1e-13;
 /// A normal whose part outside the span of the others is shorter than this depends on them.
 const DEPENDENT: f64 = 1e-9;
 /// Width of the certified bracket around the squared distance, relative to `1 + distance²`.
@@ -84,7 +84,7 @@ pub(super) struct Active {
 }
 
 /// Where a row of a packed triangle starts.
-fn packed(row: usize) -> usize {
+pub(super) fn packed(row: usize) -> usize {
     row * (row + 1) / 2
 }
 

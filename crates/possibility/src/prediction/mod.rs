@@ -39,22 +39,35 @@
 //! ```
 
 mod ascent;
+mod climb;
 mod cone;
 mod each;
+mod lanes;
+mod near;
 mod pair;
+mod rivals;
 mod sets;
+#[cfg(test)]
+mod twin;
 
 pub use each::predict_each;
 pub use sets::Calibrated;
 
-use faer::Mat;
+use std::ops::Range;
+
+use faer::linalg::solvers::Llt;
+use faer::{Mat, Side};
 
 use crate::error::{Error, Result, check, check_size};
 use crate::linear;
-use crate::numeric::{log_sum_exp, sigmoid, softplus, x_log_x};
+use crate::numeric::log_sum_exp;
 use ascent::{Climber, Event, Top, dot, to_softmax};
+use climb::{Alone, End, Field, Start, ascend_each};
 use cone::{Active, HalfSpaces};
+use lanes::{Task, padded, widest};
+use near::Distances;
 use pair::Pair;
+use rivals::Rivals;
 
 /// Asymmetry and negative eigenvalues up to this share of the matrix are the rounding of inner
 /// products in single precision, and are removed.
@@ -67,7 +80,7 @@ const CERTIFIED: f64 = 1e-9;
 /// A probability that is known to this much is known, however small its logarithm.
 const NOTHING: f64 = 1e-12;
 /// A bracket of `log P̄(not y)` this narrow needs no further ascent.
-const CLOSED: f64 = 1e-11;
+const CLOSED: f64 = 1e-13;
 /// Pivots of a matrix with a unit diagonal from which on it is far from singular.
 const REGULAR: f64 = 1e-8;
 /// Rivals, by what each can reach alone, from which an ascent to `P̄(not y)` starts.
@@ -77,10 +90,13 @@ const STARTS: usize = 16;
 /// the range of `C`.
 #[derive(Debug, Clone)]
 pub struct Logits {
-    /// `z₀` less its largest entry.
+    classes: usize,
+    /// `z₀` less its largest entry, padded with minus infinity.
     mode: Vec<f64>,
-    /// `C`, row-major.
+    /// `C`, row-major, its rows padded with zeros.
     covariance: Vec<f64>,
+    /// The largest variance of a difference of two logits.
+    widest: f64,
     /// Rows of `R` with `C = RRᵀ`, less their mean: what moves all logits alike changes nothing.
     root: Vec<f64>,
     /// Entries of a row.
@@ -152,34 +168,40 @@ impl Logits {
         check_size("covariance", covariance.len(), n * n)?;
         check_entries("logits", logits)?;
         check_entries("covariance", covariance)?;
-        let covariance = symmetric(covariance, n)?;
+        let mut covariance = symmetric(covariance, n)?;
         let Root {
             mut rows,
             rank,
             projected,
         } = root(&covariance, n)?;
-        let covariance = if projected {
+        let stride = padded(n);
+        if projected {
             let row = |i: usize| &rows[i * rank..(i + 1) * rank];
-            let entries = (0..n * n).map(|at| dot(row(at / n), row(at % n)));
-            entries.collect()
-        } else {
-            covariance
-        };
-        for column in 0..rank {
-            let entries = rows.iter_mut().skip(column).step_by(rank);
-            let mean = entries.map(|r| *r).sum::<f64>() / n as f64;
-            let entries = rows.iter_mut().skip(column).step_by(rank);
-            entries.for_each(|r| *r -= mean);
+            for i in 0..n {
+                for j in 0..=i {
+                    covariance[i * stride + j] = dot(row(i), row(j));
+                    covariance[j * stride + i] = covariance[i * stride + j];
+                }
+            }
         }
+        center(&mut rows, rank);
         let top = logits
             .iter()
             .fold(f64::NEG_INFINITY, |most, z| most.max(*z));
-        Ok(Self {
-            mode: logits.iter().map(|z| z - top).collect(),
+        let mut mode: Vec<f64> = logits.iter().map(|z| z - top).collect();
+        mode.resize(stride, f64::NEG_INFINITY);
+        let mut found = Self {
+            classes: n,
+            mode,
             covariance,
+            widest: 0.0,
             root: rows,
             rank,
-        })
+        };
+        let variances = (0..n).flat_map(|k| (0..k).map(move |j| (j, k)));
+        let widest = variances.map(|(j, k)| found.variance_between(j, k));
+        found.widest = widest.fold(0.0, f64::max);
+        Ok(found)
     }
 
     /// The sup-image of a normal with independent weights under `θ ↦ z₀ + J(θ-m)`: `C = JΛ⁻¹Jᵀ`,
@@ -227,7 +249,7 @@ impl Logits {
 
     /// Number of classes.
     pub fn classes(&self) -> usize {
-        self.mode.len()
+        self.classes
     }
 
     /// The class with the largest logit; of equal ones the first.
@@ -238,7 +260,7 @@ impl Logits {
 
     /// Probabilities at the mode.
     pub fn probabilities(&self) -> Vec<f64> {
-        let mut probabilities = self.mode.clone();
+        let mut probabilities = self.mode[..self.classes].to_vec();
         to_softmax(&mut probabilities);
         probabilities
     }
@@ -263,11 +285,29 @@ impl Logits {
     /// # Panics
     /// There is no such class.
     pub fn upper(&self, class: usize) -> Result<f64> {
-        let top = self.top(class, &mut Climber::new(self))?;
-        Ok(top.log_value.exp())
+        Ok(self.tops(class..class + 1)?[0].log_value.exp())
     }
 
-    /// The maximum of the concave problem, and how far the dual problem is above.
+    /// The maxima of the concave problems, and how far the dual problems are above.
+    fn tops(&self, classes: Range<usize>) -> Result<Vec<Top>> {
+        let answer = self.answer();
+        let start = |class: usize| {
+            // a class moves against the answer first; the answer is where it is
+            let share = self.against(class, answer).share;
+            let pair = (class != answer).then_some((class, answer, share));
+            (Event::Class(class), pair.map(Start::from))
+        };
+        let starts: Vec<_> = classes.clone().map(start).collect();
+        let ends = ascend_each(self.field(), &starts);
+        let mut climber = None;
+        let top = |(class, end): (usize, End)| match certified(end.top) {
+            Ok(top) => Ok(top),
+            Err(_) => self.top(class, climber.get_or_insert_with(|| Climber::new(self))),
+        };
+        classes.zip(ends).map(top).collect()
+    }
+
+    /// One of them by an ascent that has the root of `C`, and rounds less.
     fn top(&self, class: usize, climber: &mut Climber<'_>) -> Result<Top> {
         // where the class moves against its strongest rival alone, the others rarely matter
         let rival = (0..self.classes())
@@ -281,18 +321,7 @@ impl Logits {
             let other = climber.ascend(event, None);
             best = if other.gap < best.gap { other } else { best };
         }
-        let Top { log_value, gap } = best;
-        let above = (log_value + gap).min(0.0);
-        let relative = gap <= CERTIFIED * (1.0 + log_value.abs());
-        if relative || above.exp() - log_value.exp() <= NOTHING {
-            Ok(best)
-        } else {
-            Err(Error::NotCertified {
-                reason: "log of an upper probability",
-                lower: log_value,
-                upper: above,
-            })
-        }
+        certified(best)
     }
 
     /// `P̲(class) = 1 - P̄(not class)`.
@@ -311,37 +340,37 @@ impl Logits {
     /// # Panics
     /// There is no such class.
     pub fn lower(&self, class: usize) -> Lower {
-        self.lower_below(class, f64::INFINITY, &mut Climber::new(self))
+        let mut alone = Alone::new(&self.field());
+        if let Some(only) = self.only_maximum(class, self.probabilities()[class]) {
+            let end = ascend_each(self.field(), &[(Event::Not(class), None)])[0];
+            if let Some(lower) = only.lower(end) {
+                return lower;
+            }
+        }
+        widest(Below {
+            logits: self,
+            class,
+            log_bound: f64::INFINITY,
+            alone: &mut alone,
+            rivals: &mut Rivals::default(),
+        })
     }
 
-    /// The same, where `log P̄(not class)` is known not to exceed a bound.
-    fn lower_below(&self, class: usize, log_bound: f64, climber: &mut Climber<'_>) -> Lower {
-        let mut rivals: Vec<Rival> = (0..self.classes())
-            .filter(|&j| j != class)
-            .map(|j| self.rival(j, class))
-            .collect();
-        rivals.sort_by(|a, b| b.pair.log_supremum.total_cmp(&a.pair.log_supremum));
-        let log_ceiling = log_ceiling(&rivals).min(log_bound);
-        let event = Event::Not(class);
-        let at_mode = -softplus(-log_sum_exp(rivals.iter().map(|rival| rival.margin)));
-        let mut log_floor = rivals[0].pair.log_supremum.max(at_mode);
-        let crowd = ((self.classes() - 1) as f64).ln();
-        for rival in std::iter::once(None).chain(rivals.iter().take(STARTS).map(Some)) {
-            if log_ceiling - log_floor <= CLOSED {
-                break;
-            }
-            // where the rival leads, all of them together are not worth more than so many of it
-            if rival.is_some_and(|rival| rival.log_reach(crowd) <= log_floor) {
-                continue;
-            }
-            let start = rival.map(|rival| (rival.class, class, rival.pair.share));
-            log_floor = log_floor.max(climber.ascend(event, start).log_value);
-        }
-        let log_floor = log_floor.min(0.0);
-        Lower {
-            value: -log_floor.exp_m1(),
-            at_least: -log_ceiling.max(log_floor).exp_m1(),
-        }
+    /// Where `P̄(not class)` can have one maximum alone, for a class of probability `p`.
+    ///
+    /// At the highest point `x = -qu`, and `q` is at most what it is at the mode, because the price
+    /// of the way has to be paid. So `|x| ≤ pD` for the largest distance `D` of a rival, and up to
+    /// there `q ≤ p exp(pD²)`, because the slope of `log q` is at most `D`. The function is concave
+    /// where `q` times the variance of any mixture of rivals is less than 1, and that variance is at
+    /// most a quarter of the largest squared distance between two classes.
+    fn only_maximum(&self, class: usize, p: f64) -> Option<OnlyMaximum> {
+        let farthest = (0..self.classes).map(|j| self.variance_between(class, j));
+        let farthest = farthest.fold(0.0, f64::max);
+        let curvature = 1.0 - 0.25 * self.widest * p * (p * farthest).exp();
+        (curvature >= 0.5).then_some(OnlyMaximum {
+            squared_radius: p * p * farthest,
+            curvature,
+        })
     }
 
     /// `Π_class = sup {g(z) : z_class ≥ z_j for all j}`, the possibility that the class has the
@@ -364,7 +393,7 @@ impl Logits {
     /// # Panics
     /// There is no such class.
     pub fn log_possibility(&self, class: usize) -> Result<f64> {
-        self.log_possibility_in(class, &mut HalfSpaces::default(), &mut Active::default())
+        Ok(self.log_possibilities_of(class..class + 1)?[0])
     }
 
     /// `log Π` of all classes.
@@ -372,13 +401,25 @@ impl Logits {
     /// # Errors
     /// As [`log_possibility`](Self::log_possibility).
     pub fn log_possibilities(&self) -> Result<Vec<f64>> {
+        self.log_possibilities_of(0..self.classes)
+    }
+
+    fn log_possibilities_of(&self, classes: Range<usize>) -> Result<Vec<f64>> {
+        let found = widest(Distances {
+            field: self.field(),
+            classes: classes.clone(),
+        });
         let (mut spaces, mut active) = (HalfSpaces::default(), Active::default());
-        (0..self.classes())
-            .map(|class| self.log_possibility_in(class, &mut spaces, &mut active))
+        classes
+            .zip(found)
+            .map(|(class, squared)| match squared {
+                Some(squared) => Ok(-0.5 * squared),
+                None => self.log_possibility_in(class, &mut spaces, &mut active),
+            })
             .collect()
     }
 
-    /// `log Π_class`, in memory that is used again.
+    /// `log Π_class` by the root of `C`, which rounds less, in memory that is used again.
     fn log_possibility_in(
         &self,
         class: usize,
@@ -424,16 +465,8 @@ impl Logits {
     /// # Errors
     /// As [`upper`](Self::upper) and [`log_possibility`](Self::log_possibility).
     pub fn predict(&self) -> Result<Prediction> {
-        let classes = 0..self.classes();
-        let mut climber = Climber::new(self);
-        let tops: Result<Vec<Top>> = classes.clone().map(|k| self.top(k, &mut climber)).collect();
-        let tops = tops?;
-        let lower = classes.map(|class| {
-            let others = tops.iter().enumerate().filter(|(k, _)| *k != class);
-            let log_bound = log_sum_exp(others.map(|(_, top)| top.log_value + top.gap));
-            self.lower_below(class, log_bound, &mut climber)
-        });
-        let lower: Vec<Lower> = lower.collect();
+        let tops = self.tops(0..self.classes)?;
+        let lower = self.lowers(&tops);
         Ok(Prediction {
             answer: self.answer(),
             probabilities: self.probabilities(),
@@ -447,23 +480,49 @@ impl Logits {
         })
     }
 
+    /// The lower probabilities of all classes, whose upper ones are known.
+    fn lowers(&self, tops: &[Top]) -> Vec<Lower> {
+        let p = self.probabilities();
+        let easy: Vec<_> = (0..self.classes)
+            .filter_map(|class| Some((class, self.only_maximum(class, p[class])?)))
+            .collect();
+        let starts: Vec<_> = (easy.iter().map(|(class, _)| (Event::Not(*class), None))).collect();
+        let ends = ascend_each(self.field(), &starts);
+        let mut found = vec![None; self.classes];
+        for ((class, only), end) in easy.into_iter().zip(ends) {
+            found[class] = only.lower(end);
+        }
+        let (mut alone, mut rivals) = (Alone::new(&self.field()), Rivals::default());
+        let general = |(class, found): (usize, Option<Lower>)| {
+            found.unwrap_or_else(|| {
+                let others = tops.iter().enumerate().filter(|(k, _)| *k != class);
+                widest(Below {
+                    logits: self,
+                    class,
+                    log_bound: log_sum_exp(others.map(|(_, top)| top.log_value + top.gap)),
+                    alone: &mut alone,
+                    rivals: &mut rivals,
+                })
+            })
+        };
+        found.into_iter().enumerate().map(general).collect()
+    }
+
     /// What class `j` reaches against `k` alone.
     fn against(&self, j: usize, k: usize) -> Pair {
         Pair::new(self.mode[j] - self.mode[k], self.variance_between(j, k))
     }
 
-    /// Class `j` against `k` alone.
-    fn rival(&self, j: usize, k: usize) -> Rival {
-        Rival {
-            class: j,
-            margin: self.mode[j] - self.mode[k],
-            variance: self.variance_between(j, k),
-            pair: self.against(j, k),
+    fn field(&self) -> Field<'_> {
+        Field {
+            mode: &self.mode,
+            covariance: &self.covariance,
+            classes: self.classes,
         }
     }
 
     fn covariance(&self, j: usize, k: usize) -> f64 {
-        self.covariance[j * self.classes() + k]
+        self.covariance[j * self.mode.len() + k]
     }
 
     /// A row of `R`.
@@ -472,74 +531,107 @@ impl Logits {
     }
 }
 
-/// A class, and what it can reach alone against another one.
+/// Of two bounds of the log of an upper probability, whether they are close enough.
+fn certified(top: Top) -> Result<Top> {
+    let Top { log_value, gap } = top;
+    let above = (log_value + gap).min(0.0);
+    let relative = gap <= CERTIFIED * (1.0 + log_value.abs());
+    if relative || above.exp() - log_value.exp() <= NOTHING {
+        Ok(top)
+    } else {
+        Err(Error::NotCertified {
+            reason: "log of an upper probability",
+            lower: log_value,
+            upper: above,
+        })
+    }
+}
+
+/// A ball around the mode with the highest point in it, where a function is concave.
 #[derive(Debug, Clone, Copy)]
-struct Rival {
+struct OnlyMaximum {
+    squared_radius: f64,
+    /// The Hessian is at most minus this.
+    curvature: f64,
+}
+
+impl OnlyMaximum {
+    /// From the end of an ascent; `None` if that is not in the ball.
+    fn lower(&self, end: End) -> Option<Lower> {
+        let Top { log_value, gap } = end.top;
+        let inside = end.squared <= self.squared_radius * (1.0 + 1e-9);
+        (inside && end.settled).then(|| Lower {
+            value: -log_value.min(0.0).exp_m1(),
+            at_least: -(log_value + gap / self.curvature).min(0.0).exp_m1(),
+        })
+    }
+}
+
+/// A lower probability, where `log P̄(not class)` is known not to exceed a bound.
+struct Below<'a> {
+    logits: &'a Logits,
     class: usize,
-    /// `m`: how far it is ahead.
-    margin: f64,
-    /// `v`: of the difference of the two logits.
-    variance: f64,
-    pair: Pair,
+    log_bound: f64,
+    alone: &'a mut Alone,
+    rivals: &'a mut Rivals,
 }
 
-impl Rival {
-    /// What it reaches with this much added to its logit.
-    fn log_reach(&self, ahead: f64) -> f64 {
-        Pair::new(self.margin + ahead, self.variance).log_supremum
-    }
-}
+impl Task for Below<'_> {
+    type Output = Lower;
 
-/// A certified upper end of `log P̄(not y)`, from the rivals' own problems: the sum of what they
-/// reach, or `min_s s log Σ_j exp(m_j + ½ s v_j) - h(s)`.
-fn log_ceiling(rivals: &[Rival]) -> f64 {
-    let sum = log_sum_exp(rivals.iter().map(|rival| rival.pair.log_supremum));
-    let mut weights = vec![0.0; rivals.len()];
-    // convex in the share, and every share gives a bound: where the derivative in the share,
-    // L + ½ s E[v] + t for the logit t of the share, changes its sign
-    let (mut low, mut high) = (-745.0f64, 40.0f64);
-    let (mut t, mut best) = (0.0f64, 0.0f64);
-    for _ in 0..120 {
-        let share = sigmoid(t);
-        let log_sum = tilted(rivals, share, &mut weights);
-        best = best.min(share * log_sum - coin_entropy(share));
-        let all = || weights.iter().zip(rivals);
-        let mean: f64 = all().map(|(w, rival)| w * rival.variance).sum();
-        let spread: f64 = all()
-            .map(|(w, rival)| w * (rival.variance - mean).powi(2))
-            .sum();
-        let slope = log_sum + 0.5 * share * mean + t;
-        if slope > 0.0 {
-            high = t;
-        } else {
-            low = t;
-        }
-        let bend = 1.0 + share * sigmoid(-t) * (mean + 0.25 * share * spread);
-        let newton = t - slope / bend;
-        let next = if newton > low && newton < high {
-            newton
-        } else {
-            0.5 * (low + high)
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> Lower {
+        let Self {
+            logits,
+            class,
+            alone,
+            rivals,
+            ..
+        } = self;
+        let field = logits.field();
+        rivals.fill(&field, class);
+        rivals.solve::<FUSED>();
+        let mut order: Vec<usize> = (0..field.classes).filter(|&j| j != class).collect();
+        let sooner = |a: &usize, b: &usize| {
+            let log = &rivals.log_supremum;
+            log[*b].total_cmp(&log[*a])
         };
-        if (next - t).abs() <= 1e-9 * (1.0 + t.abs()) {
-            break;
+        if order.len() > STARTS {
+            order.select_nth_unstable_by(STARTS - 1, sooner);
+            order.truncate(STARTS);
         }
-        t = next;
+        order.sort_by(sooner);
+        let log_ceiling = rivals.log_ceiling::<FUSED>(order[0]).min(self.log_bound);
+        let at_mode = rivals.log_at_mode::<FUSED>();
+        let mut log_floor = rivals.log_supremum[order[0]].max(at_mode);
+        let mut climber = None;
+        for rival in std::iter::once(None).chain(order.into_iter().map(Some)) {
+            if log_ceiling - log_floor <= CLOSED {
+                break;
+            }
+            // what is higher is not farther than this
+            let distance = (-2.0 * log_floor).sqrt();
+            if rival.is_some_and(
+                #[inline(always)]
+                |j| rivals.log_reach::<FUSED>(&field, j, distance) <= log_floor,
+            ) {
+                continue;
+            }
+            let start = rival.map(|j| (j, class, rivals.share[j]));
+            let event = Event::Not(class);
+            let end = alone.ascend::<FUSED>(&field, event, start.map(Start::from));
+            log_floor = log_floor.max(end.top.log_value);
+            if !end.settled {
+                let climber = climber.get_or_insert_with(|| Climber::new(logits));
+                log_floor = log_floor.max(climber.ascend(event, start).log_value);
+            }
+        }
+        let log_floor = log_floor.min(0.0);
+        Lower {
+            value: -log_floor.exp_m1(),
+            at_least: -log_ceiling.max(log_floor).exp_m1(),
+        }
     }
-    best.min(tilted(rivals, 1.0, &mut weights)).min(sum)
-}
-
-/// `L = log Σ_j exp(m_j + ½ s v_j)`, and the weights of the rivals in it.
-fn tilted(rivals: &[Rival], share: f64, weights: &mut [f64]) -> f64 {
-    for (to, rival) in weights.iter_mut().zip(rivals) {
-        *to = rival.margin + 0.5 * share * rival.variance;
-    }
-    to_softmax(weights)
-}
-
-/// `-s log s - (1-s) log(1-s)`.
-fn coin_entropy(share: f64) -> f64 {
-    -x_log_x(share) - x_log_x(1.0 - share)
 }
 
 fn check_entries(name: &'static str, values: &[f64]) -> Result<()> {
@@ -555,23 +647,25 @@ fn check_entries(name: &'static str, values: &[f64]) -> Result<()> {
     }
 }
 
-/// The matrix, exactly symmetric, or the first pair of entries that differ.
+/// The matrix, exactly symmetric and its rows padded, or the first pair of entries that differ.
 fn symmetric(matrix: &[f64], n: usize) -> Result<Vec<f64>> {
-    let mut result = matrix.to_vec();
+    let stride = padded(n);
+    let mut result = vec![0.0; n * stride];
+    let size: Vec<f64> = (0..n).map(|i| matrix[i * n + i].abs().sqrt()).collect();
     for row in 0..n {
+        result[row * stride + row] = matrix[row * n + row];
         for column in 0..row {
             let (below, above) = (matrix[row * n + column], matrix[column * n + row]);
-            let scale =
-                matrix[row * n + row].abs().sqrt() * matrix[column * n + column].abs().sqrt();
-            if (below - above).abs() > ROUNDING * scale {
+            if (below - above).abs() > ROUNDING * (size[row] * size[column]) {
                 return Err(Error::NotSymmetric {
                     name: "covariance",
                     row,
                     column,
                 });
             }
-            result[row * n + column] = 0.5 * below + 0.5 * above;
-            result[column * n + row] = result[row * n + column];
+            let middle = 0.5 * below + 0.5 * above;
+            result[row * stride + column] = middle;
+            result[column * stride + row] = middle;
         }
     }
     Ok(result)
@@ -595,22 +689,19 @@ fn root(covariance: &[f64], n: usize) -> Result<Root> {
         name: "covariance, scaled to a unit diagonal,",
         smallest,
     };
-    let variances = (0..n).map(|i| covariance[i * n + i]);
+    let stride = padded(n);
+    let variances = (0..n).map(|i| covariance[i * stride + i]);
     let scale: Vec<f64> = variances.map(|c| c.max(0.0).sqrt()).collect();
-    for (at, &entry) in covariance.iter().enumerate() {
-        let (i, j) = (at / n, at % n);
+    let inverse = |scale: &f64| if *scale == 0.0 { 0.0 } else { 1.0 / scale };
+    let inverse: Vec<f64> = scale.iter().map(inverse).collect();
+    for (row, i) in covariance.chunks_exact(stride).zip(0..n) {
         // what has no variance has no covariance, and no variance is negative
-        if (scale[i] == 0.0 || scale[j] == 0.0) && entry != 0.0 {
+        let none = |j: usize| scale[i] == 0.0 || scale[j] == 0.0;
+        if (0..n).any(|j| none(j) && row[j] != 0.0) {
             return Err(refuse(f64::NEG_INFINITY));
         }
     }
-    let scaled = |i: usize, j: usize| {
-        if scale[i] == 0.0 || scale[j] == 0.0 {
-            0.0
-        } else {
-            covariance[i * n + j] / scale[i] / scale[j]
-        }
-    };
+    let scaled = |i: usize, j: usize| covariance[i * stride + j] * inverse[i] * inverse[j];
     if let Some(mut rows) = cholesky(n, scaled) {
         for (row, scale) in rows.chunks_exact_mut(n).zip(&scale) {
             row.iter_mut().for_each(|r| *r *= scale);
@@ -641,9 +732,25 @@ fn root(covariance: &[f64], n: usize) -> Result<Root> {
     })
 }
 
+/// Classes from which on a matrix is factored in blocks.
+const BLOCKS: usize = 32;
+
 /// `L` with `M = LLᵀ`, row-major, for a matrix with a unit diagonal that is far from singular.
 fn cholesky(n: usize, entry: impl Fn(usize, usize) -> f64) -> Option<Vec<f64>> {
     let mut rows = vec![0.0; n * n];
+    if n >= BLOCKS {
+        let matrix = Mat::from_fn(n, n, |i, j| if j <= i { entry(i, j) } else { 0.0 });
+        let factor = Llt::new(matrix.as_ref(), Side::Lower).ok()?;
+        let factor = factor.L();
+        for (i, row) in rows.chunks_exact_mut(n).enumerate() {
+            let pivot = factor[(i, i)] * factor[(i, i)];
+            if pivot.is_nan() || pivot < REGULAR {
+                return None;
+            }
+            (row.iter_mut().take(i + 1).enumerate()).for_each(|(j, r)| *r = factor[(i, j)]);
+        }
+        return Some(rows);
+    }
     for i in 0..n {
         let (above, row) = rows.split_at_mut(i * n);
         for j in 0..i {
@@ -657,4 +764,20 @@ fn cholesky(n: usize, entry: impl Fn(usize, usize) -> f64) -> Option<Vec<f64>> {
         row[i] = pivot.sqrt();
     }
     Some(rows)
+}
+
+/// Takes their mean from all rows.
+fn center(rows: &mut [f64], rank: usize) {
+    if rank == 0 {
+        return;
+    }
+    let count = (rows.len() / rank) as f64;
+    let mut mean = vec![0.0; rank];
+    for row in rows.chunks_exact(rank) {
+        mean.iter_mut().zip(row).for_each(|(sum, r)| *sum += r);
+    }
+    mean.iter_mut().for_each(|sum| *sum /= count);
+    for row in rows.chunks_exact_mut(rank) {
+        row.iter_mut().zip(&mean).for_each(|(r, mean)| *r -= mean);
+    }
 }
