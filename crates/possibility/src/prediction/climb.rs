@@ -152,8 +152,7 @@ impl Climb {
         }
     }
 
-    #[inline(always)]
-    fn begin<const FUSED: bool>(&mut self, field: &Field<'_>, event: Event, start: Option<Start>) {
+    fn begin(&mut self, field: &Field<'_>, event: Event, start: Option<Start>) {
         self.event = event;
         (self.known, self.steps) = (None, 0);
         self.gap = f64::INFINITY;
@@ -282,7 +281,7 @@ impl Climb {
         let Equations { toward, mean, .. } = equations;
         toward.resize(w.len(), 0.0);
         mean.resize(w.len(), 0.0);
-        // C(a + b) = Cu times what pushes
+        // C(a + b) is Cu times what pushes
         let inverse = 1.0 / pushed;
         map_two(toward, h, &self.moved, |h, v| inverse * (h + v));
         map_two(mean, toward, field.row(class), |u, own| u + own);
@@ -351,7 +350,6 @@ impl Equations {
         match w.len() / LANES {
             1 => self.solve_vectors::<FUSED, 1>(field, w, h, given),
             2 => self.solve_vectors::<FUSED, 2>(field, w, h, given),
-            3 => self.solve_vectors::<FUSED, 3>(field, w, h, given),
             _ => self.solve_vectors::<FUSED, 4>(field, w, h, given),
         }
     }
@@ -545,6 +543,50 @@ fn eliminate<const FUSED: bool, const V: usize>(columns: &mut [[Eight; V]]) -> O
     Some(solved)
 }
 
+/// [`Climb::look`], and the product with `C` if it is wanted. A step is made of two such tasks, each
+/// of which is compiled once for every instruction set.
+struct Look<'a> {
+    climb: &'a mut Climb,
+    field: &'a Field<'a>,
+    multiply: bool,
+}
+
+impl Task for Look<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> bool {
+        let goes_on = self.climb.look::<FUSED>(self.field);
+        if goes_on && self.multiply {
+            let Climb { b, slope, .. } = self.climb;
+            multiply::<FUSED>(self.field.covariance, b, slope);
+        }
+        goes_on
+    }
+}
+
+/// [`Climb::turn`], and the product with `C` if it is wanted.
+struct Turn<'a> {
+    climb: &'a mut Climb,
+    field: &'a Field<'a>,
+    equations: &'a mut Equations,
+    multiply: bool,
+}
+
+impl Task for Turn<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> bool {
+        let goes_on = self.climb.turn::<FUSED>(self.field, self.equations);
+        if goes_on && self.multiply {
+            let Climb { a, moved, .. } = self.climb;
+            multiply::<FUSED>(self.field.covariance, a, moved);
+        }
+        goes_on
+    }
+}
+
 /// One ascent after another, in the same memory.
 #[derive(Debug)]
 pub(super) struct Alone {
@@ -560,23 +602,26 @@ impl Alone {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn ascend<const FUSED: bool>(
-        &mut self,
-        field: &Field<'_>,
-        event: Event,
-        start: Option<Start>,
-    ) -> End {
-        let climb = &mut self.climb;
-        climb.begin::<FUSED>(field, event, start);
-        while climb.look::<FUSED>(field) {
-            multiply::<FUSED>(field.covariance, &climb.b, &mut climb.slope);
-            if !climb.turn::<FUSED>(field, &mut self.equations) {
-                break;
+    pub(super) fn ascend(&mut self, field: &Field<'_>, event: Event, start: Option<Start>) -> End {
+        let Self { climb, equations } = self;
+        climb.begin(field, event, start);
+        loop {
+            let goes_on = widest(Look {
+                climb,
+                field,
+                multiply: true,
+            });
+            let goes_on = goes_on
+                && widest(Turn {
+                    climb,
+                    field,
+                    equations,
+                    multiply: true,
+                });
+            if !goes_on {
+                return climb.end();
             }
-            multiply::<FUSED>(field.covariance, &climb.a, &mut climb.moved);
         }
-        climb.end()
     }
 }
 
@@ -594,73 +639,66 @@ impl Climb {
 }
 
 /// Ascents for many classes, a few at a time, so that the products with `C` are those of matrices.
-pub(super) struct Abreast<'a> {
-    pub field: Field<'a>,
-    pub starts: &'a [(Event, Option<Start>)],
-}
-
-impl Task for Abreast<'_> {
-    type Output = Vec<End>;
-
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) -> Vec<End> {
-        let field = &self.field;
-        let stride = field.stride();
-        let width = TOGETHER.min(self.starts.len());
-        let mut ends: Vec<Option<End>> = vec![None; self.starts.len()];
-        let mut equations = Equations::default();
-        let mut columns = vec![0.0; stride * width];
-        let mut products = vec![0.0; stride * width];
-        // those on their way, with their numbers
-        let mut climbs: Vec<(usize, Climb)> = Vec::new();
-        let mut next = 0;
-        loop {
-            while climbs.len() < width && next < self.starts.len() {
-                let mut climb = Climb::new(field);
-                let (event, start) = self.starts[next];
-                climb.begin::<FUSED>(field, event, start);
-                climbs.push((next, climb));
-                next += 1;
-            }
-            if climbs.is_empty() {
-                break;
-            }
-            // loops, because what is passed to a library function is compiled there
-            let mut at = 0;
-            while at < climbs.len() {
-                if climbs[at].1.look::<FUSED>(field) {
-                    at += 1;
-                } else {
-                    let (number, climb) = climbs.swap_remove(at);
-                    ends[number] = Some(climb.end());
-                }
-            }
-            for ((_, climb), column) in climbs.iter().zip(columns.chunks_exact_mut(stride)) {
-                column.copy_from_slice(&climb.b);
-            }
-            multiply_columns(field, &columns, climbs.len(), &mut products);
-            for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
-                climb.slope.copy_from_slice(product);
-            }
-            let mut at = 0;
-            while at < climbs.len() {
-                if climbs[at].1.turn::<FUSED>(field, &mut equations) {
-                    at += 1;
-                } else {
-                    let (number, climb) = climbs.swap_remove(at);
-                    ends[number] = Some(climb.end());
-                }
-            }
-            for ((_, climb), column) in climbs.iter().zip(columns.chunks_exact_mut(stride)) {
-                column.copy_from_slice(&climb.a);
-            }
-            multiply_columns(field, &columns, climbs.len(), &mut products);
-            for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
-                climb.moved.copy_from_slice(product);
-            }
+fn ascend_abreast(field: &Field<'_>, starts: &[(Event, Option<Start>)]) -> Vec<End> {
+    let stride = field.stride();
+    let width = TOGETHER.min(starts.len());
+    let mut ends: Vec<Option<End>> = vec![None; starts.len()];
+    let mut equations = Equations::default();
+    let mut columns = vec![0.0; stride * width];
+    let mut products = vec![0.0; stride * width];
+    // those on their way, with their numbers
+    let mut climbs: Vec<(usize, Climb)> = Vec::new();
+    let mut next = 0;
+    loop {
+        while climbs.len() < width && next < starts.len() {
+            let mut climb = Climb::new(field);
+            let (event, start) = starts[next];
+            climb.begin(field, event, start);
+            climbs.push((next, climb));
+            next += 1;
         }
-        ends.into_iter().flatten().collect()
+        if climbs.is_empty() {
+            break;
+        }
+        let mut keep = |(number, climb): &(usize, Climb), goes_on: bool| {
+            if !goes_on {
+                ends[*number] = Some(climb.end());
+            }
+            goes_on
+        };
+        climbs.retain_mut(|one| {
+            let goes_on = widest(Look {
+                climb: &mut one.1,
+                field,
+                multiply: false,
+            });
+            keep(one, goes_on)
+        });
+        for ((_, climb), column) in climbs.iter().zip(columns.chunks_exact_mut(stride)) {
+            column.copy_from_slice(&climb.b);
+        }
+        multiply_columns(field, &columns, climbs.len(), &mut products);
+        for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
+            climb.slope.copy_from_slice(product);
+        }
+        climbs.retain_mut(|one| {
+            let goes_on = widest(Turn {
+                climb: &mut one.1,
+                field,
+                equations: &mut equations,
+                multiply: false,
+            });
+            keep(one, goes_on)
+        });
+        for ((_, climb), column) in climbs.iter().zip(columns.chunks_exact_mut(stride)) {
+            column.copy_from_slice(&climb.a);
+        }
+        multiply_columns(field, &columns, climbs.len(), &mut products);
+        for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
+            climb.moved.copy_from_slice(product);
+        }
     }
+    ends.into_iter().flatten().collect()
 }
 
 /// `C` times some columns.
@@ -677,28 +715,14 @@ fn multiply_columns(field: &Field<'_>, columns: &[f64], count: usize, products: 
 }
 
 /// The ascents one after another where there are few classes, abreast where there are many.
-pub(super) fn ascend_each(field: Field<'_>, starts: &[(Event, Option<Start>)]) -> Vec<End> {
-    struct InTurn<'a>(Abreast<'a>);
-    impl Task for InTurn<'_> {
-        type Output = Vec<End>;
-
-        #[inline(always)]
-        fn run<const FUSED: bool>(self) -> Vec<End> {
-            let Abreast { field, starts } = self.0;
-            let mut alone = Alone::new(&field);
-            let mut ends = Vec::with_capacity(starts.len());
-            // a loop, because what is passed to a library function is compiled there
-            for &(event, start) in starts {
-                ends.push(alone.ascend::<FUSED>(&field, event, start));
-            }
-            ends
-        }
+pub(super) fn ascend_each(field: &Field<'_>, starts: &[(Event, Option<Start>)]) -> Vec<End> {
+    if field.classes > FEW {
+        return ascend_abreast(field, starts);
     }
-    let all = Abreast { field, starts };
-    match field.classes <= FEW {
-        true => widest(InTurn(all)),
-        false => widest(all),
-    }
+    let mut alone = Alone::new(field);
+    let each = starts.iter();
+    each.map(|&(event, start)| alone.ascend(field, event, start))
+        .collect()
 }
 
 #[cfg(test)]
@@ -719,7 +743,7 @@ mod tests {
                 let mut seed = 5;
                 let here: Vec<f64> = (0..classes).map(|_| 0.1 * number(&mut seed)).collect();
                 let mut slope_at = |by: f64, step: &[f64]| {
-                    climb.begin::<false>(&field, event, None);
+                    climb.begin(&field, event, None);
                     for (a, (x, d)) in climb.a.iter_mut().zip(here.iter().zip(step)) {
                         *a = x + by * d;
                     }
@@ -736,7 +760,7 @@ mod tests {
                 // the Hessian times the step is minus the gradient
                 let h = 1e-5;
                 let mut slope_at = |by: f64| {
-                    climb.begin::<false>(&field, event, None);
+                    climb.begin(&field, event, None);
                     for (a, (x, d)) in climb.a.iter_mut().zip(here.iter().zip(&step)) {
                         *a = x + by * d;
                     }
@@ -764,7 +788,7 @@ mod tests {
         let logits = drawn(12, 15, 2.0, 5.0);
         let field = logits.field();
         let mut climb = Climb::new(&field);
-        climb.begin::<false>(&field, Event::Class(3), None);
+        climb.begin(&field, Event::Class(3), None);
         climb.look::<false>(&field);
         multiply::<false>(field.covariance, &climb.b, &mut climb.slope);
         let mut equations = Equations::default();
@@ -800,13 +824,10 @@ mod tests {
                 let starts: Vec<_> = (classes.map(|k| (Event::Class(k), None)))
                     .chain([(Event::Class(0), Some((0, 1, 0.3).into()))])
                     .collect();
-                let abreast = widest(Abreast {
-                    field,
-                    starts: &starts,
-                });
+                let abreast = ascend_abreast(&field, &starts);
                 let mut alone = Alone::new(&field);
                 for (&(event, start), abreast) in starts.iter().zip(abreast) {
-                    let one = alone.ascend::<false>(&field, event, start);
+                    let one = alone.ascend(&field, event, start);
                     let start = start.map(|s| (s.up, s.down, s.share));
                     let want = climber.ascend(event, start);
                     for end in [one, abreast] {

@@ -141,14 +141,6 @@ pub(super) fn largest(x: &[f64]) -> f64 {
     largest_of(most)
 }
 
-/// Writes `f` of the entries of `from`.
-#[inline(always)]
-pub(super) fn map(to: &mut [f64], from: &[f64], f: impl Fn(f64) -> f64) {
-    for (to, from) in chunks_mut(to).iter_mut().zip(chunks(from)) {
-        *to = one(*from, &f);
-    }
-}
-
 /// Writes `f` of the entries of both.
 #[inline(always)]
 pub(super) fn map_two(to: &mut [f64], x: &[f64], y: &[f64], f: impl Fn(f64, f64) -> f64) {

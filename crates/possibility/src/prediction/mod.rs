@@ -64,7 +64,7 @@ use crate::numeric::log_sum_exp;
 use ascent::{Climber, Event, Top, dot, to_softmax};
 use climb::{Alone, End, Field, Start, ascend_each};
 use cone::{Active, HalfSpaces};
-use lanes::{Task, padded, widest};
+use lanes::{padded, widest};
 use near::Distances;
 use pair::Pair;
 use rivals::Rivals;
@@ -298,7 +298,7 @@ impl Logits {
             (Event::Class(class), pair.map(Start::from))
         };
         let starts: Vec<_> = classes.clone().map(start).collect();
-        let ends = ascend_each(self.field(), &starts);
+        let ends = ascend_each(&self.field(), &starts);
         let mut climber = None;
         let top = |(class, end): (usize, End)| match end.settled {
             true => Ok(end.top),
@@ -346,18 +346,61 @@ impl Logits {
     pub fn lower(&self, class: usize) -> Lower {
         let mut alone = Alone::new(&self.field());
         if let Some(only) = self.only_maximum(class, self.probabilities()[class]) {
-            let end = ascend_each(self.field(), &[(Event::Not(class), None)])[0];
+            let end = ascend_each(&self.field(), &[(Event::Not(class), None)])[0];
             if let Some(lower) = only.lower(end) {
                 return lower;
             }
         }
-        widest(Below {
-            logits: self,
-            class,
-            log_bound: f64::INFINITY,
-            alone: &mut alone,
-            rivals: &mut Rivals::default(),
-        })
+        self.lower_below(class, f64::INFINITY, &mut alone, &mut Rivals::default())
+    }
+
+    /// The same, where `log P̄(not class)` is known not to exceed a bound.
+    fn lower_below(
+        &self,
+        class: usize,
+        log_bound: f64,
+        alone: &mut Alone,
+        rivals: &mut Rivals,
+    ) -> Lower {
+        let field = self.field();
+        rivals.solve(&field, class);
+        let mut order: Vec<usize> = (0..field.classes).filter(|&j| j != class).collect();
+        let sooner = |a: &usize, b: &usize| {
+            let log = &rivals.log_supremum;
+            log[*b].total_cmp(&log[*a])
+        };
+        if order.len() > STARTS {
+            order.select_nth_unstable_by(STARTS - 1, sooner);
+            order.truncate(STARTS);
+        }
+        order.sort_by(sooner);
+        let (log_ceiling, at_mode) = rivals.log_ends(order[0]);
+        let log_ceiling = log_ceiling.min(log_bound);
+        let mut log_floor = rivals.log_supremum[order[0]].max(at_mode);
+        let mut climber = None;
+        for rival in std::iter::once(None).chain(order.into_iter().map(Some)) {
+            if log_ceiling - log_floor <= CLOSED {
+                break;
+            }
+            // what is higher is not farther than this
+            let distance = (-2.0 * log_floor).sqrt();
+            if rival.is_some_and(|j| rivals.log_reach(&field, j, distance) <= log_floor) {
+                continue;
+            }
+            let start = rival.map(|j| (j, class, rivals.share[j]));
+            let event = Event::Not(class);
+            let end = alone.ascend(&field, event, start.map(Start::from));
+            log_floor = log_floor.max(end.top.log_value);
+            if !end.settled {
+                let climber = climber.get_or_insert_with(|| Climber::new(self));
+                log_floor = log_floor.max(climber.ascend(event, start).log_value);
+            }
+        }
+        let log_floor = log_floor.min(0.0);
+        Lower {
+            value: -log_floor.exp_m1(),
+            at_least: -log_ceiling.max(log_floor).exp_m1(),
+        }
     }
 
     /// Where `P̄(not class)` can have one maximum alone, for a class of probability `p`.
@@ -491,7 +534,7 @@ impl Logits {
             .filter_map(|class| Some((class, self.only_maximum(class, p[class])?)))
             .collect();
         let starts: Vec<_> = (easy.iter().map(|(class, _)| (Event::Not(*class), None))).collect();
-        let ends = ascend_each(self.field(), &starts);
+        let ends = ascend_each(&self.field(), &starts);
         let mut found = vec![None; self.classes];
         for ((class, only), end) in easy.into_iter().zip(ends) {
             found[class] = only.lower(end);
@@ -500,13 +543,8 @@ impl Logits {
         let general = |(class, found): (usize, Option<Lower>)| {
             found.unwrap_or_else(|| {
                 let others = tops.iter().enumerate().filter(|(k, _)| *k != class);
-                widest(Below {
-                    logits: self,
-                    class,
-                    log_bound: log_sum_exp(others.map(|(_, top)| top.log_value + top.gap)),
-                    alone: &mut alone,
-                    rivals: &mut rivals,
-                })
+                let log_bound = log_sum_exp(others.map(|(_, top)| top.log_value + top.gap));
+                self.lower_below(class, log_bound, &mut alone, &mut rivals)
             })
         };
         found.into_iter().enumerate().map(general).collect()
@@ -569,73 +607,6 @@ impl OnlyMaximum {
             value: -log_value.min(0.0).exp_m1(),
             at_least: -(log_value + gap / self.curvature).min(0.0).exp_m1(),
         })
-    }
-}
-
-/// A lower probability, where `log P̄(not class)` is known not to exceed a bound.
-struct Below<'a> {
-    logits: &'a Logits,
-    class: usize,
-    log_bound: f64,
-    alone: &'a mut Alone,
-    rivals: &'a mut Rivals,
-}
-
-impl Task for Below<'_> {
-    type Output = Lower;
-
-    #[inline(always)]
-    fn run<const FUSED: bool>(self) -> Lower {
-        let Self {
-            logits,
-            class,
-            alone,
-            rivals,
-            ..
-        } = self;
-        let field = logits.field();
-        rivals.fill(&field, class);
-        rivals.solve::<FUSED>();
-        let mut order: Vec<usize> = (0..field.classes).filter(|&j| j != class).collect();
-        let sooner = |a: &usize, b: &usize| {
-            let log = &rivals.log_supremum;
-            log[*b].total_cmp(&log[*a])
-        };
-        if order.len() > STARTS {
-            order.select_nth_unstable_by(STARTS - 1, sooner);
-            order.truncate(STARTS);
-        }
-        order.sort_by(sooner);
-        let log_ceiling = rivals.log_ceiling::<FUSED>(order[0]).min(self.log_bound);
-        let at_mode = rivals.log_at_mode::<FUSED>();
-        let mut log_floor = rivals.log_supremum[order[0]].max(at_mode);
-        let mut climber = None;
-        for rival in std::iter::once(None).chain(order.into_iter().map(Some)) {
-            if log_ceiling - log_floor <= CLOSED {
-                break;
-            }
-            // what is higher is not farther than this
-            let distance = (-2.0 * log_floor).sqrt();
-            if rival.is_some_and(
-                #[inline(always)]
-                |j| rivals.log_reach::<FUSED>(&field, j, distance) <= log_floor,
-            ) {
-                continue;
-            }
-            let start = rival.map(|j| (j, class, rivals.share[j]));
-            let event = Event::Not(class);
-            let end = alone.ascend::<FUSED>(&field, event, start.map(Start::from));
-            log_floor = log_floor.max(end.top.log_value);
-            if !end.settled {
-                let climber = climber.get_or_insert_with(|| Climber::new(logits));
-                log_floor = log_floor.max(climber.ascend(event, start).log_value);
-            }
-        }
-        let log_floor = log_floor.min(0.0);
-        Lower {
-            value: -log_floor.exp_m1(),
-            at_least: -log_ceiling.max(log_floor).exp_m1(),
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::climb::Field;
 use super::lanes::{
-    Eight, LANES, dot, exponentials, largest, largest_of, logistic, map_four, map_two, one, three,
-    two,
+    Eight, LANES, Task, dot, exponentials, largest, largest_of, logistic, map_four, map_two, one,
+    three, two, widest,
 };
 use crate::numeric::{exp_negative, log_1p_unit, x_log_x};
 
@@ -38,8 +38,7 @@ fn about_log(x: f64) -> f64 {
 
 impl Rivals {
     /// Takes margins and variances of the rivals of a class.
-    #[inline(always)]
-    pub(super) fn fill(&mut self, field: &Field<'_>, class: usize) {
+    fn fill(&mut self, field: &Field<'_>, class: usize) {
         let stride = field.mode.len();
         self.resize(stride);
         self.diagonal.clear();
@@ -70,9 +69,26 @@ impl Rivals {
         }
     }
 
-    /// Solves all pairs.
+    /// Solves the pairs of a class with all its rivals.
+    pub(super) fn solve(&mut self, field: &Field<'_>, class: usize) {
+        self.fill(field, class);
+        widest(Solve(self));
+    }
+
+    /// Certified upper end of `log P̄(not y)`, and `log P(not y)` at the mode.
+    pub(super) fn log_ends(&mut self, strongest: usize) -> (f64, f64) {
+        widest(Ends(self, strongest))
+    }
+
+    /// What rival `j` reaches where it leads all rivals and no farther than `distance` from the
+    /// mode: an upper end of all values there. The rivals together are worth
+    /// `Σ_i min(1, exp(m_i - m_j + distance √v_ij))` of it.
+    pub(super) fn log_reach(&mut self, field: &Field<'_>, j: usize, distance: f64) -> f64 {
+        widest(Reach(self, field, j, distance))
+    }
+
     #[inline(always)]
-    pub(super) fn solve<const FUSED: bool>(&mut self) {
+    fn solve_pairs<const FUSED: bool>(&mut self) {
         let inputs = (self.margin.as_chunks().0.iter()).zip(self.variance.as_chunks().0);
         let outputs = self.share.as_chunks_mut().0.iter_mut();
         let outputs = outputs.zip(self.log_supremum.as_chunks_mut().0);
@@ -84,7 +100,7 @@ impl Rivals {
     /// A certified upper end of `log P̄(not y)`, from the rivals' own problems: the sum of what they
     /// reach, or `min_s s log Σ_j exp(m_j + ½ s v_j) - h(s)`.
     #[inline(always)]
-    pub(super) fn log_ceiling<const FUSED: bool>(&mut self, strongest: usize) -> f64 {
+    fn log_ceiling<const FUSED: bool>(&mut self, strongest: usize) -> f64 {
         let most = self.log_supremum[strongest];
         self.weights.copy_from_slice(&self.log_supremum);
         let sum = most + exponentials::<FUSED>(&mut self.weights, most).ln();
@@ -123,7 +139,7 @@ impl Rivals {
 
     /// `log P(not y)` at the mode.
     #[inline(always)]
-    pub(super) fn log_at_mode<const FUSED: bool>(&mut self) -> f64 {
+    fn log_at_mode<const FUSED: bool>(&mut self) -> f64 {
         let ahead = self.tilted::<FUSED>(0.0).0;
         logistic::<FUSED>(ahead)[2]
     }
@@ -148,16 +164,8 @@ impl Rivals {
         (most + sum.ln(), mean, spread)
     }
 
-    /// What rival `j` reaches where it leads all rivals and no farther than `distance` from the
-    /// mode: an upper end of all values there. The rivals together are worth
-    /// `Σ_i min(1, exp(m_i - m_j + distance √v_ij))` of it.
     #[inline(always)]
-    pub(super) fn log_reach<const FUSED: bool>(
-        &mut self,
-        field: &Field<'_>,
-        j: usize,
-        distance: f64,
-    ) -> f64 {
+    fn reach<const FUSED: bool>(&mut self, field: &Field<'_>, j: usize, distance: f64) -> f64 {
         let (margin, variance) = (self.margin[j], self.variance[j]);
         let (row, own) = (field.row(j), self.diagonal[j]);
         let from = [row, &self.diagonal, &self.margin, row];
@@ -169,6 +177,44 @@ impl Rivals {
         });
         let crowd = exponentials::<FUSED>(&mut self.weights, 0.0).ln();
         pairs::<FUSED>([margin + crowd; LANES], [variance; LANES]).1[0]
+    }
+}
+
+struct Solve<'a>(&'a mut Rivals);
+
+impl Task for Solve<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        self.0.solve_pairs::<FUSED>();
+    }
+}
+
+struct Ends<'a>(&'a mut Rivals, usize);
+
+impl Task for Ends<'_> {
+    type Output = (f64, f64);
+
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> (f64, f64) {
+        let Self(rivals, strongest) = self;
+        (
+            rivals.log_ceiling::<FUSED>(strongest),
+            rivals.log_at_mode::<FUSED>(),
+        )
+    }
+}
+
+struct Reach<'a>(&'a mut Rivals, &'a Field<'a>, usize, f64);
+
+impl Task for Reach<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> f64 {
+        let Self(rivals, field, j, distance) = self;
+        rivals.reach::<FUSED>(field, j, distance)
     }
 }
 
@@ -247,19 +293,9 @@ fn pairs<const FUSED: bool>(margin: Eight, variance: Eight) -> (Eight, Eight) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::{Task, widest};
     use super::super::pair::Pair;
     use super::*;
     use crate::numeric::log_sum_exp;
-
-    struct Solve<'a>(&'a mut Rivals);
-    impl Task for Solve<'_> {
-        type Output = ();
-        #[inline(always)]
-        fn run<const FUSED: bool>(self) {
-            self.0.solve::<FUSED>();
-        }
-    }
 
     fn rivals(margin: &[f64], variance: &[f64]) -> Rivals {
         let mut rivals = Rivals::default();
@@ -300,7 +336,7 @@ mod tests {
         let margin = [-1.0, -1.5, -3.0, 0.2, -8.0];
         let variance = [2.0, 4.0, 0.5, 0.1, 30.0];
         let mut found = rivals(&margin, &variance);
-        found.solve::<false>();
+        found.solve_pairs::<false>();
         let strongest = (0..5).max_by(|&a, &b| {
             let log = &found.log_supremum;
             log[a].total_cmp(&log[b])
@@ -341,7 +377,7 @@ mod tests {
         found.fill(&field, 3);
         assert_eq!(found.margin[..4], [-1.0, -1.0, -9.0, f64::NEG_INFINITY]);
         assert_eq!(found.variance[..5], [2.0, 2.0, 5.0, 0.0, 0.0]);
-        let reach = found.log_reach::<false>(&field, 0, 0.5);
+        let reach = found.reach::<false>(&field, 0, 0.5);
         let crowd = (2.0 + (-7.0f64).exp()).ln();
         let want = Pair::new(-1.0 + crowd, 2.0).log_supremum;
         assert!((reach - want).abs() < 1e-14);
