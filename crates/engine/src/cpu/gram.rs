@@ -517,8 +517,8 @@ unsafe fn correlate_all<V: Vector, const FRESH: bool, const W: usize>(
 }
 
 /// Adds the sums over the vectors that meet, or writes them if they are `FRESH`, for `count`
-/// weights, whose inputs begin at `x`, and some classes; those of a weight are one after another, and `stride` vectors behind those of the
-/// weight before.
+/// weights, whose inputs begin at `x`, and some classes; those of a weight are one after another,
+/// and `stride` vectors behind those of the weight before.
 ///
 /// # Safety
 /// Everything that meets is there, and a vector for each weight and class.

@@ -7,12 +7,13 @@
 //!
 //! ```text
 //! c = b₁ - s Σ_i y_i √w_i (e_i - w) + sτ(ζᵀy)u     b₁ = b - τ(uᵀCb)u     τ = q(1-q)/(1+q(1-q)uᵀCu)
-//! Ay = (√w_i (e_i-w)ᵀCb₁)_i                        A_ij = δ_ij + s(√w_i√w_j (e_i-w)ᵀC(e_j-w) - τζ_iζ_j)
+//! Ay = (√w_i (e_i-w)ᵀCb₁)_i
+//! A_ij = δ_ij + s(√w_i√w_j (e_i-w)ᵀC(e_j-w) - τζ_iζ_j)
 //! ```
 //!
 //! with `ζ_i = √w_i (e_i-w)ᵀCu`, by Woodbury's formula; `A` is positive definite where the Hessian
-//! is negative definite. Classes of little weight may be left out of `A`, which then has the size of
-//! those that are kept; the step becomes less exact, the values do not.
+//! is negative definite. Classes of little weight may be left out of `A`, which then has the size
+//! of those that are kept; the step becomes less exact, the values do not.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::{Llt, Solve};
@@ -27,8 +28,8 @@ use crate::numeric::multiply_add;
 
 /// Classes up to which all of them enter the system of equations.
 const FEW: usize = 32;
-/// What a class that is left out may add to a curvature that is at least 1, and what all of them may
-/// add to its mean.
+/// What a class that is left out may add to a curvature that is at least 1, and what all of them
+/// may add to its mean.
 const LEFT_OUT: f64 = 0.02;
 const ALL_LEFT_OUT: f64 = 0.1;
 /// Half the squared gradient, relative to `1 + |log P̄|`, above which rounding was in the way.
@@ -543,8 +544,8 @@ fn eliminate<const FUSED: bool, const V: usize>(columns: &mut [[Eight; V]]) -> O
     Some(solved)
 }
 
-/// [`Climb::look`], and the product with `C` if it is wanted. A step is made of two such tasks, each
-/// of which is compiled once for every instruction set.
+/// [`Climb::look`], and the product with `C` if it is wanted. A step is made of two such tasks,
+/// each of which is compiled once for every instruction set.
 struct Look<'a> {
     climb: &'a mut Climb,
     field: &'a Field<'a>,

@@ -408,8 +408,8 @@ impl Logits {
     /// At the highest point `x = -qu`, and `q` is at most what it is at the mode, because the price
     /// of the way has to be paid. So `|x| ≤ pD` for the largest distance `D` of a rival, and up to
     /// there `q ≤ p exp(pD²)`, because the slope of `log q` is at most `D`. The function is concave
-    /// where `q` times the variance of any mixture of rivals is less than 1, and that variance is at
-    /// most a quarter of the largest squared distance between two classes.
+    /// where `q` times the variance of any mixture of rivals is less than 1, and that variance is
+    /// at most a quarter of the largest squared distance between two classes.
     fn only_maximum(&self, class: usize, p: f64) -> Option<OnlyMaximum> {
         let farthest = (0..self.classes).map(|j| self.variance_between(class, j));
         let farthest = farthest.fold(0.0, f64::max);

@@ -97,8 +97,8 @@ impl Rivals {
         }
     }
 
-    /// A certified upper end of `log P̄(not y)`, from the rivals' own problems: the sum of what they
-    /// reach, or `min_s s log Σ_j exp(m_j + ½ s v_j) - h(s)`.
+    /// A certified upper end of `log P̄(not y)`, from the rivals' own problems: the sum of what
+    /// they reach, or `min_s s log Σ_j exp(m_j + ½ s v_j) - h(s)`.
     #[inline(always)]
     fn log_ceiling<const FUSED: bool>(&mut self, strongest: usize) -> f64 {
         let most = self.log_supremum[strongest];
@@ -218,8 +218,8 @@ impl Task for Reach<'_> {
     }
 }
 
-/// Eight pairs, as [`Pair::new`](super::pair::Pair::new) solves one: the shares, and the logs of the
-/// suprema.
+/// Eight pairs, as [`Pair::new`](super::pair::Pair::new) solves one: the shares, and the logs of
+/// the suprema.
 #[inline(always)]
 fn pairs<const FUSED: bool>(margin: Eight, variance: Eight) -> (Eight, Eight) {
     // a rival that there is not is far behind
