@@ -2,6 +2,7 @@
 //! `cargo xtask quick` is what one runs before a commit.
 #![allow(clippy::print_stderr)]
 
+mod beside;
 mod guided;
 mod mutants;
 mod python;
@@ -14,6 +15,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+
+use beside::Row;
 
 const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|
        python [--without-torch] [--after-check]|
@@ -62,6 +65,7 @@ fn task() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["check"] => check(),
+        ["row", name] => row(name),
         ["slurm"] => slurm(),
         ["quick"] => quick(),
         ["widths"] => widths(),
@@ -95,24 +99,51 @@ fn check() -> Result<()> {
     widths()?;
     spelling()?;
     dependencies()?;
+    let kernels = Row::start("kernels")?;
     cargo(
         "lints",
         "clippy --workspace --all-targets --locked -- -D warnings",
     )?;
-    cargo("tests", "test --workspace --locked --no-fail-fast")?;
-    slurm()?;
-    kernels()?;
-    // NVRTC keeps one core busy
-    std::thread::scope(|scope| {
-        let cubins = scope.spawn(cubins);
-        examples()?;
-        documentation()?;
-        finish(cubins)
-    })?;
-    promised_rust()?;
-    arm()?;
-    packages()?;
-    sanitize::miri()
+    cargo("tests compiled", "test --workspace --locked --no-run")?;
+    let mut rows = vec![kernels];
+    let tests = timed("tests", || {
+        let command = cargo_command("test --workspace --locked --no-fail-fast");
+        beside::tests(command, || {
+            for name in ["programs", "cargo"] {
+                rows.push(Row::start(name)?);
+            }
+            Ok(())
+        })
+    });
+    // all are waited for: one failure does not hide another
+    let rows: Vec<Result<()>> = rows.into_iter().map(Row::finish).collect();
+    tests.context("step 'tests' failed")?;
+    rows.into_iter().collect()
+}
+
+/// What runs beside other steps (see [`beside`]), each row from its first step to its last.
+fn row(name: &str) -> Result<()> {
+    match name {
+        // needs nothing that cargo builds
+        "kernels" => proofs(),
+        // need what the tests are compiled to
+        "programs" => {
+            emulated_gpu()?;
+            slurm()?;
+            examples()?;
+            cubins()
+        }
+        // take turns with the target folder
+        "cargo" => {
+            documentation()?;
+            promised_rust()?;
+            arm()?;
+            packages()?;
+            sanitize::miri()?;
+            python::after_check()
+        }
+        _ => bail!("no such row: {name}"),
+    }
 }
 
 /// No comment and no line of Markdown is wider than rustfmt lets code be.
@@ -171,32 +202,40 @@ fn slurm() -> Result<()> {
     })
 }
 
-/// The CUDA kernels, compiled for the host and run there against their obvious form.
-fn kernels() -> Result<()> {
-    if !answers("g++", &["--version"]) {
-        skip("kernels", "there is no g++ to run them on the host");
-        return Ok(());
-    }
-    if !cfg!(target_arch = "x86_64") {
-        skip("kernels", "their form on the host is written for x86-64");
-        return Ok(());
-    }
-    let folder = root().join("crates/engine/kernels");
-    let proofs = ["proof", "proof_dense", "proof_resnet"];
-    // each is compiled and run by one core
-    std::thread::scope(|scope| {
-        let threads = proofs.map(|source| scope.spawn(|| prove(&folder, source)));
-        threads.into_iter().try_for_each(finish)
-    })?;
-    emulated_gpu(&folder)
+/// Whether the CUDA kernels can be compiled for this machine and run here; otherwise says why not.
+fn has_host_form(step: &str) -> bool {
+    let reason = if !answers("g++", &["--version"]) {
+        "there is no g++ to run them on the host"
+    } else if !cfg!(target_arch = "x86_64") {
+        "their form on the host is written for x86-64"
+    } else {
+        return true;
+    };
+    skip(step, reason);
+    false
 }
 
-/// Waits for a step that runs beside others.
-fn finish(step: std::thread::ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    match step.join() {
-        Ok(done) => done,
-        Err(panic) => std::panic::resume_unwind(panic),
+/// The folder of the CUDA kernels.
+fn kernel_folder() -> PathBuf {
+    root().join("crates/engine/kernels")
+}
+
+/// The CUDA kernels, compiled for the host and run there against their obvious form.
+fn proofs() -> Result<()> {
+    if !has_host_form("kernels") {
+        return Ok(());
     }
+    // each is compiled and run by one core
+    std::thread::scope(|scope| {
+        let threads = ["proof", "proof_dense", "proof_resnet"]
+            .map(|source| scope.spawn(|| prove(&kernel_folder(), source)));
+        threads
+            .into_iter()
+            .try_for_each(|proof| match proof.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+    })
 }
 
 /// Compiles a proof for the host and runs it.
@@ -218,7 +257,10 @@ fn prove(folder: &Path, source: &str) -> Result<()> {
 }
 
 /// The tests of the CUDA device on a GPU that is made of the emulation.
-fn emulated_gpu(kernels: &Path) -> Result<()> {
+fn emulated_gpu() -> Result<()> {
+    if !has_host_form("emulated GPU") {
+        return Ok(());
+    }
     let folder = root().join("target/emulated-gpu");
     std::fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
@@ -227,7 +269,7 @@ fn emulated_gpu(kernels: &Path) -> Result<()> {
         .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w".split(' '))
         .args("-shared -fPIC driver.cpp -o".split(' '))
         .arg(folder.join("libcuda.so.1"))
-        .current_dir(kernels);
+        .current_dir(kernel_folder());
     run("emulated GPU", &mut compile)?;
     std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13"))?;
     // With the features of the whole workspace, for which it is built already. A real NVRTC opens

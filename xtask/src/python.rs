@@ -60,6 +60,19 @@ pub fn as_cargo(cargo: OsString, words: impl Iterator<Item = OsString>) -> Resul
     })
 }
 
+/// The wheel as a step of `check`, without PyTorch, in the environment that `MAXITIVE_PYTHON` names.
+pub fn after_check() -> Result<()> {
+    if std::env::var_os("MAXITIVE_PYTHON").is_none() {
+        let reason = "MAXITIVE_PYTHON does not name the environment for its tests";
+        skip("the Python package", reason);
+        return Ok(());
+    }
+    test(Options {
+        torch: false,
+        after_check: true,
+    })
+}
+
 /// Builds the wheel, installs it into an environment, under `target` or where `MAXITIVE_PYTHON`
 /// says, and runs its tests, notebooks, the examples of its documentation and the checks of its
 /// types; without PyTorch those that do not need it.
