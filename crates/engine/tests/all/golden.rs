@@ -308,8 +308,10 @@ fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
     }
 }
 
-/// Values nearer than this to a kink may fall on its other side in `f32`.
-const KINK: f64 = 1e-5;
+/// Values nearer than this to a kink may fall on its other side in `f32`. Nearly all that do are
+/// within the first distance, and each layer looked at costs a prediction: the others are looked at
+/// only where these do not explain a gradient.
+const KINKS: [f64; 2] = [1e-6, 1e-5];
 
 /// Values by layer: position in the output, and distance above the kink.
 type Close = BTreeMap<usize, Vec<(usize, f64)>>;
@@ -333,7 +335,8 @@ impl NetCase {
         }))
     }
 
-    /// Values before a threshold that lie next to it, in the exact run.
+    /// Values before a threshold that lie next to it, within the larger of [`KINKS`], in the exact
+    /// run.
     fn close_to_kinks(&self) -> Close {
         let mode = DropoutMode::Predict(0);
         let values = twin::forward(&self.network, &self.parameters, &self.images, mode).unwrap();
@@ -354,7 +357,7 @@ impl NetCase {
                 _ => continue,
             };
             let near = above.iter().copied().enumerate();
-            let near: Vec<_> = near.filter(|(_, d)| d.abs() < KINK).collect();
+            let near: Vec<_> = near.filter(|(_, d)| d.abs() < KINKS[1]).collect();
             if !near.is_empty() {
                 close.insert(i, near);
             }
@@ -362,13 +365,18 @@ impl NetCase {
         close
     }
 
-    /// Those of them that a form of the engine has on the other side: its output is above the
-    /// threshold, or is not.
-    fn crossings(&self, close: &Close, config: PredictorConfig) -> Crossings {
+    /// Those of them, nearer than `reach`, that a form of the engine has on the other side: its
+    /// output is above the threshold, or is not.
+    fn crossings(&self, close: &Close, reach: f64, config: PredictorConfig) -> Crossings {
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
         let (parameters, images) = (narrow(&self.parameters), narrow(&self.images));
         let mut crossings = Crossings::new();
         for (&i, near) in close {
+            let within = |(_, above): &&(usize, f64)| above.abs() < reach;
+            let near: Vec<_> = near.iter().filter(within).collect();
+            if near.is_empty() {
+                continue;
+            }
             let layer = &self.network.layers()[i];
             let config = PredictorConfig {
                 features: Some(self.network.output(&layer.name).unwrap()),
@@ -385,7 +393,7 @@ impl NetCase {
                 _ => 0.0,
             };
             let crossed =
-                |&&(at, above): &&(usize, f64)| (out[at] > threshold(at)) != (above > 0.0);
+                |&&&(at, above): &&&(usize, f64)| (out[at] > threshold(at)) != (above > 0.0);
             let list: Vec<usize> = near.iter().filter(crossed).map(|(at, _)| *at).collect();
             if !list.is_empty() {
                 crossings.insert(i, list);
@@ -394,13 +402,16 @@ impl NetCase {
         crossings
     }
 
-    /// Relative errors of the tensors' gradients, in their norm, against the exact gradient beyond
-    /// these kinks.
-    fn errors_across(&self, crossings: &Crossings, gradient: &[f32]) -> Vec<f64> {
+    /// The exact gradient beyond these kinks.
+    fn gradient_across(&self, crossings: &Crossings) -> Vec<f64> {
         let mode = DropoutMode::Train(0);
         let (parameters, images, labels) = (&self.parameters, &self.images, &self.labels);
         let run = twin::run_across(&self.network, parameters, images, labels, mode, crossings);
-        let exact = run.unwrap().gradient;
+        run.unwrap().gradient
+    }
+
+    /// Relative errors of the tensors' gradients, in their norm, against the exact gradient.
+    fn errors_against(&self, exact: &[f64], gradient: &[f32]) -> Vec<f64> {
         sorted(self.network.parameters().iter().map(|parameter| {
             let (got, want) = (&gradient[parameter.range()], &exact[parameter.range()]);
             let difference = got.iter().zip(want).map(|(&a, b)| f64::from(a) - b);
@@ -433,6 +444,8 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
         let (parameters, images) = (narrow(&net.parameters), narrow(&net.images));
         let mut close_to_kinks = None;
+        // forms that fall on the same sides share it
+        let mut exact = BTreeMap::new();
         let forms = Isa::available()
             .into_iter()
             .flat_map(|isa| [(isa, true), (isa, false)]);
@@ -470,19 +483,27 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
                 continue;
             }
             let near = close_to_kinks.get_or_insert_with(|| net.close_to_kinks());
-            let crossings = net.crossings(near, config);
-            let across = net.errors_across(&crossings, &gradient);
+            let mut beyond = Vec::new();
+            let explained = KINKS.iter().any(|&reach| {
+                let crossings = net.crossings(near, reach, config);
+                if crossings.is_empty() {
+                    return false;
+                }
+                let exact = exact
+                    .entry(crossings.clone())
+                    .or_insert_with(|| net.gradient_across(&crossings));
+                let across = net.errors_against(exact, &gradient);
+                let (middle, last) = (middle(&across), last(&across));
+                beyond.push(format!("{crossings:?} median {middle:e}, worst {last:e}"));
+                middle <= ACROSS_F32 && last <= 10.0 * ACROSS_F32
+            });
             assert!(
-                !crossings.is_empty()
-                    && middle(&across) <= ACROSS_F32
-                    && last(&across) <= 10.0 * ACROSS_F32,
-                "{file} {} {} winograd {winograd}: median {:e}, worst {:e}; beyond {crossings:?} median {:e}, worst {:e}",
+                explained,
+                "{file} {} {} winograd {winograd}: median {:e}, worst {:e}; beyond {beyond:?}",
                 case["name"],
                 isa.name(),
                 middle(&errors),
                 last(&errors),
-                middle(&across),
-                last(&across),
             );
         }
     }
