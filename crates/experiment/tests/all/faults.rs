@@ -16,6 +16,14 @@ use experiment::{Error, Outcome, Run, RunConfig, Silent, Stop, Sweep};
 
 use crate::run::{Lab, lasting, small};
 
+/// An empty folder, in memory where the machine has one: thousands of small files are flushed here,
+/// and what a disk does with them is not the question.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 /// Operations that write a file under a temporary name and give it its own.
 fn written(name: &str) -> Vec<String> {
     let operations = ["create", "write", "flush"].map(|what| format!("{what} {name}.tmp"));
@@ -131,7 +139,7 @@ fn survive<T>(
     let mut failed = 0;
     for (at, operation) in operations.iter().enumerate() {
         for fault in [Fault::Full(at), Fault::Killed(at)] {
-            let folder = tempfile::tempdir().unwrap();
+            let folder = folder();
             let directory = folder.path().join("run");
             let watch = Watch::new(&directory, fault);
             match attempt(&directory) {
@@ -161,7 +169,7 @@ fn a_run_of_every_method_survives_a_fault_at_every_file_operation() {
     let lab = Lab::with([20, 2, 2]);
     for (config, more) in runs() {
         let name = config.rows[0].method.id();
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder();
         let directory = folder.path().join("run");
         let watch = Watch::new(&directory, Fault::None);
         attempt(&lab, &directory, &config).unwrap();
@@ -201,7 +209,7 @@ fn a_sweep_survives_a_fault_at_every_file_operation() {
             }
         }
     };
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let directory = folder.path().join("run");
     let watch = Watch::new(&directory, Fault::None);
     execute(&directory).unwrap();
@@ -236,7 +244,7 @@ fn a_sweep_survives_a_fault_at_every_file_operation() {
 
 /// What a finished run gives when it is evaluated again with its own rows.
 fn evaluated(lab: &Lab, directory: &Path) -> Result<RunRecord, Error> {
-    let out = tempfile::tempdir().unwrap();
+    let out = folder();
     let stop = Stop::default();
     let record = reevaluate(
         directory,
