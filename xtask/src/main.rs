@@ -26,7 +26,8 @@ const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
         included), a sweep on a real Slurm, CUDA kernels on the host and compiled by NVRTC, examples,
-        documentation with broken links denied, packages, the promised Rust version, aarch64, Miri;
+        documentation with broken links denied, packages, the promised Rust version, aarch64, Miri,
+        the Python package in the environment $MAXITIVE_PYTHON; slow steps run beside the tests;
         a step whose tool is missing is skipped, and said so
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
