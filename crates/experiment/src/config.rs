@@ -43,7 +43,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::layers::{self, LayerConfig};
-use crate::predictive::{Method, Point};
+use crate::predictive::{Method, Point, swag};
 use crate::reading;
 
 /// Why writing a config does not fail.
@@ -588,7 +588,7 @@ pub struct SwagConfig {
 }
 
 fn default_rank() -> usize {
-    20
+    swag::DEFAULT_RANK
 }
 
 /// How a run is evaluated.
