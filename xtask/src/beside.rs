@@ -100,3 +100,40 @@ pub fn tests(mut command: Command, started: impl FnOnce() -> Result<()>) -> Resu
     }
     Ok(())
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::null());
+        command
+    }
+
+    #[test]
+    fn others_start_with_the_first_program_and_only_once() {
+        let mut starts = 0;
+        let script = "echo Compiling >&2; echo '  Running a' >&2; echo '  Running b' >&2";
+        tests(shell(script), || {
+            starts += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(starts, 1);
+    }
+
+    #[test]
+    fn nothing_starts_beside_tests_that_do_not_compile() {
+        let failed = tests(shell("echo 'error: no' >&2; exit 101"), || {
+            panic!("nothing runs")
+        });
+        assert!(failed.unwrap_err().to_string().contains("101"));
+    }
+
+    #[test]
+    fn a_failure_to_start_is_told_after_the_tests_have_ended() {
+        let failed = tests(shell("echo Running >&2"), || bail!("no such program"));
+        assert!(failed.unwrap_err().to_string().contains("no such program"));
+    }
+}

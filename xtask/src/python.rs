@@ -60,7 +60,7 @@ pub fn as_cargo(cargo: OsString, words: impl Iterator<Item = OsString>) -> Resul
     })
 }
 
-/// The wheel as a step of `check`, without PyTorch, in the environment that `MAXITIVE_PYTHON` names.
+/// The wheel as a step of `check`, without PyTorch, in the environment `MAXITIVE_PYTHON`.
 pub fn after_check() -> Result<()> {
     if std::env::var_os("MAXITIVE_PYTHON").is_none() {
         let reason = "MAXITIVE_PYTHON does not name the environment for its tests";
