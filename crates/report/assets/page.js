@@ -90,7 +90,7 @@ function tipOf(owner) {
   const table = owner.matches('td') && owner.closest('[data-told]');
   if (!table) return owner.dataset.tip;
   const group = data.groups[owner.closest('.group').dataset.group], row = owner.closest('tr').dataset.row;
-  const part = group.views[table.dataset.checkpoint], metrics = (table.dataset.set == null ? part : part.out[table.dataset.set]).metrics;
+  const { checkpoint, set } = table.dataset, { metrics } = set == null ? unfold(group.views, checkpoint) : unfold(group.out[checkpoint], set);
   const metric = metrics.find(m => m.id === $$('thead th', table)[owner.cellIndex].dataset.metric), cell = metric.rows[row];
   const seeds = seedsOf(cell).map(([seed, value]) => `\nseed ${seed}: ${precise(value)}`).join('');
   const deviation = cell[1] == null ? '' : `, deviation ${precise(cell[1])}`;
@@ -126,7 +126,13 @@ addEventListener('scroll', () => { if (anchor) placeTip(...anchor()); else hideT
 const group = () => data.groups[state.group];
 const checkpoint = () => group().checkpoints.includes(state.checkpoint) ? state.checkpoint : group().checkpoints[0];
 const set = () => state.set < group().sets.length ? state.set : 0;
-const view = () => group().views[checkpoint()];
+const view = () => unfold(group().views, checkpoint());
+const out = () => unfold(group().out[checkpoint()], set());
+// Large parts of the data are JSON inside strings, read when they are asked for.
+function unfold(owner, key) {
+  if (typeof owner[key] === 'string') owner[key] = JSON.parse(owner[key]);
+  return owner[key];
+}
 const isOn = row => !state.off[state.group].has(row);
 const visible = () => group().rows.map((row, i) => ({ ...row, index: i })).filter(row => isOn(row.index));
 
@@ -499,7 +505,7 @@ function parallel(host, sweep) {
 
 const painters = {
   'glance-in': host => view().metrics.forEach(metric => dots(host, metric)),
-  'glance-out': host => { const out = view().out[set()]; if (out) out.metrics.forEach(metric => dots(host, metric)); },
+  'glance-out': host => { if (out()) out().metrics.forEach(metric => dots(host, metric)); },
   reliability(host) {
     const ece = view().metrics.find(metric => metric.id === 'ece');
     for (const row of visible()) {
@@ -513,23 +519,23 @@ const painters = {
     lines(host, { xLow: 0, xHigh: 1, title: 'Risk over coverage', label: `Error rate of ${shown.length} methods over the share of images that is answered.`, series, xName: 'coverage', yName: 'share of wrong answers' });
   },
   detection(host) {
-    const out = view().out[set()], name = group().sets[set()];
-    if (!out) return;
+    const curves = out(), name = group().sets[set()];
+    if (!curves) return;
     const series = (column, xs) => visible().map(row => ({ name: row.name, style: row, xs, ys: column[row.index] }));
     const count = visible().length;
     const unit = { xLow: 0, xHigh: 1 };
-    lines(host, { ...unit, yLow: 0, yHigh: 1, title: 'ROC', label: `ROC curves of ${count} methods against ${name}.`, series: series(out.roc, data.grids.roc), xName: 'false positive rate', yName: 'true positive rate', diagonal: true });
-    lines(host, { ...unit, title: 'Precision-recall (test set)', label: `Precision-recall curves of ${count} methods, test images positive, against ${name}.`, series: series(out.precision_in, data.grids.recall), xName: 'recall', yName: 'precision' });
-    lines(host, { ...unit, title: 'Precision-recall (out-of-domain)', label: `Precision-recall curves of ${count} methods, out-of-domain images positive, against ${name}.`, series: series(out.precision_out, data.grids.recall), xName: 'recall', yName: 'precision' });
+    lines(host, { ...unit, yLow: 0, yHigh: 1, title: 'ROC', label: `ROC curves of ${count} methods against ${name}.`, series: series(curves.roc, data.grids.roc), xName: 'false positive rate', yName: 'true positive rate', diagonal: true });
+    lines(host, { ...unit, title: 'Precision-recall (test set)', label: `Precision-recall curves of ${count} methods, test images positive, against ${name}.`, series: series(curves.precision_in, data.grids.recall), xName: 'recall', yName: 'precision' });
+    lines(host, { ...unit, title: 'Precision-recall (out-of-domain)', label: `Precision-recall curves of ${count} methods, out-of-domain images positive, against ${name}.`, series: series(curves.precision_out, data.grids.recall), xName: 'recall', yName: 'precision' });
   },
   scores(host) {
-    const out = view().out[set()];
-    if (out) for (const row of visible()) if (out.histogram[row.index]) scores(host, row, out.histogram[row.index]);
+    const { histogram } = out() || { histogram: [] };
+    for (const row of visible()) if (histogram[row.index]) scores(host, row, histogram[row.index]);
   },
   sweep: host => group().sweep.keys.forEach(key => trials(host, group().sweep, key)),
   parallel: host => parallel(host, group().sweep),
   training(host) {
-    const shown = group().training.map((family, i) => {
+    const shown = unfold(group(), 'training').map((family, i) => {
       const own = family.rows.map(r => ({ ...group().rows[r], index: r })).filter(row => isOn(row.index));
       return { ...family, style: own[0] || (family.rows.length ? null : { color: i % 10, dash: 0 }) };
     }).filter(family => family.style);
@@ -551,38 +557,38 @@ function hatches() {
   document.body.append(svg('svg', { width: 0, height: 0, 'aria-hidden': 'true', style: 'position:absolute' }, svg('defs', {}, pattern('hatch', 'var(--c1)', 0.85), pattern('hatch-out', 'var(--ink)', 0.35))));
 }
 
-// With many rows a plot is drawn when it comes near the window: thousands of them take seconds, and few are looked at.
-const MANY = 40;
-const near = new IntersectionObserver(entries => {
-  for (const entry of entries) if (entry.isIntersecting) paint(entry.target);
-}, { rootMargin: '50% 0px' });
+// With many rows a plot is drawn when it comes near the window.
+const near = new IntersectionObserver(entries => paint(entries.filter(entry => entry.isIntersecting).map(entry => entry.target)), { rootMargin: '50% 0px' });
 const waiting = new Set();
-function paint(host) {
-  near.unobserve(host);
-  waiting.delete(host);
-  painters[host.dataset.chart](host);
-  host.style.minHeight = '';
+function paint(hosts) {
+  for (const host of hosts) widths.set(host, parseFloat(getComputedStyle(host).gridTemplateColumns) || host.clientWidth);
+  for (const host of hosts) {
+    near.unobserve(host);
+    waiting.delete(host);
+    painters[host.dataset.chart](host);
+    host.style.minHeight = host.firstChild ? '' : 0;
+  }
 }
-addEventListener('beforeprint', () => [...waiting].forEach(paint));
+addEventListener('beforeprint', () => paint([...waiting]));
 
 function draw() {
   if (!data.groups.length) return;
   drawn = 0;
   hideTip();
-  const hosts = $$(`main .group[data-group="${state.group}"] [data-chart]`), shown = visible().length;
+  const hosts = $$(`main .group[data-group="${state.group}"] [data-chart]`), shown = visible().length, isMany = shown > data.many;
   for (const host of hosts) host.classList.toggle('few', shown < 4);
   [...waiting].forEach(host => near.unobserve(host));
   waiting.clear();
-  const heights = hosts.map(host => host.clientHeight);
-  for (const host of hosts) widths.set(host, parseFloat(getComputedStyle(host).gridTemplateColumns) || host.clientWidth);
+  // the old height is kept while drawing, so that the page does not jump
+  const heights = hosts.map(host => host.firstChild ? host.clientHeight : 0);
   hosts.forEach((host, i) => {
-    // the old height is kept while drawing, so that the page does not jump
-    host.style.minHeight = `${Math.max(heights[i], shown > MANY ? 600 : 0)}px`;
+    host.style.minHeight = heights[i] ? `${heights[i]}px` : '';
     host.replaceChildren();
-    if (shown <= MANY) return paint(host);
+    if (!isMany) return;
     waiting.add(host);
     near.observe(host);
   });
+  if (!isMany) paint(hosts);
 }
 
 // ---- switches
@@ -596,12 +602,18 @@ function show() {
   if (data.groups.length) {
     for (const part of $$(`.group[data-group="${state.group}"] [data-checkpoint]`)) {
       part.hidden = part.dataset.checkpoint !== checkpoint() || (part.dataset.set != null && +part.dataset.set !== set());
+      if (!part.hidden) reveal(part);
     }
     for (const row of $$(`main .group[data-group="${state.group}"] tr[data-row]`)) row.classList.toggle('off', !isOn(+row.dataset.row));
     for (const box of $$(`.methods[data-group="${state.group}"] input`)) box.checked = isOn(+box.dataset.method);
   }
   const chosen = { group: String(state.group), checkpoint: data.groups.length ? checkpoint() : '', set: String(data.groups.length ? set() : 0), beside: state.beside, theme: state.theme };
   for (const input of $$('input[data-switch]')) input.checked = input.value === chosen[input.dataset.switch];
+}
+// A table that nobody has chosen yet stands in a comment.
+function reveal(part) {
+  const comment = [...part.childNodes].find(node => node.nodeType === Node.COMMENT_NODE);
+  if (comment) part.innerHTML = comment.data;
 }
 document.addEventListener('change', event => {
   const input = event.target;

@@ -53,32 +53,35 @@ pub(super) fn group(shown: &View<'_, '_>, seeds: &mut SeedLists) -> Value {
         .iter()
         .map(|&c| checkpoint_id(c))
         .collect();
-    let mut views = Map::new();
+    let (mut views, mut out) = (Map::new(), Map::new());
     for &checkpoint in &group.checkpoints {
-        views.insert(
-            checkpoint_id(checkpoint).to_owned(),
-            view(group, checkpoint, seeds),
-        );
+        let id = checkpoint_id(checkpoint);
+        views.insert(id.to_owned(), folded(&view(group, checkpoint, seeds)));
+        let sets = group.sets.iter();
+        let of = |set| folded(&detection(group, set, checkpoint, seeds));
+        out.insert(id.to_owned(), sets.map(of).collect());
     }
     json!({
         "rows": rows,
         "sets": sets,
         "checkpoints": checkpoints,
         "views": views,
-        "training": training(&shown.families),
+        "out": out,
+        "training": folded(&training(&shown.families)),
         "sweep": super::sweep::data(shown),
     })
 }
 
-/// One checkpoint of a group.
+/// JSON as a string of JSON: the script reads it when it is looked at.
+fn folded(value: &Value) -> Value {
+    Value::String(value.to_string())
+}
+
+/// What a group shows of the test set at one checkpoint.
 fn view(group: &Group<'_>, checkpoint: Checkpoint, seeds: &mut SeedLists) -> Value {
     let rows = group.rows.iter();
     let reliability: Vec<Value> = rows
         .map(|row| reliability(group, row, checkpoint))
-        .collect();
-    let sets = group.sets.iter();
-    let out: Vec<Value> = sets
-        .map(|set| detection(group, set, checkpoint, seeds))
         .collect();
     let rows = group.rows.iter();
     let risk: Vec<Value> = rows.map(|row| risk(group, row, checkpoint)).collect();
@@ -86,7 +89,6 @@ fn view(group: &Group<'_>, checkpoint: Checkpoint, seeds: &mut SeedLists) -> Val
         "metrics": glance(&group.in_domain(checkpoint), group.rows.len(), seeds),
         "reliability": reliability,
         "risk": risk,
-        "out": out,
     })
 }
 

@@ -50,6 +50,12 @@ pub(super) fn script_json(value: &Value) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
+/// HTML inside a comment, which the script can turn into elements: without `--`, nothing in it can
+/// end the comment. Dashes have to stand in texts and values of attributes, not in names.
+pub(super) fn comment(html: &str) -> String {
+    format!("<!--\n{}\n-->", html.replace("--", "-&#45;"))
+}
+
 /// Groups of radio buttons; those with the same purpose are kept in step by the script.
 #[derive(Default)]
 pub(super) struct Switches {
@@ -175,6 +181,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn html_survives_in_a_comment_and_cannot_end_it(
+            text in "[-a<>!]*", word in "-->|--!>|->|--|<!--|-",
+        ) {
+            let html = format!("<p title=\"{0}\">{0}</p>", escape(&format!("{text}{word}{text}")));
+            let hidden = comment(&html);
+            let inside = hidden.strip_prefix("<!--\n").and_then(|rest| rest.strip_suffix("\n-->"));
+            let inside = inside.unwrap();
+            prop_assert!(!inside.contains("--"));
+            prop_assert_eq!(inside.replace("&#45;", "-"), html);
+        }
+
         #[test]
         fn json_survives_and_cannot_end_the_script(text in ".*", word in "</?script>|<!--|-->|&lt;") {
             let value = Value::from(format!("{text}{word}{text}"));

@@ -2,6 +2,10 @@
 //! any program; plots are drawn by the script from the JSON at the end of the page. A file per
 //! section.
 //!
+//! What is not seen at first costs a browser little: tables of other checkpoints and sets stand in
+//! comments until they are chosen, large parts of the JSON are strings until they are drawn, and of
+//! more than `view::MANY` rows the parts far from the window are not laid out.
+//!
 //! Whatever comes out of a record is escaped, and the JSON cannot end its script element. A content
 //! security policy forbids the page to load anything.
 
@@ -142,6 +146,7 @@ pub fn html(records: &[RunRecord], options: &Options) -> String {
             "recall": recall_grid().iter().map(|&x| number(x)).collect::<Vec<_>>(),
         },
         "dashes": dashes(),
+        "many": view::MANY,
         "seeds": seeds.json(),
         "groups": groups,
     });

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use evaluation::record::{Checkpoint, OodNormalization};
 use evaluation::{Better, InDomain, Metric, OutOfDomain};
 
-use super::html::{Switches, escape, swatch};
+use super::html::{Switches, comment, escape, swatch};
 use super::numbers::precise;
 use super::{Interval, View};
 use crate::facts::{count, distance, errors, published, thousands};
@@ -90,6 +90,18 @@ impl View<'_, '_> {
             // the script has the figures, and makes the tips of the cells from them
             if place.of_scores { "" } else { " data-told" },
         );
+        if place.hidden {
+            // a browser makes nothing of it until it is chosen
+            let mut later = String::new();
+            self.table_inside(&mut later, table, place);
+            page.push_str(&comment(&later));
+        } else {
+            self.table_inside(page, table, place);
+        }
+        page.push_str("</div>\n");
+    }
+
+    fn table_inside(&self, page: &mut String, table: &Table<'_>, place: &Place<'_, '_>) {
         let what = match (place.set, place.of_scores) {
             (None, true) => "Right against wrong answers",
             (set, _) => set.map_or("Test set", |(_, set)| &set.label),
@@ -102,7 +114,7 @@ impl View<'_, '_> {
         if table.rows.is_empty() {
             let _ = writeln!(
                 page,
-                "<p class=\"hint\">{}: nothing was evaluated.</p></div>",
+                "<p class=\"hint\">{}: nothing was evaluated.</p>",
                 escape(&label)
             );
             return;
@@ -122,7 +134,6 @@ impl View<'_, '_> {
         page.push_str("</tbody>\n</table>\n</div>\n");
         legend(page, table);
         notes.write(page);
-        page.push_str("</div>\n");
     }
 
     fn row(

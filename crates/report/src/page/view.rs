@@ -12,6 +12,10 @@ use crate::style::{self, Style};
 use crate::summary::{Cell, Family, Group};
 use crate::sweep::Sweep;
 
+/// Groups of more rows are laid out and drawn part by part, when a part comes near the window:
+/// thousands of plots take seconds, and few are looked at.
+pub(super) const MANY: usize = 40;
+
 /// A section of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
@@ -198,7 +202,12 @@ impl<'g, 'a> View<'g, 'a> {
     pub(super) fn write(&self, page: &mut String, switches: &mut Switches) {
         let _ = writeln!(
             page,
-            "<div class=\"group\" data-group=\"{}\"{}>",
+            "<div class=\"group{}\" data-group=\"{}\"{}>",
+            if self.group.rows.len() > MANY {
+                format!(" many\" style=\"--rows: {}", self.group.rows.len())
+            } else {
+                String::new()
+            },
             self.index,
             self.hidden()
         );

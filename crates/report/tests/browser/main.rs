@@ -574,6 +574,22 @@ fn plots_of_many_rows_are_drawn_when_they_come_near() {
     browser.open(&page(&records));
     assert_eq!(plots(&browser, "scores"), 0.0);
     assert_eq!(plots(&browser, "training"), 0.0);
+    // tables of a view become elements when it is chosen
+    let rows = "document.querySelectorAll('.results-table tbody tr').length";
+    assert_eq!(browser.number(rows), 100.0);
+    browser.click("input[data-switch=\"checkpoint\"][value=\"final\"]");
+    assert_eq!(browser.number(rows), 200.0);
+    let shown = "[...document.querySelectorAll('.results-table')].filter(t => t.checkVisibility()).map(t => [t.dataset.checkpoint, t.querySelectorAll('tbody tr').length])";
+    assert_eq!(
+        browser.evaluate(shown),
+        json!([["final", 50], ["final", 50]])
+    );
+    // sections far from the window are not laid out, but on paper all are
+    let laid_out = "[...new Set([...document.querySelectorAll('main section')].map(s => getComputedStyle(s).contentVisibility))]";
+    assert_eq!(browser.evaluate(laid_out), json!(["auto"]));
+    browser.medium("print", "light");
+    assert_eq!(browser.evaluate(laid_out), json!(["visible"]));
+    browser.medium("", "light");
     // plots that are drawn on the way move the ones below
     let begin = Instant::now();
     while plots(&browser, "scores") == 0.0 && begin.elapsed() < Duration::from_secs(30) {
@@ -773,7 +789,7 @@ fn parts_that_are_missing_are_left_out() {
 #[test]
 fn names_cannot_become_markup_or_script() {
     let Some(browser) = browser() else { return };
-    let evil = "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\">&amp;'\"";
+    let evil = "--></script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\">&amp;'\"";
     let mut records = synthetic::fashion_mnist(2, 3);
     for record in &mut records {
         record.experiment = evil.to_owned();
@@ -815,10 +831,22 @@ fn names_cannot_become_markup_or_script() {
     browser.point(x, y);
     let (x, y) = browser.middle("td[data-v]");
     browser.point(x, y);
+    let harm = "[typeof window.hacked, [...document.images].filter(i => !i.src.startsWith('data:')).length, document.scripts.length]";
+    assert_eq!(browser.evaluate(harm), json!(["undefined", 0, 2]));
+    // a table that stood in a comment until it was chosen
+    let hidden = "[...document.querySelectorAll('.results-table[hidden]')]";
+    let texts = format!("{hidden}.map(t => t.innerText.trim())");
+    assert_eq!(browser.evaluate(&texts), json!(["", ""]));
+    browser.click("input[data-switch=\"checkpoint\"][value=\"final\"]");
     assert_eq!(
-        browser.evaluate("[typeof window.hacked, [...document.images].filter(i => !i.src.startsWith('data:')).length, document.scripts.length]"),
-        json!(["undefined", 0, 2])
+        browser.evaluate("[...document.querySelectorAll('.results-table:not([hidden])')].map(t => t.querySelector('.name').textContent)"),
+        json!([format!("{evil}AdamW"), format!("{evil}AdamW")])
     );
+    assert_eq!(
+        browser.text("document.querySelector('.results-table[data-set]:not([hidden]) caption').firstChild.textContent"),
+        format!("{evil}, final epoch")
+    );
+    assert_eq!(browser.evaluate(harm), json!(["undefined", 0, 2]));
     assert_content(&browser);
 }
 
