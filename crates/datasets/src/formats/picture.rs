@@ -585,8 +585,13 @@ pub(crate) mod tests {
         {
             let zero = folder.path().join("zero.png");
             std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
-            let error = Picture::open(&zero).unwrap_err().to_string();
-            assert!(error.ends_with("is no plain file"), "{error}");
+            let pipe = folder.path().join("pipe.png");
+            let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+            assert!(made.unwrap().success());
+            for path in [zero, pipe] {
+                let error = Picture::open(&path).unwrap_err().to_string();
+                assert!(error.ends_with("is no plain file"), "{error}");
+            }
         }
         let endless = Picture::read(std::io::repeat(0)).unwrap().unwrap_err();
         assert!(
@@ -610,6 +615,27 @@ pub(crate) mod tests {
         assert!(message(&wide).contains("5000x1, expected at most 4096"));
         wide[16] = 0x7f;
         assert!(message(&wide).starts_with("PNG picture"));
+    }
+
+    /// Found by damaging size and sampling of small JPEG files at random: zune-jpeg 0.5.15 panics in
+    /// its code for AVX2.
+    #[test]
+    fn jpeg_files_at_which_the_decoder_panics_are_refused() {
+        let files: [&[u8]; 2] = [
+            include_bytes!("../../tests/fixtures/panics-idct.jpeg"),
+            include_bytes!("../../tests/fixtures/panics-upsampler.jpeg"),
+        ];
+        for bytes in files {
+            let decoded = Picture::decode(bytes);
+            #[cfg(target_arch = "x86_64")]
+            if std::is_x86_feature_detected!("avx2") {
+                let error = decoded.unwrap_err().to_string();
+                assert!(error.ends_with(guard::PROBLEM), "{error}");
+                continue;
+            }
+            // elsewhere the decoder may cope with it
+            drop(decoded);
+        }
     }
 
     const PILLOW_2X3: [u8; 6] = [93, 131, 122, 139, 149, 142];
