@@ -111,32 +111,45 @@ struct Bin {
 /// # Errors
 /// The number of bins is out of range.
 pub fn reliability(outcomes: &Outcomes, config: &CalibrationConfig) -> Result<(f64, Reliability)> {
-    config.check()?;
     let confidence = outcomes.confidence();
+    let image = |image: usize| (confidence[image], outcomes.is_right(image));
+    reliability_of(confidence.len(), image, config)
+}
+
+/// The same from the confidence of every image, and whether it was right.
+pub(super) fn reliability_of(
+    samples: usize,
+    image: impl Fn(usize) -> (f64, bool),
+    config: &CalibrationConfig,
+) -> Result<(f64, Reliability)> {
+    config.check()?;
     let mut bins = vec![Bin::default(); config.bins];
     match config.scheme {
         Scheme::EqualWidth => {
-            let images = (0..confidence.len())
-                .map(|image| (image, equal_width(confidence[image], config.bins)));
-            fill(&mut bins, outcomes, images);
+            let images = (0..samples).map(|number| {
+                let (confidence, right) = image(number);
+                (equal_width(confidence, config.bins), confidence, right)
+            });
+            fill(&mut bins, images);
         }
         Scheme::EqualMass => {
-            let mut order: Vec<u32> = (0..confidence.len() as u32).collect();
-            let value = |image: u32| confidence[image as usize];
+            let mut order: Vec<u32> = (0..samples as u32).collect();
+            let value = |number: u32| image(number as usize).0;
             order.sort_by(|&a, &b| value(a).total_cmp(&value(b)));
             let mut lowest = 0;
             let images = (0..order.len()).map(|rank| {
                 if value(order[rank]) != value(order[lowest]) {
                     lowest = rank;
                 }
-                let bin = equal_mass(lowest, order.len(), config.bins);
-                (order[rank] as usize, bin)
+                let bin = equal_mass(lowest, samples, config.bins);
+                let (confidence, right) = image(order[rank] as usize);
+                (bin, confidence, right)
             });
-            fill(&mut bins, outcomes, images);
+            fill(&mut bins, images);
         }
     }
     let gap = |bin: &Bin| (bin.right as f64 - bin.confidence).abs();
-    let ece = bins.iter().map(gap).sum::<f64>() / confidence.len() as f64;
+    let ece = bins.iter().map(gap).sum::<f64>() / samples as f64;
     let bins = bins.iter().map(|bin| ReliabilityBin {
         count: bin.count,
         right: bin.right,
@@ -149,17 +162,18 @@ pub fn reliability(outcomes: &Outcomes, config: &CalibrationConfig) -> Result<(f
     Ok((ece, reliability))
 }
 
-/// Adds images to their bins, block by block for the sake of precision.
-fn fill(bins: &mut [Bin], outcomes: &Outcomes, images: impl Iterator<Item = (usize, usize)>) {
+/// Adds images, each with its bin, its confidence and whether it was right, block by block for the
+/// sake of precision.
+fn fill(bins: &mut [Bin], images: impl Iterator<Item = (usize, f64, bool)>) {
     let mut images = images.peekable();
     let mut block = vec![Bin::default(); bins.len()];
     while images.peek().is_some() {
         // with more bins than images in a block nothing would be gained
-        for (image, bin) in images.by_ref().take(BLOCK.max(bins.len())) {
+        for (bin, confidence, right) in images.by_ref().take(BLOCK.max(bins.len())) {
             let bin = &mut block[bin];
             bin.count += 1;
-            bin.right += usize::from(outcomes.is_right(image));
-            bin.confidence += outcomes.confidence()[image];
+            bin.right += usize::from(right);
+            bin.confidence += confidence;
         }
         for (total, part) in bins.iter_mut().zip(&mut block) {
             total.count += part.count;

@@ -64,23 +64,19 @@ impl Ranking {
         if samples > u32::MAX as usize {
             return Err(Error::TooMany { samples });
         }
-        Self::of([in_scores, out_scores].map(|scores| scores.iter().map(|&score| score.into())))
-    }
-
-    /// Sorts the scores of the in-domain and of the out-of-domain side, no more than 32 bits can
-    /// count.
-    pub(super) fn of<I: Iterator<Item = f64>>(sides: [I; 2]) -> Result<Self> {
-        let [mut ins, mut outs] = [Vec::new(), Vec::new()];
-        let names = ["in-domain", "out-of-domain"];
-        for ((scores, side), keys) in sides.into_iter().zip(names).zip([&mut ins, &mut outs]) {
-            keys.reserve_exact(scores.size_hint().0);
-            for (row, score) in scores.enumerate() {
+        let keys = |side: &'static str, scores: &[S]| {
+            let mut keys = Vec::with_capacity(scores.len());
+            for (row, &score) in scores.iter().enumerate() {
                 // complements, so that ascending keys are descending scores
-                keys.push(!sort::key(score).ok_or(Error::Score { side, row })?);
+                keys.push(!sort::key(score.into()).ok_or(Error::Score { side, row })?);
             }
-        }
+            Ok(keys)
+        };
+        let mut ins = keys("in-domain", in_scores)?;
+        let mut outs = keys("out-of-domain", out_scores)?;
         let samples = [ins.len(), outs.len()];
-        sort::sort_both(&mut ins, &mut outs);
+        sort::sort(&mut ins);
+        sort::sort(&mut outs);
         let groups = merge(ins, outs);
         Ok(Self { groups, samples })
     }
@@ -161,7 +157,7 @@ fn is_vertex(groups: &[[u32; 2]], k: usize) -> bool {
 
 /// Numbers of images per distinct key, in the order of the sorted keys.
 fn merge(mut ins: Vec<u64>, mut outs: Vec<u64>) -> Vec<[u32; 2]> {
-    /// Larger than any key: keys are differences of images of floats, which leave room for it.
+    /// Larger than any key: the images of floats leave room for it.
     const END: u64 = u64::MAX;
     let total = ins.len() + outs.len();
     if total == 0 {

@@ -18,6 +18,7 @@ pub mod calibration;
 pub mod classification;
 pub mod curves;
 pub mod detection;
+mod mark;
 pub mod probability;
 pub mod risk;
 mod sort;
@@ -34,7 +35,9 @@ pub use probability::{SUM_TOLERANCE, Score, maximum_probability, negative_entrop
 pub use risk::RiskCoverage;
 pub use temperature::temperature;
 
-use std::thread::available_parallelism;
+use std::thread::{self, available_parallelism};
+
+use crate::error::Result;
 
 /// Work, in values touched, that is worth a thread of its own.
 const WORK_PER_THREAD: usize = 1 << 17;
@@ -46,4 +49,25 @@ fn threads_for(work: usize) -> usize {
         return 1;
     }
     available_parallelism().map_or(1, |n| n.get().min(most))
+}
+
+/// Does pieces of work, each in a thread of its own if there is to be more than one, and returns the
+/// first error by piece.
+fn in_threads<W>(threads: usize, pieces: impl Iterator<Item = W>) -> Result<()>
+where
+    W: FnOnce() -> Result<()> + Send,
+{
+    if threads == 1 {
+        let mut pieces = pieces;
+        return pieces.try_for_each(|piece| piece());
+    }
+    thread::scope(|scope| {
+        let handles: Vec<_> = pieces.map(|piece| scope.spawn(piece)).collect();
+        let mut results = handles.into_iter().map(|handle| {
+            handle
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        results.find(Result::is_err).unwrap_or(Ok(()))
+    })
 }

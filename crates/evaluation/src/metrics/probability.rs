@@ -4,11 +4,9 @@
 //! A row is valid if every entry lies in `[0, 1]` and they add up to 1 within [`SUM_TOLERANCE`].
 //! Entries above 1 by no more than [`ROUNDING`], as averaging in `f32` can leave them, count as 1.
 
-use std::thread;
-
 use serde::{Deserialize, Serialize};
 
-use super::threads_for;
+use super::{in_threads, threads_for};
 use crate::error::{Error, Result};
 
 /// How far the sum of a row may be from 1: rounding to half precision, or to four printed digits,
@@ -52,11 +50,15 @@ pub(super) fn check<P: Copy + Into<f64>>(row: usize, entries: &[P]) -> Result<f6
         smallest = if entry < smallest { entry } else { smallest };
         largest = if entry > largest { entry } else { largest };
     }
+    confidence(sum, smallest, largest).ok_or_else(|| complaint(row, entries))
+}
+
+/// The maximum probability of a row of this sum, smallest and largest entry, if the row is valid.
+#[inline]
+pub(super) fn confidence(sum: f64, smallest: f64, largest: f64) -> Option<f64> {
     // a NaN among the entries makes the sum one, and the comparison false
-    if smallest >= 0.0 && largest <= 1.0 + ROUNDING && (sum - 1.0).abs() <= SUM_TOLERANCE {
-        return Ok(largest.min(1.0));
-    }
-    Err(complaint(row, entries))
+    let valid = smallest >= 0.0 && largest <= 1.0 + ROUNDING && (sum - 1.0).abs() <= SUM_TOLERANCE;
+    valid.then(|| largest.min(1.0))
 }
 
 /// What is wrong with a row that is not valid.
@@ -83,26 +85,14 @@ pub(super) fn in_pieces<P: Copy + Into<f64> + Sync>(
 ) -> Result<()> {
     let threads = threads_for(probabilities.len());
     let size = scores.len().div_ceil(threads);
-    if threads == 1 {
-        return fill(0, probabilities, scores);
-    }
-    thread::scope(|scope| {
-        let pieces = probabilities.chunks(size * classes);
-        let handles: Vec<_> = pieces
-            .zip(scores.chunks_mut(size))
-            .enumerate()
-            .map(|(i, (piece, scores))| {
-                let fill = &fill;
-                scope.spawn(move || fill(i * size, piece, scores))
-            })
-            .collect();
-        let mut results = handles.into_iter().map(|handle| {
-            handle
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        results.find(Result::is_err).unwrap_or(Ok(()))
-    })
+    let pieces = probabilities
+        .chunks(size * classes)
+        .zip(scores.chunks_mut(size));
+    let fill = &fill;
+    in_threads(
+        threads,
+        (pieces.enumerate()).map(|(i, (piece, scores))| move || fill(i * size, piece, scores)),
+    )
 }
 
 /// One score per row, computed from the checked row and its maximum.
