@@ -741,11 +741,10 @@ impl Means {
     fn valid(&self, index: usize, name: String) -> PyResult<Function> {
         self.inner.check_valid()?;
         let posterior = &self.inner.posterior;
-        let mean = posterior.mean_statistic().unwrap_or_default();
-        let all = means::valid(posterior.family(), mean, posterior.weight()).map_err(mistake)?;
-        let found = all.into_iter().nth(index);
-        let found = found.ok_or_else(|| mistake("nothing is known"))?;
-        Ok(Function::new(name, found))
+        let means = posterior.mean_statistic().unwrap_or_default();
+        let mean = (means.get(index)).ok_or_else(|| mistake("nothing is known"))?;
+        let found = means::valid(posterior.family(), index, *mean, posterior.weight());
+        Ok(Function::new(name, found.map_err(mistake)?))
     }
 
     /// What a file of it holds, with the names of the coordinates.

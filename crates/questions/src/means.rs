@@ -32,21 +32,19 @@ pub fn credence(normal: &Normal, event: &Event, valid: bool) -> Result<Credence,
     Ok(Pivot::ChiSquared { dimension }.credence(plain))
 }
 
-/// The valid possibility functions of the coordinates, each a mean of known variance, from data of
-/// this mean and number.
+/// The valid possibility function of one coordinate, a mean of known variance, from data of this
+/// mean and number.
 ///
 /// # Errors
 /// As [`Valid::new`].
 pub fn valid(
     family: &MultivariateNormal,
-    mean: &[f64],
+    coordinate: usize,
+    mean: f64,
     number: f64,
-) -> possibility::Result<Vec<Valid<NormalNoise>>> {
-    let covariance = family.covariance();
-    let means = mean.iter().enumerate();
-    means
-        .map(|(i, &mean)| crate::valid(NormalNoise::new(covariance[(i, i)])?, mean, number))
-        .collect()
+) -> possibility::Result<Valid<NormalNoise>> {
+    let variance = family.covariance()[(coordinate, coordinate)];
+    crate::valid(NormalNoise::new(variance)?, mean, number)
 }
 
 /// How many of the linear forms in an event are independent of each other; at least 1.

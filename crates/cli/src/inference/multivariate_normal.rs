@@ -232,9 +232,11 @@ fn valid_coordinates(
     summary: &Summary,
     family: &MultivariateNormal,
 ) -> possibility::Result<Vec<Coordinate>> {
-    let (mean, n) = (&summary.mean_statistic, summary.weight);
-    let valid = means::valid(family, mean, n)?.into_iter();
-    valid
-        .map(|one| Coordinate::new(one, &summary.alphas))
+    let means = summary.mean_statistic.iter().enumerate();
+    means
+        .map(|(i, &mean)| {
+            let one = means::valid(family, i, mean, summary.weight)?;
+            Coordinate::new(one, &summary.alphas)
+        })
         .collect()
 }
