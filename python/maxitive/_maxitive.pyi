@@ -14,14 +14,16 @@ class Rule:
     def parameters(self) -> str: ...
     def step(self, lr: float, step: int, threads: int, tensors: list[Tensor]) -> None: ...
 
-class Outcomes:
-    def __init__(
-        self, probabilities: NDArray[Any], labels: NDArray[np.int64], by_class: bool
-    ) -> None: ...
-    def metrics(
-        self, bins: int, scheme: str, replicates: int, level: float, seed: int
-    ) -> str: ...
-
+def in_domain(
+    probabilities: NDArray[Any],
+    labels: NDArray[np.int64],
+    by_class: bool,
+    bins: int,
+    scheme: str,
+    replicates: int,
+    level: float,
+    seed: int,
+) -> str: ...
 def scores(probabilities: NDArray[Any], score: str) -> Doubles: ...
 def detection(
     name: str,

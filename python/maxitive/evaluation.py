@@ -140,8 +140,8 @@ def evaluate(
     rows = _rows("probs", probs)
     inside = None
     if labels is not None:
-        outcomes = _maxitive.Outcomes(rows, _labels(labels, len(rows)), curves)
-        inside = outcomes.metrics(bins, scheme, *draws)
+        answers = _labels(labels, len(rows))
+        inside = _maxitive.in_domain(rows, answers, curves, bins, scheme, *draws)
     outside = {}
     if ood:
         ins = _maxitive.scores(rows, score)

@@ -1,8 +1,7 @@
 //! Metrics of predictions.
 
 use evaluation::metrics::curves::histogram;
-use evaluation::results::ByClass;
-use evaluation::{BootstrapConfig, CalibrationConfig, Ranking, Scheme, Score};
+use evaluation::{BootstrapConfig, CalibrationConfig, Outcomes, Ranking, Scheme, Score};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use serde_json::json;
@@ -43,64 +42,53 @@ fn bootstrap(replicates: usize, level: f64, seed: u64) -> Option<BootstrapConfig
     })
 }
 
-/// What became of every image.
-#[pyclass(frozen, module = "maxitive._maxitive")]
-pub struct Outcomes {
-    inner: evaluation::Outcomes,
-    by_class: Option<ByClass>,
-}
-
-#[pymethods]
-impl Outcomes {
-    #[new]
-    fn new(
-        py: Python<'_>,
-        probabilities: Probabilities<'_>,
-        labels: PyReadonlyArray1<'_, i64>,
-        by_class: bool,
-    ) -> PyResult<Self> {
-        let labels = labels.as_slice().map_err(mistake)?;
-        let outcomes = with_rows!(&probabilities, |values, classes| {
-            py.detach(|| {
-                let inner = evaluation::Outcomes::new(values, classes, labels)?;
-                // they are labels, or the line above had said so
-                let known = || labels.iter().map(|&label| label as u32).collect::<Vec<_>>();
-                let by_class = by_class.then(|| evaluation::by_class(values, classes, &known()));
-                Ok(Self {
-                    inner,
-                    by_class: by_class.transpose()?,
-                })
-            })
-        });
-        outcomes.map_err(|error: evaluation::Error| mistake(error))
-    }
-
-    /// The in-domain metrics, the reliability diagram and, where asked for, intervals, as JSON.
-    fn metrics(
-        &self,
-        py: Python<'_>,
-        bins: usize,
-        scheme: &str,
-        replicates: usize,
-        level: f64,
-        seed: u64,
-    ) -> PyResult<String> {
-        let scheme = scheme.parse::<Scheme>().map_err(mistake)?;
-        let calibration = CalibrationConfig { bins, scheme };
+/// The in-domain metrics, the reliability diagram and, where asked for, intervals and what became of
+/// each class, as JSON. What became of every image is kept only for intervals.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub fn in_domain(
+    py: Python<'_>,
+    probabilities: Probabilities<'_>,
+    labels: PyReadonlyArray1<'_, i64>,
+    by_class: bool,
+    bins: usize,
+    scheme: &str,
+    replicates: usize,
+    level: f64,
+    seed: u64,
+) -> PyResult<String> {
+    let labels = labels.as_slice().map_err(mistake)?;
+    let scheme = scheme.parse::<Scheme>().map_err(mistake)?;
+    let calibration = CalibrationConfig { bins, scheme };
+    let config = bootstrap(replicates, level, seed);
+    let all = with_rows!(&probabilities, |values, classes| {
         py.detach(|| {
-            let (found, reliability) = self.inner.in_domain(&calibration).map_err(mistake)?;
-            let intervals = bootstrap(replicates, level, seed)
-                .map(|config| self.inner.bootstrap(&calibration, &config).map_err(mistake))
-                .transpose()?;
+            let (found, reliability, intervals) = match config {
+                None => {
+                    let (found, reliability) =
+                        evaluation::in_domain(values, classes, labels, &calibration)?;
+                    (found, reliability, None)
+                }
+                Some(config) => {
+                    let outcomes = Outcomes::new(values, classes, labels)?;
+                    let (found, reliability) = outcomes.in_domain(&calibration)?;
+                    let intervals = outcomes.bootstrap(&calibration, &config)?;
+                    (found, reliability, Some(intervals))
+                }
+            };
+            // they are labels, or the lines above had said so
+            let known = || labels.iter().map(|&label| label as u32).collect::<Vec<_>>();
+            let by_class = by_class.then(|| evaluation::by_class(values, classes, &known()));
             let all = json!({
                 "metrics": found,
                 "reliability": reliability,
                 "intervals": intervals,
-                "by_class": self.by_class,
+                "by_class": by_class.transpose()?,
             });
             Ok(all.to_string())
         })
-    }
+    });
+    all.map_err(|error: evaluation::Error| mistake(error))
 }
 
 /// A score of every row of probabilities, higher for in-domain.

@@ -27,7 +27,7 @@ struct Outside {
 }
 
 /// The record of an evaluation, or of none, as the text of its file. `inside` and each of `outside`
-/// are what `Outcomes.metrics` and `detection` gave, `names` and `config` are JSON.
+/// are what `in_domain` and `detection` gave, `names` and `config` are JSON.
 #[pyfunction]
 pub fn record_of_predictions(
     inside: Option<&str>,
