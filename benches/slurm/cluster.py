@@ -3,8 +3,9 @@
 Starts munged, slurmctld and slurmd of Debian's packages `slurm-wlm` and `munge` as root, in a folder
 of its own, and submits a sweep of 24 runs as 4 tasks with `maxitive sweep --slurm`. A task is
 canceled, another requeued, the node killed with all that runs on it, and the time limit of a task
-is shorter than its longest run. In the end every run must be finished, none trained to its end twice, and
-all weights and metrics must be those of the same sweep in one process, bit for bit.
+is shorter than its longest run. One task is stopped (SIGSTOP), so that it can neither save nor end:
+Slurm kills it at its time limit. In the end every run must be finished, none trained to its end
+twice, and all weights and metrics must be those of the same sweep in one process, bit for bit.
 
     apt-get install slurm-wlm munge && cargo build --release -p maxitive
     python3 benches/slurm/cluster.py target/release/maxitive
@@ -31,9 +32,9 @@ import time
 QUICK = "--quick" in sys.argv[1:]
 TASKS = 2 if QUICK else 4
 RUNS = 6 if QUICK else 24
-# one run is longer than what a task has before its time limit of a minute; in the quick form it is
-# only long enough to be met at work
-EPOCHS = [160 if QUICK else 1200] + [20 if QUICK else 40] * (RUNS - 1)
+# one run is longer than what a task has before its time limit of a minute, and the others are long
+# enough for all disturbances; in the quick form it is only long enough to be met at work
+EPOCHS = [160 if QUICK else 4800] + [20 if QUICK else 160] * (RUNS - 1)
 # seconds until a step of the test is given up
 PATIENCE = 300
 # seconds that daemons and a first job have before the machine is one without Slurm
@@ -139,6 +140,8 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=0,sched_min_interval=0
 # the node has as many processors as tasks, whatever the machine has
 SlurmdParameters=config_overrides
 ReturnToService=2
+# what became of a task is told until the end
+MinJobAge=3600
 KillWait=10
 # a node that boots has lost all tasks that began before, and not just those of more than 20 s ago
 BatchStartTimeout=1
@@ -250,6 +253,16 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
             found += below
         return found
 
+    def all_begun(self):
+        """Whether all tasks that run have done so for longer than Slurm waits for one to begin."""
+        ages = self.call("squeue", "-h", "-r", "-t", "R", "-o", "%M").split()
+        seconds = lambda age: sum(int(part) * 60**i for i, part in enumerate(reversed(age.split(":"))))
+        return ages and min(map(seconds, ages)) >= 10
+
+    def timeouts(self, task):
+        """How often a task was killed by Slurm at its time limit: 0 or 1."""
+        return self.call("scontrol", "show", "job", task).count("JobState=TIMEOUT")
+
     def restarts(self, job):
         """How often each task of a job was queued again."""
         text = self.call("scontrol", "show", "job", job)
@@ -302,8 +315,27 @@ def endings(logs):
     return finished, resumed
 
 
-def disturb_all(it, job, count, say):
-    """A canceled task, a requeued one, and a killed node."""
+def stop_one(shared, look, say):
+    """A task that is at work is stopped, so that it sees neither its clock nor a signal."""
+    def at_work():
+        for run in look().get("runs", []):
+            try:
+                holder = json.loads((shared / run["run"] / "lock").read_text())
+                name = pathlib.Path(f"/proc/{holder['pid']}/comm").read_text().strip()
+            except (OSError, ValueError):
+                continue
+            if run["state"] == "running" and name == "maxitive":
+                return run, holder
+
+    run, holder = wait_for("a task at work", at_work)
+    os.kill(holder["pid"], signal.SIGSTOP)
+    say(f"task {holder['job']} is stopped at work on {run['run']}: only Slurm can end it")
+    return holder["job"]
+
+
+def disturb_all(it, job, shared, look, say):
+    """A canceled task, a requeued one, a killed node, and a stopped task, which is returned."""
+    count = lambda state: look()[state]
     wait_for("all tasks at work", lambda: count("running") == TASKS)
     it.must("scancel", f"{job}_3")
     say("task 3 is canceled")
@@ -311,8 +343,10 @@ def disturb_all(it, job, count, say):
     it.must("scontrol", "requeue", f"{job}_1")
     say("task 1 is requeued")
     wait_for("more runs", lambda: count("finished") >= 5)
+    wait_for("tasks that Slurm knows to have begun", it.all_begun)
     it.kill_node()
     say("the node is killed with all its processes, and boots")
+    return stop_one(shared, look, say)
 
 
 def requeue_one(it, look, say):
@@ -381,17 +415,18 @@ def run_in(place, program):
             return json.loads(done.stdout)["job"] if done.stdout else None
 
         job = submitted()
-        least = {"requeues": 3, "limits": 1, "resumed": 1}
+        least = {"requeues": 3, "limits": 1, "killed": 1, "resumed": 1}
+        stopped = None
         if not QUICK:
-            disturb_all(it, job, count, say)
+            stopped = disturb_all(it, job, shared, look, say)
         elif requeue_one(it, look, say):
             # the run may end between the look and the requeue
-            least = {"requeues": 1, "limits": 0, "resumed": 0}
+            least = {"requeues": 1, "limits": 0, "killed": 0, "resumed": 0}
         else:
-            least = {"requeues": 0, "limits": 0, "resumed": 0}
+            least = {"requeues": 0, "limits": 0, "killed": 0, "resumed": 0}
         queue = lambda: it.call("squeue", "-h", "-o", "%i %t %M %r").strip()
         wait_for("an empty queue", lambda: not queue(), 4 * PATIENCE)
-        restarts = it.restarts(job)
+        restarts, killed = it.restarts(job), it.timeouts(stopped) if stopped else 0
         say(f"the queue is empty after {restarts} requeues, {count('finished')} runs are finished")
         again = 0
         while count("finished") < RUNS and again < 3:
@@ -410,13 +445,13 @@ def run_in(place, program):
     print(json.dumps({
         "runs": RUNS, "tasks": TASKS, "canceled": 0 if QUICK else 1,
         "nodes_killed": 0 if QUICK else 1, "requeues": restarts,
-        "time_limits": limits, "submitted_again": again, "resumed": resumed,
+        "time_limits": limits, "killed_at_limit": killed, "submitted_again": again, "resumed": resumed,
         "finished": found["finished"], "trained_twice": twice, "different": different,
         "seconds": round(time.monotonic() - begin, 1),
     }))
     return (found["finished"] == RUNS and not twice and not different and late is None
             and restarts >= least["requeues"] and limits >= least["limits"]
-            and resumed >= least["resumed"])
+            and killed >= least["killed"] and resumed >= least["resumed"])
 
 
 try:
