@@ -41,12 +41,15 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
+from . import _maxitive
 from ._rule import rule
 
 __all__ = ["LCBOptAdapt", "UCBOpt", "UCBOptAdapt", "gram"]
 
 # below this, many tensors in one foreach operation cost less than a kernel each
 _TRITON_FROM = 1 << 16
+# two large pages
+_LARGE_PAGES_FROM = 1 << 20
 _OPTIONS = ("lr", "foreach", "capturable", "differentiable", "maximize")
 
 
@@ -152,7 +155,8 @@ class _CBOpt(Optimizer):
 
     def _check_capture(self) -> None:
         """A graph that is captured without `capturable=True` would keep its first step's number."""
-        if not torch.compiler.is_compiling() and torch.cuda.is_available():
+        # without a context nothing is captured
+        if not torch.compiler.is_compiling() and torch.cuda.is_initialized():
             capturable = all(group["capturable"] for group in self.param_groups)
             if torch.cuda.is_current_stream_capturing() and not capturable:
                 raise RuntimeError(f"{type(self).__name__}: capturing needs capturable=True")
@@ -171,13 +175,12 @@ class _CBOpt(Optimizer):
             state["step"] = torch.zeros(
                 (), dtype=torch.float32, device=p.device if on_device else "cpu"
             )
-            keep: dict[str, Any] = {"memory_format": torch.preserve_format}
             total = group["hess_init"] + group["weight_decay"]
-            state["momentum"] = torch.zeros_like(p, **keep)
-            state["curvature"] = torch.full_like(p, group["hess_init"], **keep)
+            state["momentum"] = _filled(p, 0.0)
+            state["curvature"] = _filled(p, group["hess_init"])
             if self._id != "ucbopt":
                 start = float("inf") if self._id == "ucbopt-adapt" else total
-                state["envelope"] = torch.full_like(p, start, **keep)
+                state["envelope"] = _filled(p, start)
         return p, -grad if group["maximize"] else grad, state
 
     def _step_group(
@@ -267,6 +270,18 @@ class _CBOpt(Optimizer):
                 kernel.step(self._id, group, push, pull, radius, p, grad, state)
         else:
             _foreach(self._id, group, push, pull, radius, members)
+
+
+def _filled(p: Tensor, value: float) -> Tensor:
+    """A tensor like `p` full of one value, in large pages if the fused pass on the CPU will see it.
+
+    That pass waits for memory, and less so in pages of 2 MiB than in torch's of 4 KiB.
+    """
+    fused = p.device.type == "cpu" and p.dtype == torch.float32 and type(p.data) is Tensor
+    if fused and p.numel() >= _LARGE_PAGES_FROM and _dense(p) and not torch.compiler.is_compiling():
+        flat = torch.from_numpy(_maxitive.filled(p.numel(), value))
+        return flat.as_strided(p.size(), p.stride())
+    return torch.full_like(p, value, memory_format=torch.preserve_format)
 
 
 def _dense(t: Tensor) -> bool:

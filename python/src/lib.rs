@@ -28,6 +28,7 @@ fn mistake_and_causes(error: impl std::error::Error) -> PyErr {
 fn _maxitive(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<rule::Rule>()?;
+    module.add_function(wrap_pyfunction!(rule::filled, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::in_domain, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::scores, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::detection, module)?)?;

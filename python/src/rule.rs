@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use cbopt::cbo::Borrowed;
 use cbopt::{Constants, Executor, RuleConfig, Update};
-use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use crate::mistake;
@@ -98,4 +98,10 @@ impl Rule {
         })?;
         Ok(())
     }
+}
+
+/// `count` times `value`, in large pages where there are many.
+#[pyfunction]
+pub fn filled(py: Python<'_>, count: usize, value: f32) -> Bound<'_, PyArray1<f32>> {
+    py.detach(|| machine::filled(count, value)).into_pyarray(py)
 }

@@ -102,6 +102,35 @@ def test_state_dict_round_trip_to_the_bit(make):
 
 
 @every
+def test_a_large_state_is_like_a_small_one(make, monkeypatch):
+    """Its memory comes from elsewhere: the numbers, the layout and what is done with it stay."""
+    shape = (64, 128, 9, 16)
+    start = torch.randn(shape).to(memory_format=torch.channels_last)
+    grads = [torch.randn(shape).to(memory_format=torch.channels_last) for _ in range(3)]
+    made = []
+    filled = optim._maxitive.filled
+    monkeypatch.setattr(optim._maxitive, "filled", lambda *a: (made.append(a), filled(*a))[1])
+    ends = []
+    for fewest in [1, start.numel() + 1]:
+        monkeypatch.setattr(optim, "_LARGE_PAGES_FROM", fewest)
+        w = torch.nn.Parameter(start.clone(memory_format=torch.preserve_format))
+        optimizer = make([w], lr=0.01)
+        for grad in grads:
+            w.grad = grad
+            optimizer.step()
+            # the state of a copy is torch's own again
+            other = make([w], lr=0.01)
+            other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            optimizer = other
+        state = {name: t for name, t in optimizer.state[w].items() if name != "step"}
+        assert all(t.stride() == w.stride() for t in state.values())
+        ends.append([w.detach(), *state.values()])
+    assert {count for count, _ in made} == {start.numel()}
+    assert len(made) == len(ends[0]) - 1
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+@every
 def test_groups_and_schedulers(make):
     model = network()
     groups = [
