@@ -42,8 +42,8 @@ fn bootstrap(replicates: usize, level: f64, seed: u64) -> Option<BootstrapConfig
     })
 }
 
-/// The in-domain metrics, the reliability diagram and, where asked for, intervals and what became of
-/// each class, as JSON. What became of every image is kept only for intervals.
+/// The in-domain metrics, the reliability diagram and, where asked for, intervals and what became
+/// of each class, as JSON. What became of every image is kept only for intervals.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn in_domain(

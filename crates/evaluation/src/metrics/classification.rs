@@ -275,14 +275,14 @@ struct Outcome {
     rank: u32,
 }
 
-/// Calls `visit` with what each row was worth, one after the other; `first` is the number of the
+/// Calls `take` with what each row was worth, one after the other; `first` is the number of the
 /// first row, for messages.
 fn visit<P, L>(
     first: usize,
     probabilities: &[P],
     classes: usize,
     labels: &[L],
-    mut visit: impl FnMut(usize, Outcome),
+    mut take: impl FnMut(usize, Outcome),
 ) -> Result<()>
 where
     P: Copy + Into<f64>,
@@ -297,7 +297,7 @@ where
                 Some(outcome) => outcome,
                 None => outcome(first + row, entries, label)?,
             };
-            visit(row, outcome);
+            take(row, outcome);
         }
     }
     Ok(())

@@ -51,8 +51,8 @@ fn threads_for(work: usize) -> usize {
     available_parallelism().map_or(1, |n| n.get().min(most))
 }
 
-/// Does pieces of work, each in a thread of its own if there is to be more than one, and returns the
-/// first error by piece.
+/// Does pieces of work, each in a thread of its own if there is to be more than one, and returns
+/// the first error by piece.
 fn in_threads<W>(threads: usize, pieces: impl Iterator<Item = W>) -> Result<()>
 where
     W: FnOnce() -> Result<()> + Send,

@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(key(f64::NAN), None);
     }
 
-    /// Keys that differ in so many bits, of which the lowest are zero, most of them near the largest
-    /// if they crowd.
+    /// Keys that differ in so many bits, of which the lowest are zero; if they crowd, most of them
+    /// lie near the largest.
     fn draw(seed: u64, count: usize, bits: u32, shift: u32, crowd: u32) -> Vec<u64> {
         let mut state = seed;
         let mut next = || {
@@ -209,7 +209,7 @@ mod tests {
             state ^ (state >> 29)
         };
         let most = u64::MAX >> (64 - bits);
-        let key = |draw: u64, near: u32| most - (draw & most) >> (crowd * (near & 7));
+        let key = |draw: u64, near: u32| most - ((draw & most) >> (crowd * (near & 7)));
         (0..count)
             .map(|_| key(next(), next() as u32) << shift)
             .collect()
