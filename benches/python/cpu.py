@@ -11,6 +11,7 @@ none), and how much memory the call takes beyond the arrays.
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -23,6 +24,12 @@ COUNT = 10**7
 REPEATS = 10
 
 
+def processor_seconds(process):
+    """Seconds that the threads of a process have computed: on a busy machine they say more."""
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) * 1e-9
+
+
 def steps(threads, rounds):
     import torch
 
@@ -33,17 +40,20 @@ def steps(threads, rounds):
                                stdout=subprocess.PIPE, text=True)
 
     def kernel(rule):
+        before = processor_seconds(program.pid)
         program.stdin.write(f"step {rule} refuse {COUNT} {threads} {REPEATS}\n")
         program.stdin.flush()
-        return min(json.loads(program.stdout.readline())["seconds"])
+        times = json.loads(program.stdout.readline())["seconds"]
+        return min(times), (processor_seconds(program.pid) - before) / REPEATS
 
     def ours(optimizer):
         times = []
+        before = processor_seconds(os.getpid())
         for _ in range(REPEATS):
             start = time.perf_counter()
             optimizer.step()
             times.append(time.perf_counter() - start)
-        return min(times)
+        return min(times), (processor_seconds(os.getpid()) - before) / REPEATS
 
     for make in [UCBOpt, UCBOptAdapt, LCBOptAdapt]:
         sides = {}
@@ -51,15 +61,15 @@ def steps(threads, rounds):
             p = torch.nn.Parameter(torch.randn(COUNT))
             p.grad = torch.randn(COUNT)
             sides[foreach] = make([p], lr=1e-4, foreach=foreach)
-        best = [float("inf")] * 3
-        for number in range(rounds + 1):
-            times = [kernel(make._id), ours(sides[None]), ours(sides[True])]
-            if number:
-                best = [min(pair) for pair in zip(best, times)]
-        rust, fused, foreach = best
+        # the first round is not counted
+        rows = [(kernel(make._id), ours(sides[None]), ours(sides[True])) for _ in range(rounds + 1)][1:]
+        rust, fused, foreach = (min(row[side][0] for row in rows) for side in range(3))
+        busy = [statistics.median(row[side][1] for row in rows) for side in range(3)]
         print(f"{make.__name__:12} kernel {1e3 * rust:.2f} ms, maxitive.torch {1e3 * fused:.2f} ms "
               f"({rust / fused:.2f} of its throughput), foreach {1e3 * foreach:.2f} ms "
-              f"({foreach / fused:.1f} times)")
+              f"({foreach / fused:.1f} times); processor time, median {1e3 * busy[0]:.1f}, "
+              f"{1e3 * busy[1]:.1f} ({busy[0] / busy[1]:.2f}), {1e3 * busy[2]:.1f} ms "
+              f"({busy[2] / busy[1]:.1f} times)")
     program.stdin.close()
     program.wait()
 

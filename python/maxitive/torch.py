@@ -181,6 +181,9 @@ class _CBOpt(Optimizer):
             if self._id != "ucbopt":
                 start = float("inf") if self._id == "ucbopt-adapt" else total
                 state["envelope"] = _filled(p, start)
+            for t in (p, grad):
+                if _likes_large_pages(t):
+                    _maxitive.move_to_large_pages(_flat(t))
         return p, -grad if group["maximize"] else grad, state
 
     def _step_group(
@@ -272,13 +275,19 @@ class _CBOpt(Optimizer):
             _foreach(self._id, group, push, pull, radius, members)
 
 
-def _filled(p: Tensor, value: float) -> Tensor:
-    """A tensor like `p` full of one value, in large pages if the fused pass on the CPU will see it.
+def _likes_large_pages(p: Tensor) -> bool:
+    """Whether the fused pass on the CPU will see it and it is long.
 
     That pass waits for memory, and less so in pages of 2 MiB than in torch's of 4 KiB.
     """
-    fused = p.device.type == "cpu" and p.dtype == torch.float32 and type(p.data) is Tensor
-    if fused and p.numel() >= _LARGE_PAGES_FROM and _dense(p) and not torch.compiler.is_compiling():
+    if p.device.type != "cpu" or p.dtype != torch.float32 or type(p.data) is not Tensor:
+        return False
+    return p.numel() >= _LARGE_PAGES_FROM and _dense(p) and not torch.compiler.is_compiling()
+
+
+def _filled(p: Tensor, value: float) -> Tensor:
+    """A tensor like `p` full of one value."""
+    if _likes_large_pages(p):
         flat = torch.from_numpy(_maxitive.filled(p.numel(), value))
         return flat.as_strided(p.size(), p.stride())
     return torch.full_like(p, value, memory_format=torch.preserve_format)

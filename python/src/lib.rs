@@ -29,6 +29,7 @@ fn _maxitive(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<rule::Rule>()?;
     module.add_function(wrap_pyfunction!(rule::filled, module)?)?;
+    module.add_function(wrap_pyfunction!(rule::move_to_large_pages, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::in_domain, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::scores, module)?)?;
     module.add_function(wrap_pyfunction!(evaluate::detection, module)?)?;

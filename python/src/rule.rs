@@ -105,3 +105,14 @@ impl Rule {
 pub fn filled(py: Python<'_>, count: usize, value: f32) -> Bound<'_, PyArray1<f32>> {
     py.detach(|| machine::filled(count, value)).into_pyarray(py)
 }
+
+/// Moves numbers into large pages where there are many and the system can; nothing else changes.
+#[pyfunction]
+pub fn move_to_large_pages(
+    py: Python<'_>,
+    mut numbers: PyReadwriteArray1<'_, f32>,
+) -> PyResult<()> {
+    let numbers = numbers.as_slice_mut().map_err(mistake)?;
+    py.detach(|| machine::move_to_large_pages(numbers));
+    Ok(())
+}

@@ -25,28 +25,48 @@ pub fn filled(len: usize, value: f32) -> Vec<f32> {
 /// Asks the system for large pages behind this memory, best before it is used. A hint: nothing else
 /// changes.
 pub fn prefer_large_pages(memory: &mut [MaybeUninit<f32>]) {
-    if std::mem::size_of_val(memory) >= WORTH {
-        advise(memory);
+    let bytes = std::mem::size_of_val(memory);
+    if bytes >= WORTH {
+        advise(memory.as_mut_ptr().cast(), bytes, false);
     }
 }
 
+/// Asks the system to move numbers that are in use into large pages, at once where it can. A hint:
+/// nothing else changes.
+///
+/// ```
+/// let mut weights = vec![0.5f32; 1 << 21];
+/// machine::move_to_large_pages(&mut weights);
+/// assert!(weights.iter().all(|&weight| weight == 0.5));
+/// ```
+pub fn move_to_large_pages(numbers: &mut [f32]) {
+    let bytes = std::mem::size_of_val(numbers);
+    if bytes >= WORTH {
+        advise(numbers.as_mut_ptr().cast(), bytes, true);
+    }
+}
+
+/// Advice on memory that the caller has for itself, and whether to move what is there.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn advise(memory: &mut [MaybeUninit<f32>]) {
+fn advise(start: *mut u8, bytes: usize, at_once: bool) {
     /// The advice is given for whole pages, of any size the system may have.
     const PAGE: usize = 1 << 16;
-    let bytes = std::mem::size_of_val(memory);
-    let start = memory.as_mut_ptr().cast::<u8>();
+    /// `MADV_COLLAPSE` of Linux 6.1, which not every C library names.
+    const COLLAPSE: libc::c_int = 25;
     let before = start.align_offset(PAGE).min(bytes);
     let count = (bytes - before) / PAGE * PAGE;
-    // SAFETY: the range lies inside `memory`, and this advice changes neither contents nor access.
-    // The result is ignored because nothing depends on whether the advice is taken.
-    unsafe {
-        libc::madvise(start.add(before).cast(), count, libc::MADV_HUGEPAGE);
+    let advice = [libc::MADV_HUGEPAGE, COLLAPSE];
+    for advice in &advice[..1 + usize::from(at_once)] {
+        // SAFETY: the range lies inside the memory, and this advice changes neither contents nor
+        // access. The result is ignored because nothing depends on whether the advice is taken.
+        unsafe {
+            libc::madvise(start.add(before).cast(), count, *advice);
+        }
     }
 }
 
 #[cfg(any(not(target_os = "linux"), miri))]
-fn advise(_memory: &mut [MaybeUninit<f32>]) {}
+fn advise(_start: *mut u8, _bytes: usize, _at_once: bool) {}
 
 #[cfg(test)]
 mod tests {
@@ -61,6 +81,11 @@ mod tests {
             numbers.iter_mut().for_each(|x| *x += 1.0);
             numbers.push(3.0);
             assert!(numbers[..len].iter().all(|&x| x == 1.25));
+            // whatever it is: an odd place, a part, numbers that differ
+            let mut used: Vec<f32> = (0..len).map(|i| i as f32).collect();
+            let first = len.min(3);
+            move_to_large_pages(&mut used[first..]);
+            assert!((0..len).all(|i| used[i] == i as f32));
         }
     }
 }
