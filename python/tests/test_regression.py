@@ -1,5 +1,6 @@
 import math
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -169,19 +170,25 @@ def test_shows_itself():
 
 
 def test_other_threads_run_meanwhile():
-    x, y = logistic_data(20_000)
-    ticks, stop = [], threading.Event()
+    # as many rows as it takes to be slow, whatever the build
+    for rows in [20_000, 80_000, 320_000, 1_280_000]:
+        x, y = logistic_data(rows)
+        ticks, stop = [], threading.Event()
 
-    def count():
-        while not stop.is_set():
-            ticks.append(1)
-            stop.wait(0.001)
+        def count():
+            while not stop.is_set():
+                ticks.append(1)
+                stop.wait(0.001)
 
-    thread = threading.Thread(target=count)
-    thread.start()
-    infer.logistic(y, x, threads=1)["x1"].cut(0.05)
-    stop.set()
-    thread.join()
+        thread = threading.Thread(target=count)
+        thread.start()
+        start = time.perf_counter()
+        infer.logistic(y, x, threads=1)["x1"].cut(0.05)
+        seconds = time.perf_counter() - start
+        stop.set()
+        thread.join()
+        if seconds > 0.05:
+            break
     # holding the lock, the fit would let it tick once or twice
     assert len(ticks) > 2
 
