@@ -50,6 +50,8 @@ __all__ = ["LCBOptAdapt", "UCBOpt", "UCBOptAdapt", "gram"]
 _TRITON_FROM = 1 << 16
 # two large pages
 _LARGE_PAGES_FROM = 1 << 20
+# torch gives it no types
+_cuda_is_started: Callable[[], bool] = torch.cuda.is_initialized
 _OPTIONS = ("lr", "foreach", "capturable", "differentiable", "maximize")
 
 
@@ -156,7 +158,7 @@ class _CBOpt(Optimizer):
     def _check_capture(self) -> None:
         """A graph that is captured without `capturable=True` would keep its first step's number."""
         # without a context nothing is captured
-        if not torch.compiler.is_compiling() and torch.cuda.is_initialized():
+        if not torch.compiler.is_compiling() and _cuda_is_started():
             capturable = all(group["capturable"] for group in self.param_groups)
             if torch.cuda.is_current_stream_capturing() and not capturable:
                 raise RuntimeError(f"{type(self).__name__}: capturing needs capturable=True")
