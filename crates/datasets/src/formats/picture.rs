@@ -617,8 +617,8 @@ pub(crate) mod tests {
         assert!(message(&wide).starts_with("PNG picture"));
     }
 
-    /// Found by damaging size and sampling of small JPEG files at random: zune-jpeg 0.5.15 panics in
-    /// its code for AVX2.
+    /// Found by damaging size and sampling of small JPEG files at random: zune-jpeg 0.5.15 panics
+    /// in its code for AVX2.
     #[test]
     fn jpeg_files_at_which_the_decoder_panics_are_refused() {
         let files: [&[u8]; 2] = [
