@@ -535,9 +535,9 @@ fn eliminate<const FUSED: bool, const V: usize>(columns: &mut [[Eight; V]]) -> O
         }
         let pivot = columns[j][j / LANES][j % LANES];
         let x = (right[j / LANES][j % LANES] - sum_of(sums)) / pivot;
-        for v in 0..V {
-            for l in 0..LANES {
-                solved[v][l] = if v * LANES + l == j { x } else { solved[v][l] };
+        for (v, lanes) in solved.iter_mut().enumerate() {
+            for (l, entry) in lanes.iter_mut().enumerate() {
+                *entry = if v * LANES + l == j { x } else { *entry };
             }
         }
     }

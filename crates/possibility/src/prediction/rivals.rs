@@ -274,7 +274,7 @@ fn pairs<const FUSED: bool>(margin: Eight, variance: Eight) -> (Eight, Eight) {
         }
     }
     let small = one(x, |x| exp_negative::<FUSED>(x.abs()).0);
-    let log = one(small, |e| log_1p_unit::<FUSED>(e));
+    let log = one(small, log_1p_unit::<FUSED>);
     let share = two(x, small, |x, e| {
         let more = 1.0 / (1.0 + e);
         if x < 0.0 { more } else { e * more }
