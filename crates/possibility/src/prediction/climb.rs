@@ -675,13 +675,10 @@ fn ascend_abreast(field: &Field<'_>, starts: &[(Event, Option<Start>)]) -> Vec<E
             });
             keep(one, goes_on)
         });
-        for ((_, climb), column) in climbs.iter().zip(columns.chunks_exact_mut(stride)) {
-            column.copy_from_slice(&climb.b);
-        }
-        multiply_columns(field, &columns, climbs.len(), &mut products);
-        for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
-            climb.slope.copy_from_slice(product);
-        }
+        let room = (&mut columns[..], &mut products[..]);
+        multiply_each(field, &mut climbs, room, |climb| {
+            (&climb.b, &mut climb.slope)
+        });
         climbs.retain_mut(|one| {
             let goes_on = widest(Turn {
                 climb: &mut one.1,
@@ -691,15 +688,29 @@ fn ascend_abreast(field: &Field<'_>, starts: &[(Event, Option<Start>)]) -> Vec<E
             });
             keep(one, goes_on)
         });
-        for ((_, climb), column) in climbs.iter().zip(columns.chunks_exact_mut(stride)) {
-            column.copy_from_slice(&climb.a);
-        }
-        multiply_columns(field, &columns, climbs.len(), &mut products);
-        for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
-            climb.moved.copy_from_slice(product);
-        }
+        let room = (&mut columns[..], &mut products[..]);
+        multiply_each(field, &mut climbs, room, |climb| {
+            (&climb.a, &mut climb.moved)
+        });
     }
     ends.into_iter().flatten().collect()
+}
+
+/// `C` times a vector of every ascent, into another one of it.
+fn multiply_each(
+    field: &Field<'_>,
+    climbs: &mut [(usize, Climb)],
+    (columns, products): (&mut [f64], &mut [f64]),
+    vectors: impl for<'c> Fn(&'c mut Climb) -> (&'c [f64], &'c mut [f64]),
+) {
+    let stride = field.stride();
+    for ((_, climb), column) in climbs.iter_mut().zip(columns.chunks_exact_mut(stride)) {
+        column.copy_from_slice(vectors(climb).0);
+    }
+    multiply_columns(field, columns, climbs.len(), products);
+    for ((_, climb), product) in climbs.iter_mut().zip(products.chunks_exact(stride)) {
+        vectors(climb).1.copy_from_slice(product);
+    }
 }
 
 /// `C` times some columns.
