@@ -14,16 +14,30 @@ constexpr int W1 = 0, B1 = 150, W2 = 156, B2 = 2556, F1 = 2572, C1 = 33292, F2 =
 // Offsets in `values`, one row per image: features 256, hidden 120 and 84, their deltas, deltas of the logits, loss, correct.
 struct Lenet { int classes, layer1, layer2; unsigned threshold; float factor; long long features, hidden1, hidden2, delta1, delta2, delta3, loss, correct, partial; };
 
+constexpr int ROW = 38;  // stride of a row of pixels: 5x5 of them lie in 25 banks
 constexpr int P1 = 146;  // stride of a plane of the first pool: the planes fall into different banks
-constexpr int SPREAD = 144;
+// Windows of the second pool, 4x4 with two of zero gradient around; those on the right are the next
+// row's left ones, those below the next channel's upper ones.
+constexpr int WINDOWS = 36;
 struct Image {
-    float in[784], pool1[6 * P1], features[256], hidden1[120], hidden2[84], logits[32], delta3[32], delta2[84], delta1[120];
-    // gradient of the second convolution's output: 8x8 with four zeros around; those on the right are the next row's left
-    // ones, those below the next plane's upper ones
-    float spread[16 * SPREAD + 56];
-    float2 pooled2[256], pooled1[864];  // gradient at a maximum, and where the maximum was, as an integer
+    float in[28 * ROW - 8], pool1[6 * P1], turned[864];  // `turned`: the first pool, channels side by side
+    float features[256], hidden1[120], hidden2[84], logits[32], delta3[32], delta2[84], delta1[120];
+    float2 pooled2[256];  // gradient at a maximum, and where in `turned` the maximum was, as an integer
+    float2 windows[16 * WINDOWS + 14];  // the same gradient, and how far the taps at the maximum lie
+    uint8_t which[864];   // which of the 2x2 places was the maximum of the first pool
 };
-struct Weights { float conv1[25 * 8], conv2[6 * 25 * 16], back2[16 * 25 * 6]; };
+// Taps of the second convolution for the gradient of its input, [output][row][column], with zeros
+// before every row of taps and before every output, which also end the ones before. `near` has four
+// channels of a tap, `far` the other two of this tap and of the next one.
+constexpr int TAP_ROW = 6 * 4, TAPS = 6 * TAP_ROW, ALL_TAPS = 16 * TAPS + TAP_ROW + 8;
+constexpr int W2_STRIDE = 18;  // stride of a tap's 16 outputs
+template <int G> struct Shared {
+    Image image[G];
+    float conv1[25 * 8], near[ALL_TAPS], far[ALL_TAPS];
+    // one after the other: the second convolution's weights; scratch of the dense layers; of all
+    // images the gradient at a maximum of the first pool, and where in `in` it was, as an integer
+    float area[G * 1728 > 150 * W2_STRIDE ? G * 1728 : 150 * W2_STRIDE];
+};
 
 // 5x5 taps of a 6x6 patch at 2x2 places.
 template <int STRIDE> __device__ __forceinline__ void load_patch(const float* from, float (&patch)[6][6]) {
@@ -43,9 +57,6 @@ template <int Q> __device__ __forceinline__ void load_weights(const float* from,
         w[j] = v.x, w[j + 1] = v.y;
     }
 }
-
-// Pairs of outputs of one tap, so placed that neither the transposing stores nor the loads meet in few banks.
-__device__ __forceinline__ int swizzled(int tap, int o) { return tap * 16 + ((o / 2 ^ tap % 8) * 2) + o % 2; }
 
 // First maximum of the 2x2 places, cut at 0.
 __device__ __forceinline__ float pool(const float* v, int& which) {
@@ -129,31 +140,89 @@ template <int G, int INPUTS, int PARTS, class Delta, class Out> __device__ __for
     __syncthreads();
 }
 
-// Grid (groups of G images, 1, run).
+// Gradient of the first pool by way of the maxima of the second: of all 36 places that a 2x2 block's
+// taps reach, the nine maxima. C channels of a block by a lane, sixteen blocks by a warp; its halves
+// have the even and the odd outputs of the convolution, so that all loads of taps, four places that
+// a maximum may have times two outputs, meet in different banks.
+template <int G, int C> __device__ __forceinline__ void pool_gradient(const Image* image, const float* table, float2* pooled1, int warp, int lane) {
+    const int part = lane / 16, block = warp * 16 + lane % 16, mine = min(block, G * 36 - 1), b = mine % 36;
+    const Image& im = image[mine / 36];
+    const float2* window = im.windows + part * WINDOWS + b + 14;
+    const float* taps = table + part * TAPS + TAP_ROW + 4;
+    float sum[C][4] = {};
+#pragma unroll 1
+    for (int s = 0; s < 8; s++) {
+#pragma unroll
+        for (int i = 0; i < 3; i++)
+#pragma unroll
+            for (int j = 0; j < 3; j++) {
+                const float2 d = window[-(6 * i + j)];
+                const float* w = taps + (int)__float_as_uint(d.y) + 2 * i * TAP_ROW + 2 * j * 4;
+                if (C == 4) {
+#pragma unroll
+                    for (int p = 0; p < 4; p++) {
+                        const float4 v = *reinterpret_cast<const float4*>(w + p / 2 * TAP_ROW + p % 2 * 4);
+                        sum[0][p] = fmaf(d.x, v.x, sum[0][p]), sum[1][p] = fmaf(d.x, v.y, sum[1][p]);
+                        sum[C - 2][p] = fmaf(d.x, v.z, sum[C - 2][p]), sum[C - 1][p] = fmaf(d.x, v.w, sum[C - 1][p]);
+                    }
+                } else {
+#pragma unroll
+                    for (int p = 0; p < 4; p += 2) {
+                        const float4 v = *reinterpret_cast<const float4*>(w + p / 2 * TAP_ROW);
+                        sum[0][p] = fmaf(d.x, v.x, sum[0][p]), sum[1][p] = fmaf(d.x, v.y, sum[1][p]);
+                        sum[0][p + 1] = fmaf(d.x, v.z, sum[0][p + 1]), sum[1][p + 1] = fmaf(d.x, v.w, sum[1][p + 1]);
+                    }
+                }
+            }
+        window += 2 * WINDOWS, taps += 2 * TAPS;
+    }
+    // each half of the warp ends with one row of the block
+    const int y = b / 6 * 2 + part, x = b % 6 * 2, at = y * 12 + x;
+    float total[C][2];
+#pragma unroll
+    for (int c = 0; c < C; c++)
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            const float other = __shfl_xor_sync(ALL_LANES, part ? sum[c][q] : sum[c][2 + q], 16);
+            total[c][q] = (part ? sum[c][2 + q] : sum[c][q]) + other;
+        }
+    if (block >= G * 36) return;
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+        const int channel = (C == 4 ? 0 : 4) + c;
+        const float2 passed = *reinterpret_cast<const float2*>(im.pool1 + channel * P1 + at);
+        const uint8_t* which = im.which + channel * 144 + at;
+        auto place = [&](int q) { return __uint_as_float((2 * y + which[q] / 2) * ROW + 2 * (x + q) + which[q] % 2); };
+        *reinterpret_cast<float4*>(pooled1 + mine / 36 * 864 + channel * 144 + at) =
+            make_float4(passed.x > 0 ? total[c][0] : 0, place(0), passed.y > 0 ? total[c][1] : 0, place(1));
+    }
+}
+
+// Grid (groups of G images, 1, run); shared memory `Shared<G>`.
 template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Images& set, const Lenet& net) {
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run), first = blockIdx.x * G;
     if (first >= images) return;
     const int thread = threadIdx.x;
-    DYNAMIC_SHARED(Image, image);
-    Weights& weights = *reinterpret_cast<Weights*>(image + G);
+    DYNAMIC_SHARED(Shared<G>, shared);
+    Image* image = shared->image;
     const float* point = run.point;
     const Step& step = run.steps[run.step];
 
     // weights and pixels; a place without an image repeats the last one and writes nothing
-    for (int i = thread; i < 150; i += THREADS) weights.conv1[i % 25 * 8 + i / 75 * 4 + i / 25 % 3] = point[W1 + i];
+    for (int i = thread; i < 150; i += THREADS) shared->conv1[i % 25 * 8 + i / 75 * 4 + i / 25 % 3] = point[W1 + i];
 #pragma unroll
-    for (int i = thread; i < 2400; i += THREADS) {
-        const int o = i / 150, c = i / 25 % 6, k = i % 25;
-        weights.conv2[swizzled(i % 150, o)] = weights.back2[(o * 25 + k) * 6 + c] = point[W2 + i];
-    }
+    for (int i = thread; i < 2400; i += THREADS) shared->area[i % 150 * W2_STRIDE + i / 150] = point[W2 + i];
 #pragma unroll
     for (int i = thread; i < G * 784; i += THREADS) {
-        const int g = i / 784;
-        image[g].in[i % 784] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], 1, 28, 28, i % 784);
+        const int g = i / 784, at = i % 784;
+        image[g].in[at / 28 * ROW + at % 28] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], 1, 28, 28, at);
     }
-    constexpr int ZEROS = 16 * SPREAD + 56;
-    for (int i = thread; i < G * ZEROS; i += THREADS) image[i / ZEROS].spread[i % ZEROS] = 0;
+    const float4 zeros = make_float4(0, 0, 0, 0);
+    for (int i = thread; i < ALL_TAPS / 2; i += THREADS) reinterpret_cast<float4*>(shared->near)[i] = zeros;
+#pragma unroll
+    for (int g = 0; g < G; g++)
+        for (int i = thread; i < 8 * WINDOWS + 7; i += THREADS) reinterpret_cast<float4*>(image[g].windows)[i] = zeros;
     __syncthreads();
 
     // convolution 1, ReLU, pool: three channels at one place of the pool
@@ -161,10 +230,10 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         Image& im = image[item / 288];
         const int half = item % 288 / 144, place = item % 144, y = place / 12 * 2, x = place % 12 * 2;
         float patch[6][6], sum[3][4] = {};
-        load_patch<28>(im.in + y * 28 + x, patch);
+        load_patch<ROW>(im.in + y * ROW + x, patch);
 #pragma unroll
         for (int k = 0; k < 25; k++) {
-            const float4 w = *reinterpret_cast<const float4*>(weights.conv1 + k * 8 + half * 4);
+            const float4 w = *reinterpret_cast<const float4*>(shared->conv1 + k * 8 + half * 4);
 #pragma unroll
             for (int p = 0; p < 4; p++) {
                 const float v = patch[k / 5 + p / 2][k % 5 + p % 2];
@@ -178,13 +247,14 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 #pragma unroll
             for (int p = 0; p < 4; p++) sum[j][p] += bias;
             int which;
-            im.pool1[c * P1 + place] = pool(sum[j], which);
-            im.pooled1[c * 144 + place].y = __uint_as_float((y + which / 2) * 28 + x + which % 2);
+            im.pool1[c * P1 + place] = im.turned[place * 6 + c] = pool(sum[j], which);
+            im.which[c * 144 + place] = which;
         }
     }
     __syncthreads();
 
-    // convolution 2, ReLU, pool: Q channels at one place
+    // convolution 2, ReLU, pool: Q channels at one place. Warps without any bring the taps into the
+    // order of the way back; what they read is written again only after the barrier at the end.
     constexpr int Q = 2;
     for (int item = thread; item < G * (256 / Q); item += THREADS) {
         Image& im = image[item / (256 / Q)];
@@ -196,7 +266,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 #pragma unroll
             for (int k = 0; k < 25; k++) {
                 float w[Q];
-                load_weights<Q>(weights.conv2 + swizzled(c * 25 + k, o), w);
+                load_weights<Q>(shared->area + (c * 25 + k) * W2_STRIDE + o, w);
 #pragma unroll
                 for (int p = 0; p < 4; p++)
 #pragma unroll
@@ -210,7 +280,21 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
             for (int p = 0; p < 4; p++) sum[j][p] += bias;
             int which;
             im.features[(o + j) * 16 + place] = pool(sum[j], which);
-            im.pooled2[(o + j) * 16 + place].y = __uint_as_float((y + which / 2) * 12 + x + which % 2);
+            im.pooled2[(o + j) * 16 + place].y = __uint_as_float(((y + which / 2) * 12 + x + which % 2) * 6);
+            im.windows[(o + j) * WINDOWS + place / 4 * 6 + place % 4 + 14].y = __uint_as_float(-(which / 2 * TAP_ROW + which % 2 * 4));
+        }
+    }
+    constexpr int IDLE = THREADS - G * (256 / Q);
+    static_assert(IDLE >= 32 && IDLE % 32 == 0, "warps that bring the taps into order");
+    auto tap = [](int o, int k) { return o * TAPS + (k / 5 + 1) * TAP_ROW + (k % 5 + 1) * 4; };
+    if (thread >= THREADS - IDLE) {
+        for (int i = thread - (THREADS - IDLE); i < 1600; i += IDLE) {
+            const int o = i / 100, k = i / 4 % 25, c = i % 4;
+            shared->near[tap(o, k) + c] = shared->area[(c * 25 + k) * W2_STRIDE + o];
+        }
+        for (int i = thread - (THREADS - IDLE); i < 800; i += IDLE) {
+            const int o = i / 50, k = i / 2 % 25, c = i % 2;
+            shared->far[tap(o, k) + c] = shared->far[tap(o, k) - 2 + c] = shared->area[((4 + c) * 25 + k) * W2_STRIDE + o];
         }
     }
     __syncthreads();
@@ -237,15 +321,14 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     }
     __syncthreads();
     // the second convolution's weights have done their work
-    dense_back<G, 84, 10>(point + F3, net.classes, weights.conv2, [&](int g) { return image[g].delta3; },
+    dense_back<G, 84, 10>(point + F3, net.classes, shared->area, [&](int g) { return image[g].delta3; },
                           [&](int g, int i, float sum) { image[g].delta2[i] = image[g].hidden2[i] > 0 ? sum * net.factor : 0; });
-    dense_back<G, 120, 10>(point + F2, 84, weights.conv2, [&](int g) { return image[g].delta2; },
+    dense_back<G, 120, 10>(point + F2, 84, shared->area, [&](int g) { return image[g].delta2; },
                            [&](int g, int i, float sum) { image[g].delta1[i] = image[g].hidden1[i] > 0 ? sum * net.factor : 0; });
-    dense_back<G, 256, 4>(point + F1, 120, weights.conv2, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
+    dense_back<G, 256, 4>(point + F1, 120, shared->area, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
         Image& im = image[g];
         const bool passed = im.features[i] > 0;
-        im.pooled2[i].x = passed ? sum : 0;
-        if (passed) im.spread[i / 16 * SPREAD + __float_as_uint(im.pooled2[i].y) + 4 * 12 + 4] = sum;
+        im.pooled2[i].x = im.windows[i / 16 * WINDOWS + i % 16 / 4 * 6 + i % 4 + 14].x = passed ? sum : 0;
     });
 #pragma unroll
     for (int g = 0; g < G; g++) {
@@ -256,83 +339,73 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         for (int i = thread; i < 84; i += THREADS) run.values[net.hidden2 + n * 84 + i] = image[g].hidden2[i], run.values[net.delta2 + n * 84 + i] = image[g].delta2[i];
         for (int i = thread; i < net.classes; i += THREADS) run.values[net.delta3 + n * net.classes + i] = image[g].delta3[i];
     }
-    __syncthreads();
 
-    // gradient of the first pool: two channels at 2x2 places; then of the second convolution's weights, from the maxima alone
-    constexpr int LONG = (G * 108 + 31) / 32 * 32, SHORT = THREADS - LONG;  // threads for one and for the other
-    if (thread < G * 108) {
-        const int item = thread;
-        Image& im = image[item / 108];
-        // neighbors share a row, so that their patches lie in different banks
-        const int x = item % 6 * 2, c = item / 6 % 3 * 2, y = item % 108 / 18 * 2;
-        float sum[2][4] = {};
-        for (int o = 0; o < 16; o++) {
-            float patch[6][6];
-            load_patch<12>(im.spread + o * SPREAD + y * 12 + x, patch);
-#pragma unroll
-            for (int k = 0; k < 25; k++) {
-                const float2 w = *reinterpret_cast<const float2*>(weights.back2 + (o * 25 + k) * 6 + c);
-#pragma unroll
-                for (int p = 0; p < 4; p++) {
-                    const float v = patch[p / 2 + 4 - k / 5][p % 2 + 4 - k % 5];
-                    sum[0][p] = fmaf(w.x, v, sum[0][p]), sum[1][p] = fmaf(w.y, v, sum[1][p]);
-                }
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < 2; j++)
-#pragma unroll
-            for (int p = 0; p < 4; p++) {
-                const int at = (y + p / 2) * 12 + x + p % 2;
-                im.pooled1[(c + j) * 144 + at].x = im.pool1[(c + j) * P1 + at] > 0 ? sum[j][p] : 0;
-            }
-    }
-    for (int item = thread - LONG; item >= 0 && item < G * 496; item += SHORT) {
-        const int g = item / 496, i = item % 496;
+    // Gradient of the first pool, and, by the other warps, of the second convolution's weights, both
+    // from the maxima alone. All they read was there before the last barrier of `dense_back`; the
+    // area was scratch until then, and now takes the gradient of the first pool.
+    constexpr int BLOCKS = (G * 36 + 15) / 16, REST = WARPS - BLOCKS;  // warps of four channels, and others
+    static_assert(REST >= BLOCKS, "warps of two channels");
+    const int warp = thread / 32, lane = thread % 32;
+    float2* pooled1 = reinterpret_cast<float2*>(shared->area);
+    if (warp < BLOCKS) pool_gradient<G, 4>(image, shared->near, pooled1, warp, lane);
+    else if (warp < 2 * BLOCKS) pool_gradient<G, 2>(image, shared->far, pooled1, warp - BLOCKS, lane);
+    // two outputs a warp: a lane has two channels of a column of taps, the last one the bias
+    for (int item = WARPS - 1 - warp; item < G * 8 && warp >= BLOCKS; item += REST) {
+        const int g = item / 8, o = item % 8 * 2 + lane / 16, c = lane % 16 % 3 * 2, kx = min(lane % 16 / 3, 4);
         if (first + g >= images) break;
         const Image& im = image[g];
         float* out = run.partial + net.partial + (long long)(first + g) * CONV_PARAMETERS;
-        if (i >= 480) {
-            float sum = 0;
+        float2 sum[5];
+        float bias = 0;
 #pragma unroll
-            for (int p = 0; p < 16; p++) sum += im.pooled2[(i - 480) * 16 + p].x;
-            out[B2 + i - 480] = sum;
-        } else {
-            const int o = i / 30, c = i % 30 / 5, ky = i % 5;
-            float sum[5] = {};
+        for (int ky = 0; ky < 5; ky++) sum[ky] = make_float2(0, 0);
 #pragma unroll 4
-            for (int p = 0; p < 16; p++) {
-                const float2 d = im.pooled2[o * 16 + p];
-                const float* in = im.pool1 + c * P1 + ky * 12 + __float_as_uint(d.y);
+        for (int p = 0; p < 16; p++) {
+            const float2 d = im.pooled2[o * 16 + p];
+            const float* in = im.turned + kx * 6 + c + __float_as_uint(d.y);
+            bias += d.x;
 #pragma unroll
-                for (int kx = 0; kx < 5; kx++) sum[kx] = fmaf(d.x, in[kx], sum[kx]);
+            for (int ky = 0; ky < 5; ky++) {
+                const float2 v = *reinterpret_cast<const float2*>(in + ky * 72);
+                sum[ky].x = fmaf(d.x, v.x, sum[ky].x), sum[ky].y = fmaf(d.x, v.y, sum[ky].y);
             }
+        }
+        if (lane % 16 == 15) {
+            out[B2 + o] = bias;
+        } else {
 #pragma unroll
-            for (int kx = 0; kx < 5; kx++) out[W2 + (o * 6 + c) * 25 + ky * 5 + kx] = sum[kx];
+            for (int ky = 0; ky < 5; ky++) {
+                float* to = out + W2 + (o * 6 + c) * 25 + ky * 5 + kx;
+                to[0] = sum[ky].x, to[25] = sum[ky].y;
+            }
         }
     }
     __syncthreads();
 
-    // gradient of the first convolution's weights, in two halves of the places (scratch: the spread gradient is done with)
+    // gradient of the first convolution's weights, in two halves of the places (scratch: `turned` is done with)
     for (int item = thread; item < G * 312; item += THREADS) {
         Image& im = image[item / 312];
-        const int half = item % 312 / 156, i = item % 156, c = i < 150 ? i / 25 : i - 150, shift = i < 150 ? i % 25 / 5 * 28 + i % 5 : 0;
-        const float2* d = im.pooled1 + c * 144 + half * 72;
+        const int half = item % 312 / 156, i = item % 156, c = i < 150 ? i / 25 : i - 150, shift = i < 150 ? i % 25 / 5 * ROW + i % 5 : 0;
+        const float4* d = reinterpret_cast<const float4*>(pooled1 + item / 312 * 864 + c * 144 + half * 72);
         const float* in = im.in + shift;
         float sum = 0;
         if (i < 150) {
-#pragma unroll 8
-            for (int p = 0; p < 72; p++) sum = fmaf(d[p].x, in[__float_as_uint(d[p].y)], sum);
+#pragma unroll 4
+            for (int p = 0; p < 36; p++) {
+                const float4 two = d[p];
+                sum = fmaf(two.x, in[__float_as_uint(two.y)], sum);
+                sum = fmaf(two.z, in[__float_as_uint(two.w)], sum);
+            }
         } else {
-#pragma unroll 8
-            for (int p = 0; p < 72; p++) sum += d[p].x;
+#pragma unroll 4
+            for (int p = 0; p < 36; p++) sum += d[p].x, sum += d[p].z;
         }
-        im.spread[half * 156 + i] = sum;
+        im.turned[half * 156 + i] = sum;
     }
     __syncthreads();
     for (int item = thread; item < G * 156; item += THREADS) {
         const int g = item / 156, i = item % 156;
-        if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].spread[i] + image[g].spread[156 + i];
+        if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].turned[i] + image[g].turned[156 + i];
     }
 }
 extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
