@@ -68,16 +68,42 @@ __device__ __forceinline__ float pool(const float* v, int& which) {
     return larger(best, 0);
 }
 
+// Adds V sums of every lane over the warp, stage by stage a half of the sums by a half of the lanes:
+// each is added in the order of a butterfly, and one lane ends with it. Which one, `sum_of` tells.
+template <int V, int M = 16> __device__ __forceinline__ void add_lanes(float* v) {
+    constexpr int KEPT = (V + 1) / 2;
+    const bool upper = threadIdx.x & M;
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+        const float low = v[i], high = KEPT + i < V ? v[KEPT + i] : 0;
+        v[i] = V == 1 ? low + __shfl_xor_sync(ALL_LANES, low, M) : (upper ? high : low) + __shfl_xor_sync(ALL_LANES, upper ? low : high, M);
+    }
+    if constexpr (M > 1) add_lanes<KEPT, M / 2>(v);
+}
+// The number of the sum that this lane has after `add_lanes<V>`; V where it has none.
+template <int V> __device__ __forceinline__ int sum_of(int lane) {
+    int from = 0, left = V;
+#pragma unroll
+    for (int m = 16, n = V; m; m /= 2, n = (n + 1) / 2) {
+        const int kept = (n + 1) / 2;
+        if (lane & m) from += kept, left -= kept;
+        else left = min(left, kept);
+    }
+    return left > 0 ? from : V;
+}
+
 // A dense layer for all images of the block: one warp per output, J outputs at a time.
 template <int G, int INPUTS, int J, class In, class Out> __device__ __forceinline__ void dense_layer(const float* weight, int outputs, In in, Out out) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     constexpr int STEPS = (INPUTS + 127) / 128;
+    const int mine = sum_of<J * G>(lane);
     for (int o0 = warp; o0 < outputs; o0 += J * WARPS) {
-        float sum[J][G];
+        // the bias of the sum that this lane will have, fetched beside the weights
+        const int o = o0 + mine / G * WARPS;
+        const float bias = __ldg(weight + outputs * INPUTS + min(o, outputs - 1));
+        float sum[J * G];
 #pragma unroll
-        for (int j = 0; j < J; j++)
-#pragma unroll
-            for (int g = 0; g < G; g++) sum[j][g] = 0;
+        for (int i = 0; i < J * G; i++) sum[i] = 0;
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             const int k = s * 128 + lane * 4;
@@ -90,42 +116,40 @@ template <int G, int INPUTS, int J, class In, class Out> __device__ __forceinlin
                     const float4 x = *reinterpret_cast<const float4*>(in(g) + k);
 #pragma unroll
                     for (int j = 0; j < J; j++)
-                        sum[j][g] = fmaf(w[j].w, x.w, fmaf(w[j].z, x.z, fmaf(w[j].y, x.y, fmaf(w[j].x, x.x, sum[j][g]))));
+                        sum[j * G + g] = fmaf(w[j].w, x.w, fmaf(w[j].z, x.z, fmaf(w[j].y, x.y, fmaf(w[j].x, x.x, sum[j * G + g]))));
                 }
             }
         }
-#pragma unroll
-        for (int m = 16; m; m >>= 1)
-#pragma unroll
-            for (int j = 0; j < J; j++)
-#pragma unroll
-                for (int g = 0; g < G; g++) sum[j][g] += __shfl_xor_sync(ALL_LANES, sum[j][g], m);
-#pragma unroll
-        for (int j = 0; j < J; j++)
-            if (lane == 0 && o0 + j * WARPS < outputs)
-#pragma unroll
-                for (int g = 0; g < G; g++) out(g, o0 + j * WARPS, sum[j][g]);
+        add_lanes<J * G>(sum);
+        if (mine < J * G && o < outputs) out(mine % G, o, sum[0] + bias);
     }
 }
 
 // Columns of the transposed product: out(g, i, sum over outputs of delta[o] weight[o][i]). PARTS groups of threads take every
-// PARTS-th output, four columns a thread; their sums are added in order. Ends with a barrier.
-template <int G, int INPUTS, int PARTS, class Delta, class Out> __device__ __forceinline__ void dense_back(const float* weight, int outputs, float* scratch, Delta delta, Out out) {
+// PARTS-th output, four columns a thread; their sums are added in order. AHEAD rows are asked for at
+// once; a row beyond the last counts as zero. OUTPUTS is 0 where they are not known here. Ends with
+// a barrier.
+template <int G, int INPUTS, int OUTPUTS, int PARTS, int AHEAD, class Delta, class Out> __device__ __forceinline__ void dense_back(const float* weight, int outputs, float* scratch, Delta delta, Out out) {
     constexpr int COLUMNS = INPUTS / 4;
     static_assert(PARTS * COLUMNS <= THREADS && PARTS * G * INPUTS <= 2400, "threads and scratch");
+    constexpr bool EXACT = OUTPUTS && OUTPUTS % (PARTS * AHEAD) == 0;
     const int part = threadIdx.x / COLUMNS, column = threadIdx.x % COLUMNS * 4;
     if (part < PARTS) {
         float4 sum[G];
 #pragma unroll
         for (int g = 0; g < G; g++) sum[g] = make_float4(0, 0, 0, 0);
-#pragma unroll 6
-        for (int o = part; o < outputs; o += PARTS) {
-            const float4 w = load_global(weight + o * INPUTS + column);
+#pragma unroll 1
+        for (int o0 = part; o0 < outputs; o0 += PARTS * AHEAD) {
+            float4 w[AHEAD];
 #pragma unroll
-            for (int g = 0; g < G; g++) {
-                const float d = delta(g)[o];
-                sum[g].x = fmaf(d, w.x, sum[g].x), sum[g].y = fmaf(d, w.y, sum[g].y), sum[g].z = fmaf(d, w.z, sum[g].z), sum[g].w = fmaf(d, w.w, sum[g].w);
-            }
+            for (int u = 0; u < AHEAD; u++) w[u] = load_global(weight + (EXACT ? o0 + u * PARTS : min(o0 + u * PARTS, outputs - 1)) * INPUTS + column);
+#pragma unroll
+            for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+                for (int g = 0; g < G; g++) {
+                    const float d = EXACT || o0 + u * PARTS < outputs ? delta(g)[o0 + u * PARTS] : 0;
+                    sum[g].x = fmaf(d, w[u].x, sum[g].x), sum[g].y = fmaf(d, w[u].y, sum[g].y), sum[g].z = fmaf(d, w[u].z, sum[g].z), sum[g].w = fmaf(d, w[u].w, sum[g].w);
+                }
         }
 #pragma unroll
         for (int g = 0; g < G; g++) *reinterpret_cast<float4*>(scratch + (part * G + g) * INPUTS + column) = sum[g];
@@ -218,6 +242,8 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         const int g = i / 784, at = i % 784;
         image[g].in[at / 28 * ROW + at % 28] = placed_pixel(set, run.visits[step.first_visit + min(first + g, images - 1)], 1, 28, 28, at);
     }
+    // the label waits in a place that is written only after the loss
+    if (thread < G) image[thread].delta2[0] = __uint_as_float(label_of(run, set, min(first + thread, images - 1)));
     const float4 zeros = make_float4(0, 0, 0, 0);
     for (int i = thread; i < ALL_TAPS / 2; i += THREADS) reinterpret_cast<float4*>(shared->near)[i] = zeros;
 #pragma unroll
@@ -303,41 +329,46 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     auto kept = [&](int g, int layer, int o) {
         return net.threshold == 0 || dropout_bits(dropout_key(step.dropout_seed, layer, step.first_image + min(first + g, images - 1)), o) >= net.threshold ? net.factor : 0.0f;
     };
-    dense_layer<G, 256, 4>(point + F1, 120, [&](int g) { return image[g].features; },
-                  [&](int g, int o, float sum) { image[g].hidden1[o] = larger(sum + point[C1 + o], 0) * kept(g, net.layer1, o); });
+    dense_layer<G, 256, 6>(point + F1, 120, [&](int g) { return image[g].features; },
+                  [&](int g, int o, float sum) { image[g].hidden1[o] = larger(sum, 0) * kept(g, net.layer1, o); });
     __syncthreads();
-    dense_layer<G, 120, 3>(point + F2, 84, [&](int g) { return image[g].hidden1; },
-                  [&](int g, int o, float sum) { image[g].hidden2[o] = larger(sum + point[C2 + o], 0) * kept(g, net.layer2, o); });
+    dense_layer<G, 120, 5>(point + F2, 84, [&](int g) { return image[g].hidden1; },
+                  [&](int g, int o, float sum) { image[g].hidden2[o] = larger(sum, 0) * kept(g, net.layer2, o); });
     __syncthreads();
     dense_layer<G, 84, 1>(point + F3, net.classes, [&](int g) { return image[g].hidden2; },
-                 [&](int g, int o, float sum) { image[g].logits[o] = sum + point[F3 + net.classes * 84 + o]; });
+                 [&](int g, int o, float sum) { image[g].logits[o] = sum; });
     __syncthreads();
     if (thread / 32 < G) {
         const int g = thread / 32, n = first + g;
-        const int label = label_of(run, set, min(n, images - 1));
+        const int label = (int)__float_as_uint(image[g].delta2[0]);
         float lost, correct;
         cross_entropy(image[g].logits, net.classes, label, images, image[g].delta3, &lost, &correct);
         if (n < images && thread % 32 == 0) run.values[net.loss + n] = lost, run.values[net.correct + n] = correct;
     }
     __syncthreads();
     // the second convolution's weights have done their work
-    dense_back<G, 84, 10>(point + F3, net.classes, shared->area, [&](int g) { return image[g].delta3; },
+    dense_back<G, 84, 0, 10, 1>(point + F3, net.classes, shared->area, [&](int g) { return image[g].delta3; },
                           [&](int g, int i, float sum) { image[g].delta2[i] = image[g].hidden2[i] > 0 ? sum * net.factor : 0; });
-    dense_back<G, 120, 10>(point + F2, 84, shared->area, [&](int g) { return image[g].delta2; },
+    dense_back<G, 120, 84, 10, 9>(point + F2, 84, shared->area, [&](int g) { return image[g].delta2; },
                            [&](int g, int i, float sum) { image[g].delta1[i] = image[g].hidden1[i] > 0 ? sum * net.factor : 0; });
-    dense_back<G, 256, 4>(point + F1, 120, shared->area, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
+    dense_back<G, 256, 120, 4, 10>(point + F1, 120, shared->area, [&](int g) { return image[g].delta1; }, [&](int g, int i, float sum) {
         Image& im = image[g];
         const bool passed = im.features[i] > 0;
         im.pooled2[i].x = im.windows[i / 16 * WINDOWS + i % 16 / 4 * 6 + i % 4 + 14].x = passed ? sum : 0;
     });
+    float* const values = run.values;
+    auto keep = [&](long long at, long long n, int width, const float* from) {
+        if (thread < width) values[at + n * width + thread] = from[thread];
+    };
 #pragma unroll
     for (int g = 0; g < G; g++) {
         const long long n = first + g;
+        const Image& im = image[g];
         if (n >= images) break;
-        for (int i = thread; i < 256; i += THREADS) run.values[net.features + n * 256 + i] = image[g].features[i];
-        for (int i = thread; i < 120; i += THREADS) run.values[net.hidden1 + n * 120 + i] = image[g].hidden1[i], run.values[net.delta1 + n * 120 + i] = image[g].delta1[i];
-        for (int i = thread; i < 84; i += THREADS) run.values[net.hidden2 + n * 84 + i] = image[g].hidden2[i], run.values[net.delta2 + n * 84 + i] = image[g].delta2[i];
-        for (int i = thread; i < net.classes; i += THREADS) run.values[net.delta3 + n * net.classes + i] = image[g].delta3[i];
+        keep(net.features, n, 256, im.features);
+        keep(net.hidden1, n, 120, im.hidden1), keep(net.delta1, n, 120, im.delta1);
+        keep(net.hidden2, n, 84, im.hidden2), keep(net.delta2, n, 84, im.delta2);
+        keep(net.delta3, n, net.classes, im.delta3);
     }
 
     // Gradient of the first pool, and, by the other warps, of the second convolution's weights, both
@@ -403,8 +434,9 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         im.turned[half * 156 + i] = sum;
     }
     __syncthreads();
-    for (int item = thread; item < G * 156; item += THREADS) {
-        const int g = item / 156, i = item % 156;
+    static_assert(G * 156 <= THREADS, "a thread per sum");
+    if (thread < G * 156) {
+        const int g = thread / 156, i = thread % 156;
         if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].turned[i] + image[g].turned[156 + i];
     }
 }
