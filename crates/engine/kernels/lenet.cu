@@ -27,15 +27,16 @@ struct Image {
     uint8_t which[864];   // which of the 2x2 places was the maximum of the first pool
 };
 // Taps of the second convolution for the gradient of its input, [output][row][column], with zeros
-// before every row of taps and before every output, which also end the ones before. `near` has four
-// channels of a tap, `far` the other two of this tap and of the next one.
+// before every row of taps and before every output, which also end the ones before. The first half
+// has four channels of a tap, the second one the other two of this tap and of the next one.
 constexpr int TAP_ROW = 6 * 4, TAPS = 6 * TAP_ROW, ALL_TAPS = 16 * TAPS + TAP_ROW + 8;
 constexpr int W2_STRIDE = 18;  // stride of a tap's 16 outputs
 template <int G> struct Shared {
     Image image[G];
-    float conv1[25 * 8], near[ALL_TAPS], far[ALL_TAPS];
+    float conv1[25 * 8], taps[2 * ALL_TAPS];
     // one after the other: the second convolution's weights; scratch of the dense layers; of all
-    // images the gradient at a maximum of the first pool, and where in `in` it was, as an integer
+    // images the gradient at a maximum of the first pool, and where in `in` it was, as an integer:
+    // pairs of neighbors, channels side by side
     float area[G * 1728 > 150 * W2_STRIDE ? G * 1728 : 150 * W2_STRIDE];
 };
 
@@ -168,7 +169,7 @@ template <int G, int INPUTS, int OUTPUTS, int PARTS, int AHEAD, class Delta, cla
 // taps reach, the nine maxima. C channels of a block by a lane, sixteen blocks by a warp; its halves
 // have the even and the odd outputs of the convolution, so that all loads of taps, four places that
 // a maximum may have times two outputs, meet in different banks.
-template <int G, int C> __device__ __forceinline__ void pool_gradient(const Image* image, const float* table, float2* pooled1, int warp, int lane) {
+template <int G, int C> __device__ __forceinline__ void pool_gradient(const Image* image, const float* table, float4* pooled1, int warp, int lane) {
     const int part = lane / 16, block = warp * 16 + lane % 16, mine = min(block, G * 36 - 1), b = mine % 36;
     const Image& im = image[mine / 36];
     const float2* window = im.windows + part * WINDOWS + b + 14;
@@ -217,7 +218,7 @@ template <int G, int C> __device__ __forceinline__ void pool_gradient(const Imag
         const float2 passed = *reinterpret_cast<const float2*>(im.pool1 + channel * P1 + at);
         const uint8_t* which = im.which + channel * 144 + at;
         auto place = [&](int q) { return __uint_as_float((2 * y + which[q] / 2) * ROW + 2 * (x + q) + which[q] % 2); };
-        *reinterpret_cast<float4*>(pooled1 + mine / 36 * 864 + channel * 144 + at) =
+        pooled1[mine / 36 * 432 + at / 2 * 6 + channel] =
             make_float4(passed.x > 0 ? total[c][0] : 0, place(0), passed.y > 0 ? total[c][1] : 0, place(1));
     }
 }
@@ -245,7 +246,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     // the label waits in a place that is written only after the loss
     if (thread < G) image[thread].delta2[0] = __uint_as_float(label_of(run, set, min(first + thread, images - 1)));
     const float4 zeros = make_float4(0, 0, 0, 0);
-    for (int i = thread; i < ALL_TAPS / 2; i += THREADS) reinterpret_cast<float4*>(shared->near)[i] = zeros;
+    for (int i = thread; i < ALL_TAPS / 2; i += THREADS) reinterpret_cast<float4*>(shared->taps)[i] = zeros;
 #pragma unroll
     for (int g = 0; g < G; g++)
         for (int i = thread; i < 8 * WINDOWS + 7; i += THREADS) reinterpret_cast<float4*>(image[g].windows)[i] = zeros;
@@ -316,11 +317,12 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     if (thread >= THREADS - IDLE) {
         for (int i = thread - (THREADS - IDLE); i < 1600; i += IDLE) {
             const int o = i / 100, k = i / 4 % 25, c = i % 4;
-            shared->near[tap(o, k) + c] = shared->area[(c * 25 + k) * W2_STRIDE + o];
+            shared->taps[tap(o, k) + c] = shared->area[(c * 25 + k) * W2_STRIDE + o];
         }
         for (int i = thread - (THREADS - IDLE); i < 800; i += IDLE) {
             const int o = i / 50, k = i / 2 % 25, c = i % 2;
-            shared->far[tap(o, k) + c] = shared->far[tap(o, k) - 2 + c] = shared->area[((4 + c) * 25 + k) * W2_STRIDE + o];
+            float* to = shared->taps + ALL_TAPS + tap(o, k) + c;
+            to[0] = to[-2] = shared->area[((4 + c) * 25 + k) * W2_STRIDE + o];
         }
     }
     __syncthreads();
@@ -377,9 +379,9 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     constexpr int BLOCKS = (G * 36 + 15) / 16, REST = WARPS - BLOCKS;  // warps of four channels, and others
     static_assert(REST >= BLOCKS, "warps of two channels");
     const int warp = thread / 32, lane = thread % 32;
-    float2* pooled1 = reinterpret_cast<float2*>(shared->area);
-    if (warp < BLOCKS) pool_gradient<G, 4>(image, shared->near, pooled1, warp, lane);
-    else if (warp < 2 * BLOCKS) pool_gradient<G, 2>(image, shared->far, pooled1, warp - BLOCKS, lane);
+    float4* pooled1 = reinterpret_cast<float4*>(shared->area);
+    if (warp < BLOCKS) pool_gradient<G, 4>(image, shared->taps, pooled1, warp, lane);
+    else if (warp < 2 * BLOCKS) pool_gradient<G, 2>(image, shared->taps + ALL_TAPS, pooled1, warp - BLOCKS, lane);
     // two outputs a warp: a lane has two channels of a column of taps, the last one the bias
     for (int item = WARPS - 1 - warp; item < G * 8 && warp >= BLOCKS; item += REST) {
         const int g = item / 8, o = item % 8 * 2 + lane / 16, c = lane % 16 % 3 * 2, kx = min(lane % 16 / 3, 4);
@@ -413,31 +415,40 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     }
     __syncthreads();
 
-    // gradient of the first convolution's weights, in two halves of the places (scratch: `turned` is done with)
-    for (int item = thread; item < G * 312; item += THREADS) {
-        Image& im = image[item / 312];
-        const int half = item % 312 / 156, i = item % 156, c = i < 150 ? i / 25 : i - 150, shift = i < 150 ? i % 25 / 5 * ROW + i % 5 : 0;
-        const float4* d = reinterpret_cast<const float4*>(pooled1 + item / 312 * 864 + c * 144 + half * 72);
-        const float* in = im.in + shift;
-        float sum = 0;
-        if (i < 150) {
-#pragma unroll 4
-            for (int p = 0; p < 36; p++) {
-                const float4 two = d[p];
-                sum = fmaf(two.x, in[__float_as_uint(two.y)], sum);
-                sum = fmaf(two.z, in[__float_as_uint(two.w)], sum);
-            }
-        } else {
-#pragma unroll 4
-            for (int p = 0; p < 36; p++) sum += d[p].x, sum += d[p].z;
+    // Gradient of the first convolution's weights, in eighths of the places: a lane has a row of taps
+    // of a channel. All lanes are at the same window, whose maxima lie in 2x2 places, so that rows
+    // are either the same or in different banks. Scratch: the taps, which are done with.
+    for (int item = warp; item < G * 8; item += WARPS) {
+        const int c = min(lane / 5, 5), ky = lane % 5;
+        const float4* d = pooled1 + item * 54 + c;
+        const Spot in(image[item / 8].in + ky * ROW);
+        float sum[5] = {}, bias = 0;
+#pragma unroll 3
+        for (int p = 0; p < 9; p++) {
+            const float4 two = d[p * 6];
+            Spot one = in, other = in;
+            one.move((int)__float_as_uint(two.y)), other.move((int)__float_as_uint(two.w));
+#pragma unroll
+            for (int kx = 0; kx < 5; kx++) sum[kx] = fmaf(two.x, one.load(kx), sum[kx]);
+#pragma unroll
+            for (int kx = 0; kx < 5; kx++) sum[kx] = fmaf(two.z, other.load(kx), sum[kx]);
+            bias += two.x, bias += two.z;
         }
-        im.turned[half * 156 + i] = sum;
+        float* to = shared->taps + item * 156;
+        if (lane < 30) {
+#pragma unroll
+            for (int kx = 0; kx < 5; kx++) to[c * 25 + ky * 5 + kx] = sum[kx];
+            if (ky == 0) to[150 + c] = bias;
+        }
     }
     __syncthreads();
     static_assert(G * 156 <= THREADS, "a thread per sum");
     if (thread < G * 156) {
         const int g = thread / 156, i = thread % 156;
-        if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = image[g].turned[i] + image[g].turned[156 + i];
+        float sum = 0;
+#pragma unroll
+        for (int p = 0; p < 8; p++) sum += shared->taps[(g * 8 + p) * 156 + i];
+        if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = sum;
     }
 }
 extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
