@@ -43,7 +43,7 @@ std::map<std::string, Kernel> kernels = {
     K(frn_forward), K(frn_backward), K(relu_forward), K(relu_backward), K(add), K(copy), K(dropout), K(max_pool_forward),
     K(avg_pool_forward), K(max_pool_backward), K(avg_pool_backward), K(softmax_loss), K(reduce), K(deliver), K(mix_probabilities),
     K(sum_probabilities), K(score), K(sum_scores),
-    K(perturb), K(update), K(tick), SHARED(lenet1, sizeof(Shared<1>) / 4), SHARED(lenet2, sizeof(Shared<2>) / 4), K(lenet_gradients8), K(lenet_gradients16),
+    K(perturb), K(update), K(tick), SHARED(lenet1, sizeof(Shared<1>) / 4), SHARED(lenet2, sizeof(Shared<2>) / 4), SHARED(lenet_gradients8, 128 * (128 + 8)), SHARED(lenet_gradients32, 128 * (128 + 32)),
     BOTH(prepare), BOTH(stage1_forward), BOTH(stage2_forward), BOTH(stage3_forward), BOTH(stage1_backward), BOTH(stage2_backward),
     BOTH(stage3_backward), BOTH(stage1_predict), BOTH(stage2_predict), BOTH(stage3_predict), BOTH(resnet_reduce), K(resnet_head),
     BOTH(dense_prepare), DENSE(1, 32, 1), DENSE(2, 16, 1), DENSE(3, 8, 1), DENSE(4, 4, 4), K(dense_head), K(dense_head_gradients),

@@ -454,73 +454,93 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
 extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
 extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet2(const Run* runs, Images set, Lenet net) { lenet<2>(runs, set, net); }
 
-// All gradients: sums over images in four interleaved parts, each in order. 512 threads: 128 columns times 4 parts.
-// Blocks: 21 of the convolutions, then OUT outputs times 128 inputs each of the dense layers; OUT does not change the sums.
+// All gradients: sums over images in four interleaved parts, each in order, then the parts in theirs. 512 threads: four parts
+// of 128. Blocks: 21 of the convolutions, then tiles of OUT outputs times 128 inputs of the dense
+// layers; OUT and how a tile is shared out among the threads do not change the sums.
 // Grid (21 + 2 ceil(120 / OUT) + ceil(84 / OUT) + ceil(classes / OUT), 1, run).
-template <int OUT> __device__ __forceinline__ void lenet_gradients(const Run* runs, const Lenet& net) {
+__device__ __forceinline__ void conv_gradients(const Run& run, const Lenet& net, int images, float* scratch) {
+    const int part = threadIdx.x / 128, at = threadIdx.x % 128, i = blockIdx.x * 128 + at;
+    const float* from = run.partial + net.partial + min(i, CONV_PARAMETERS - 1);
+    float sum = 0;
+    for (int n0 = part * 8; n0 < images; n0 += 64) {
+        // loads that depend on nothing go out together
+        float v[16];
+#pragma unroll
+        for (int k = 0; k < 16; k++) v[k] = __ldg(from + (long long)min(n0 + k / 8 * 32 + k % 8, images - 1) * CONV_PARAMETERS);
+#pragma unroll
+        for (int k = 0; k < 16; k++) sum += n0 + k / 8 * 32 + k % 8 < images ? v[k] : 0;
+    }
+    scratch[threadIdx.x] = sum;
+    __syncthreads();
+    const float* s = scratch + at;
+    if (part == 0 && i < CONV_PARAMETERS) store_gradient(run, i, ((s[0] + s[128]) + s[256]) + s[384]);
+}
+
+// The tile of a block of threads.
+struct DenseTile { int inputs, outputs, weight, first, row; const float *x, *d; };
+template <int OUT> __device__ __forceinline__ DenseTile tile_of(const Run& run, const Lenet& net) {
     constexpr int BLOCKS1 = (120 + OUT - 1) / OUT * 2, BLOCKS2 = BLOCKS1 + (84 + OUT - 1) / OUT;
+    int block = blockIdx.x - 21;
+    const int layer = block < BLOCKS1 ? 1 : block < BLOCKS2 ? 2 : 3;
+    block -= layer == 1 ? 0 : layer == 2 ? BLOCKS1 : BLOCKS2;
+    DenseTile t;
+    t.inputs = layer == 1 ? 256 : layer == 2 ? 120 : 84, t.outputs = layer == 1 ? 120 : layer == 2 ? 84 : net.classes;
+    t.weight = layer == 1 ? F1 : layer == 2 ? F2 : F3;
+    t.first = 0;
+    if (layer == 1) t.first = block % 2 * 128, block /= 2;
+    t.row = block * OUT;
+    t.x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2) + t.first;
+    t.d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3) + t.row;
+    return t;
+}
+template <int OUT> __device__ __forceinline__ void load_deltas(const DenseTile& t, int begin, int count, float* deltas) {
+#pragma unroll
+    for (int k = 0; k < OUT / 4; k++) {
+        const int i = k * 512 + (int)threadIdx.x;
+        const float v = __ldg(t.d + (begin + min(i / OUT, count - 1)) * t.outputs + min(i % OUT, t.outputs - 1 - t.row));
+        deltas[i] = i / OUT < count ? v : 0;
+    }
+}
+
+// Few runs: small tiles, of which a thread has one input.
+template <int OUT> __device__ __forceinline__ void lenet_gradients(const Run* runs, const Lenet& net) {
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run);
     if (images == 0) return;
     DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][OUT]; then sums [part][OUT][128], biases [part][OUT]
+    if (blockIdx.x < 21) return conv_gradients(run, net, images, tile);
     float* deltas = tile + 128 * 128;
     const int part = threadIdx.x / 128, at = threadIdx.x % 128;
-    int block = blockIdx.x, first = 0, inputs = 0, outputs = 0, weight = 0, row = 0;
+    const DenseTile t = tile_of<OUT>(run, net);
     float sum[OUT], bias = 0;
 #pragma unroll
     for (int j = 0; j < OUT; j++) sum[j] = 0;
-    if (block < 21) {
-        first = block * 128;
-        const float* from = run.partial + net.partial + min(first + at, CONV_PARAMETERS - 1);
-        for (int n0 = part * 8; n0 < images; n0 += 64) {
-            // loads that depend on nothing go out together
-            float v[16];
-#pragma unroll
-            for (int i = 0; i < 16; i++) v[i] = __ldg(from + (long long)min(n0 + i / 8 * 32 + i % 8, images - 1) * CONV_PARAMETERS);
-#pragma unroll
-            for (int i = 0; i < 16; i++) sum[0] += n0 + i / 8 * 32 + i % 8 < images ? v[i] : 0;
-        }
-    } else {
-        block -= 21;
-        const int layer = block < BLOCKS1 ? 1 : block < BLOCKS2 ? 2 : 3;
-        block -= layer == 1 ? 0 : layer == 2 ? BLOCKS1 : BLOCKS2;
-        inputs = layer == 1 ? 256 : layer == 2 ? 120 : 84, outputs = layer == 1 ? 120 : layer == 2 ? 84 : net.classes;
-        weight = layer == 1 ? F1 : layer == 2 ? F2 : F3;
-        if (layer == 1) first = block % 2 * 128, block /= 2;
-        row = block * OUT;
-        const float* x = run.values + (layer == 1 ? net.features : layer == 2 ? net.hidden1 : net.hidden2) + first;
-        const float* d = run.values + (layer == 1 ? net.delta1 : layer == 2 ? net.delta2 : net.delta3) + row;
-        const int width = min(128, inputs - first) / 4;  // in fours
-        for (int begin = 0; begin < images; begin += 128) {
-            const int count = min(128, images - begin);
-            __syncthreads();
-#pragma unroll 8
-            for (int i = threadIdx.x; i < 128 * 32; i += 512) {
-                const int n = i / 32, column = i % 32;
-                float4 v = load_global(x + (begin + min(n, count - 1)) * inputs + min(column, width - 1) * 4);
-                if (n >= count || column >= width) v = make_float4(0, 0, 0, 0);
-                *reinterpret_cast<float4*>(tile + n * 128 + column * 4) = v;
-            }
-#pragma unroll
-            for (int i = threadIdx.x; i < 128 * OUT; i += 512) {
-                const float v = __ldg(d + (begin + min(i / OUT, count - 1)) * outputs + min(i % OUT, outputs - 1 - row));
-                deltas[i] = i / OUT < count ? v : 0;
-            }
-            __syncthreads();
-            for (int n0 = part * 8; n0 < 128; n0 += 32)
-#pragma unroll 4
-                for (int n = n0; n < n0 + 8; n++) {
-                    const float v = tile[n * 128 + at];
-#pragma unroll
-                    for (int j = 0; j < OUT; j += 4) {
-                        const float4 a = *reinterpret_cast<const float4*>(deltas + n * OUT + j);
-                        sum[j] = fmaf(a.x, v, sum[j]), sum[j + 1] = fmaf(a.y, v, sum[j + 1]), sum[j + 2] = fmaf(a.z, v, sum[j + 2]), sum[j + 3] = fmaf(a.w, v, sum[j + 3]);
-                    }
-                    bias += deltas[n * OUT + at % OUT];
-                }
-        }
+    const int width = min(128, t.inputs - t.first) / 4;  // in fours
+    for (int begin = 0; begin < images; begin += 128) {
+        const int count = min(128, images - begin);
         __syncthreads();
+#pragma unroll 8
+        for (int i = threadIdx.x; i < 128 * 32; i += 512) {
+            const int n = i / 32, column = i % 32;
+            float4 v = load_global(t.x + (begin + min(n, count - 1)) * t.inputs + min(column, width - 1) * 4);
+            if (n >= count || column >= width) v = make_float4(0, 0, 0, 0);
+            *reinterpret_cast<float4*>(tile + n * 128 + column * 4) = v;
+        }
+        load_deltas<OUT>(t, begin, count, deltas);
+        __syncthreads();
+        for (int n0 = part * 8; n0 < 128; n0 += 32)
+#pragma unroll 4
+            for (int n = n0; n < n0 + 8; n++) {
+                const float v = tile[n * 128 + at];
+#pragma unroll
+                for (int j = 0; j < OUT; j += 4) {
+                    const float4 a = *reinterpret_cast<const float4*>(deltas + n * OUT + j);
+                    sum[j] = fmaf(a.x, v, sum[j]), sum[j + 1] = fmaf(a.y, v, sum[j + 1]), sum[j + 2] = fmaf(a.z, v, sum[j + 2]), sum[j + 3] = fmaf(a.w, v, sum[j + 3]);
+                }
+                bias += deltas[n * OUT + at % OUT];
+            }
     }
+    __syncthreads();
     float* scratch = tile;
 #pragma unroll
     for (int j = 0; j < OUT; j++) scratch[(part * OUT + j) * 128 + at] = sum[j];
@@ -532,16 +552,90 @@ template <int OUT> __device__ __forceinline__ void lenet_gradients(const Run* ru
         const int j = part * (OUT / 4) + i;
         const float* s = scratch + j * 128 + at;
         const float total = ((s[0] + s[OUT * 128]) + s[2 * OUT * 128]) + s[3 * OUT * 128];
-        if (inputs == 0) {
-            if (j == 0 && first + at < CONV_PARAMETERS) store_gradient(run, first + at, total);
-        } else if (first + at < inputs && row + j < outputs) {
-            store_gradient(run, weight + (row + j) * inputs + first + at, total);
-        }
+        if (t.first + at < t.inputs && t.row + j < t.outputs) store_gradient(run, t.weight + (t.row + j) * t.inputs + t.first + at, total);
     }
-    if (part == 0 && at < OUT && inputs && first == 0 && row + at < outputs) {
+    if (part == 0 && at < OUT && t.first == 0 && t.row + at < t.outputs) {
         const float* b = scratch + 4 * OUT * 128 + at;
-        store_gradient(run, weight + outputs * inputs + row + at, ((b[0] + b[OUT]) + b[2 * OUT]) + b[3 * OUT]);
+        store_gradient(run, t.weight + t.outputs * t.inputs + t.row + at, ((b[0] + b[OUT]) + b[2 * OUT]) + b[3 * OUT]);
     }
 }
 extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients8(const Run* runs, Lenet net) { lenet_gradients<8>(runs, net); }
-extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients16(const Run* runs, Lenet net) { lenet_gradients<16>(runs, net); }
+
+// Many runs: tiles of 32 outputs, of which a thread has 8 times 4 inputs: three loads for 32 products.
+extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients32(const Run* runs, Lenet net) {
+    constexpr int OUT = 32;
+    const Run& run = runs[blockIdx.z];
+    const int images = images_of(run);
+    if (images == 0) return;
+    DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][OUT]; then sums [part][OUT][128], biases [part][OUT]
+    if (blockIdx.x < 21) return conv_gradients(run, net, images, tile);
+    float *deltas = tile + 128 * 128, *biases = deltas;
+    const int part = threadIdx.x / 128, column = threadIdx.x % 32 * 4, j0 = threadIdx.x % 128 / 32 * 8;
+    const DenseTile t = tile_of<OUT>(run, net);
+    // the columns of a warp are those of a whole row of the tile, its outputs are the same for all
+    const bool busy = t.row + j0 < t.outputs, biased = t.first == 0 && j0 == 0;
+    float sum[8][4], bias = 0;
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[j][i] = 0;
+    const int width = min(128, t.inputs - t.first);
+    for (int begin = 0; begin < images; begin += 128) {
+        const int count = min(128, images - begin);
+        __syncthreads();  // all are done with the tile before
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const int n = i * 16 + threadIdx.x / 32;
+            float* to = tile + n * 128 + column;
+            if (n < count && column < width) request4(to, t.x + (begin + n) * t.inputs + column);
+            else *reinterpret_cast<float4*>(to) = make_float4(0, 0, 0, 0);
+        }
+        load_deltas<OUT>(t, begin, count, deltas);
+        arrived();
+        __syncthreads();
+        // images beyond the last are zeros and change no sum
+        for (int n0 = part * 8; n0 < count && busy; n0 += 32)
+#pragma unroll 2
+            for (int n = n0; n < n0 + 8; n++) {
+                const float4 v = *reinterpret_cast<const float4*>(tile + n * 128 + column);
+#pragma unroll
+                for (int j = 0; j < 8; j += 4) {
+                    const float4 a = *reinterpret_cast<const float4*>(deltas + n * OUT + j0 + j);
+                    const float d[4] = {a.x, a.y, a.z, a.w};
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        sum[j + k][0] = fmaf(d[k], v.x, sum[j + k][0]), sum[j + k][1] = fmaf(d[k], v.y, sum[j + k][1]),
+                        sum[j + k][2] = fmaf(d[k], v.z, sum[j + k][2]), sum[j + k][3] = fmaf(d[k], v.w, sum[j + k][3]);
+                }
+            }
+        // one warp of every part has the biases, a lane an output
+        for (int n0 = part * 8; n0 < count && biased; n0 += 32) {
+            const float* d = deltas + n0 * OUT + threadIdx.x % 32;
+#pragma unroll
+            for (int n = 0; n < 8; n++) bias += d[n * OUT];
+        }
+    }
+    __syncthreads();  // the tile and the deltas make room for the sums
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        *reinterpret_cast<float4*>(tile + (part * OUT + j0 + j) * 128 + column) = make_float4(sum[j][0], sum[j][1], sum[j][2], sum[j][3]);
+    if (biased) biases[part * OUT + threadIdx.x % 32] = bias;
+    __syncthreads();
+    const float limit = run.rule == SGD ? 3.40282347e38f : 1.8446743e19f;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int j = i * 16 + threadIdx.x / 32;
+        if (column >= width || t.row + j >= t.outputs) continue;
+        float4 s[4];
+#pragma unroll
+        for (int p = 0; p < 4; p++) s[p] = *reinterpret_cast<const float4*>(tile + (p * OUT + j) * 128 + column);
+        const float4 total = make_float4(((s[0].x + s[1].x) + s[2].x) + s[3].x, ((s[0].y + s[1].y) + s[2].y) + s[3].y,
+                                         ((s[0].z + s[1].z) + s[2].z) + s[3].z, ((s[0].w + s[1].w) + s[2].w) + s[3].w);
+        store_global(run.gradient + t.weight + (t.row + j) * t.inputs + t.first + column, total);
+        const int unusable = !usable(total.x, limit) + !usable(total.y, limit) + !usable(total.z, limit) + !usable(total.w, limit);
+        if (unusable) atomicAdd(&run.outcomes[run.step].unusable, unusable);
+    }
+    const int o = threadIdx.x;
+    if (o < OUT && t.first == 0 && t.row + o < t.outputs)
+        store_gradient(run, t.weight + t.outputs * t.inputs + t.row + o, ((biases[o] + biases[OUT + o]) + biases[2 * OUT + o]) + biases[3 * OUT + o]);
+}

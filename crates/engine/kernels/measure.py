@@ -335,7 +335,7 @@ class LenetNet(Net):
         self.kernels = Kernels("lenet")
 
     def launches(self):
-        out = 8 if self.R < 4 else 16
+        out = 8 if self.R < 4 else 32
         shared = self.G * (4 * (1056 + 6 * 146 + 864 + 256 + 120 + 84 + 32 + 32 + 84 + 120) + 8 * (256 + 590) + 864) + 4 * (200 + 2 * 2336) + max(4 * 150 * 18, self.G * 8 * 864)
         return [(f"lenet{self.G}", lambda: self.kernels.launch(f"lenet{self.G}", (ceil(self.batch, self.G), 1, self.R), 320, shared, self.lot.table, self.set, self.args)),
                 ("lenet_gradients", lambda: self.kernels.launch(f"lenet_gradients{out}", (21 + 2 * ceil(120, out) + ceil(84, out) + ceil(10, out), 1, self.R), 512, 4 * 128 * (128 + out), self.lot.table, self.args))] + self.finish()
@@ -1039,7 +1039,7 @@ def time_all():
     del a, b
     for name in ("lenet", "resnet", "layers", "rules"):
         k = Kernels(name)
-        names = {"lenet": ["lenet1", "lenet2", "lenet_gradients8", "lenet_gradients16"], "rules": ["update", "perturb", "tick"],
+        names = {"lenet": ["lenet1", "lenet2", "lenet_gradients8", "lenet_gradients32"], "rules": ["update", "perturb", "tick"],
                  "resnet": [f"stage{s}_{w}_{p}" for s in (1, 2, 3) for w in ("forward", "backward") for p in ("f32", "tf32")] + ["resnet_head"],
                  "layers": [f"conv_{w}_{p}" for w in ("forward16", "forward64", "input16", "input64", "weights") for p in ("f32", "tf32")]}[name]
         report(f"registers {name}", **{n: "%(registers)d/%(local)d" % k.attributes(n) for n in names})

@@ -372,8 +372,8 @@ static void lenet_case(const std::string& golden) {
             if (r != R - 1) lot.steps[r][0].images = 3 - r;
         }
         emu::launch(G == 1 ? lenet1 : lenet2, dim3(ceil_div(images, G), 1, R), THREADS, lot.runs.data(), set, net);
-        const int out = G == 1 ? 8 : 16;
-        emu::launch(G == 1 ? lenet_gradients8 : lenet_gradients16, dim3(21 + 2 * ceil_div(120, out) + ceil_div(84, out) + ceil_div(classes, out), 1, R), 512, lot.runs.data(), net);
+        const int out = G == 1 ? 8 : 32;
+        emu::launch(G == 1 ? lenet_gradients8 : lenet_gradients32, dim3(21 + 2 * ceil_div(120, out) + ceil_div(84, out) + ceil_div(classes, out), 1, R), 512, lot.runs.data(), net);
         emu::launch(tick, dim3(1, 1, R), 32, lot.runs.data(), net.loss, net.correct);
         size_t at = 0;
         for (const Tensor& t : tensors) close("lenet gradient", &lot.gradient[R - 1][at], D(grad.begin() + at, grad.begin() + at + t.count), 2e-6), at += t.count;

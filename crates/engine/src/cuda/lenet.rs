@@ -60,7 +60,7 @@ pub(super) fn program(
     let (images, kernel) = if many { (2, "lenet2") } else { (1, "lenet1") };
     let bytes = images * IMAGE + WEIGHTS + AREA.max(images * 8 * 864);
     let (outputs, gradients) = if many {
-        (16, "lenet_gradients16")
+        (32, "lenet_gradients32")
     } else {
         (8, "lenet_gradients8")
     };
