@@ -168,21 +168,26 @@ template <int G, int INPUTS, int OUTPUTS, int PARTS, int AHEAD, class Delta, cla
 // Gradient of the first pool by way of the maxima of the second: of all 36 places that a 2x2 block's
 // taps reach, the nine maxima. C channels of a block by a lane, sixteen blocks by a warp; its halves
 // have the even and the odd outputs of the convolution, so that all loads of taps, four places that
-// a maximum may have times two outputs, meet in different banks.
+// a maximum may have times two outputs, meet in different banks. Rows of blocks at the edge are
+// reached by one or two rows of windows only: blocks come in the order of this number, the upper
+// ones beside the lower, so that a warp knows how many rows it needs; a row too many is one of zeros.
 template <int G, int C> __device__ __forceinline__ void pool_gradient(const Image* image, const float* table, float4* pooled1, int warp, int lane) {
-    const int part = lane / 16, block = warp * 16 + lane % 16, mine = min(block, G * 36 - 1), b = mine % 36;
-    const Image& im = image[mine / 36];
-    const float2* window = im.windows + part * WINDOWS + b + 14;
-    const float* taps = table + part * TAPS + TAP_ROW + 4;
+    const int part = lane / 16, block = warp * 16 + lane % 16, mine = min(block, G * 36 - 1);
+    const int few = mine / (G * 12), low = mine % 12 / 6, g = mine % (G * 12) / 12;
+    const int a = low ? 5 - few : few, b = mine % 6, rows = min(warp * 16 + 15, G * 36 - 1) / (G * 12) + 1;
+    const Image& im = image[g];
+    // upper blocks begin with the window at their own place, lower ones with that two rows above
+    const float2* window = im.windows + part * WINDOWS + a * 6 + b + 14 - (low ? 12 : 0);
+    const float* taps = table + part * TAPS + TAP_ROW + 4 + (low ? 4 * TAP_ROW : 0);
     float sum[C][4] = {};
 #pragma unroll 1
-    for (int s = 0; s < 8; s++) {
-#pragma unroll
-        for (int i = 0; i < 3; i++)
+    for (int i = 0; i < rows; i++) {
+#pragma unroll 4
+        for (int s = 0; s < 8; s++)
 #pragma unroll
             for (int j = 0; j < 3; j++) {
-                const float2 d = window[-(6 * i + j)];
-                const float* w = taps + (int)__float_as_uint(d.y) + 2 * i * TAP_ROW + 2 * j * 4;
+                const float2 d = window[2 * s * WINDOWS - j];
+                const float* w = taps + (int)__float_as_uint(d.y) + 2 * s * TAPS + 2 * j * 4;
                 if (C == 4) {
 #pragma unroll
                     for (int p = 0; p < 4; p++) {
@@ -199,10 +204,10 @@ template <int G, int C> __device__ __forceinline__ void pool_gradient(const Imag
                     }
                 }
             }
-        window += 2 * WINDOWS, taps += 2 * TAPS;
+        window += low ? 6 : -6, taps += low ? -2 * TAP_ROW : 2 * TAP_ROW;
     }
     // each half of the warp ends with one row of the block
-    const int y = b / 6 * 2 + part, x = b % 6 * 2, at = y * 12 + x;
+    const int y = a * 2 + part, x = b * 2, at = y * 12 + x;
     float total[C][2];
 #pragma unroll
     for (int c = 0; c < C; c++)
@@ -218,7 +223,7 @@ template <int G, int C> __device__ __forceinline__ void pool_gradient(const Imag
         const float2 passed = *reinterpret_cast<const float2*>(im.pool1 + channel * P1 + at);
         const uint8_t* which = im.which + channel * 144 + at;
         auto place = [&](int q) { return __uint_as_float((2 * y + which[q] / 2) * ROW + 2 * (x + q) + which[q] % 2); };
-        pooled1[mine / 36 * 432 + at / 2 * 6 + channel] =
+        pooled1[g * 432 + at / 2 * 6 + channel] =
             make_float4(passed.x > 0 ? total[c][0] : 0, place(0), passed.y > 0 ? total[c][1] : 0, place(1));
     }
 }
