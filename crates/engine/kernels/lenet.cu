@@ -30,7 +30,7 @@ struct Image {
 // before every row of taps and before every output, which also end the ones before. The first half
 // has four channels of a tap, the second one the other two of this tap and of the next one.
 constexpr int TAP_ROW = 6 * 4, TAPS = 6 * TAP_ROW, ALL_TAPS = 16 * TAPS + TAP_ROW + 8;
-constexpr int W2_STRIDE = 18;  // stride of a tap's 16 outputs
+constexpr int W2_STRIDE = 20;  // stride of a tap's 16 outputs
 template <int G> struct Shared {
     Image image[G];
     float conv1[25 * 8], taps[2 * ALL_TAPS];
@@ -49,14 +49,6 @@ template <int STRIDE> __device__ __forceinline__ void load_patch(const float* fr
             const float2 v = *reinterpret_cast<const float2*>(from + y * STRIDE + x);
             patch[y][x] = v.x, patch[y][x + 1] = v.y;
         }
-}
-
-template <int Q> __device__ __forceinline__ void load_weights(const float* from, float* w) {
-#pragma unroll
-    for (int j = 0; j < Q; j += 2) {
-        const float2 v = *reinterpret_cast<const float2*>(from + j);
-        w[j] = v.x, w[j + 1] = v.y;
-    }
 }
 
 // First maximum of the 2x2 places, cut at 0.
@@ -240,7 +232,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     const Step& step = run.steps[run.step];
 
     // weights and pixels; a place without an image repeats the last one and writes nothing
-    for (int i = thread; i < 150; i += THREADS) shared->conv1[i % 25 * 8 + i / 75 * 4 + i / 25 % 3] = point[W1 + i];
+    for (int i = thread; i < 150; i += THREADS) shared->conv1[i % 25 * 8 + i / 25] = point[W1 + i];
 #pragma unroll
     for (int i = thread; i < 2400; i += THREADS) shared->area[i % 150 * W2_STRIDE + i / 150] = point[W2 + i];
 #pragma unroll
@@ -257,66 +249,78 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         for (int i = thread; i < 8 * WINDOWS + 7; i += THREADS) reinterpret_cast<float4*>(image[g].windows)[i] = zeros;
     __syncthreads();
 
-    // convolution 1, ReLU, pool: three channels at one place of the pool
-    for (int item = thread; item < G * 288; item += THREADS) {
-        Image& im = image[item / 288];
-        const int half = item % 288 / 144, place = item % 144, y = place / 12 * 2, x = place % 12 * 2;
-        float patch[6][6], sum[3][4] = {};
+    // convolution 1, ReLU, pool: all channels at one place of the pool
+    static_assert(G * 144 <= THREADS, "a thread per place");
+    if (thread < G * 144) {
+        Image& im = image[thread / 144];
+        const int place = thread % 144, y = place / 12 * 2, x = place % 12 * 2;
+        float patch[6][6], sum[6][4] = {};
         load_patch<ROW>(im.in + y * ROW + x, patch);
 #pragma unroll
         for (int k = 0; k < 25; k++) {
-            const float4 w = *reinterpret_cast<const float4*>(shared->conv1 + k * 8 + half * 4);
+            const float4 w = *reinterpret_cast<const float4*>(shared->conv1 + k * 8);
+            const float2 more = *reinterpret_cast<const float2*>(shared->conv1 + k * 8 + 4);
 #pragma unroll
             for (int p = 0; p < 4; p++) {
                 const float v = patch[k / 5 + p / 2][k % 5 + p % 2];
                 sum[0][p] = fmaf(w.x, v, sum[0][p]), sum[1][p] = fmaf(w.y, v, sum[1][p]), sum[2][p] = fmaf(w.z, v, sum[2][p]);
+                sum[3][p] = fmaf(w.w, v, sum[3][p]), sum[4][p] = fmaf(more.x, v, sum[4][p]), sum[5][p] = fmaf(more.y, v, sum[5][p]);
             }
         }
 #pragma unroll
-        for (int j = 0; j < 3; j++) {
-            const int c = half * 3 + j;
+        for (int c = 0; c < 6; c++) {
             const float bias = point[B1 + c];
 #pragma unroll
-            for (int p = 0; p < 4; p++) sum[j][p] += bias;
+            for (int p = 0; p < 4; p++) sum[c][p] += bias;
             int which;
-            im.pool1[c * P1 + place] = im.turned[place * 6 + c] = pool(sum[j], which);
+            im.pool1[c * P1 + place] = im.turned[place * 6 + c] = pool(sum[c], which);
             im.which[c * 144 + place] = which;
         }
     }
     __syncthreads();
 
-    // convolution 2, ReLU, pool: Q channels at one place. Warps without any bring the taps into the
-    // order of the way back; what they read is written again only after the barrier at the end.
-    constexpr int Q = 2;
-    for (int item = thread; item < G * (256 / Q); item += THREADS) {
-        Image& im = image[item / (256 / Q)];
-        const int o = item % (256 / Q) / 16 * Q, place = item % 16, y = place / 4 * 2, x = place % 4 * 2;
-        float sum[Q][4] = {};
-        for (int c = 0; c < 6; c++) {
+    // Convolution 2, ReLU, pool: four outputs at one place by a lane, a half of the input channels by
+    // each half of a warp, which then has two of the outputs. Warps without any bring the taps into
+    // the order of the way back; what they read is written again only after the barrier at the end.
+    const int warp = thread / 32, lane = thread % 32;
+    if (warp < G * 4) {
+        Image& im = image[warp / 4];
+        const int part = lane / 16, place = lane % 16, y = place / 4 * 2, x = place % 4 * 2;
+        float sum[4][4] = {};
+        const float* from = im.pool1 + part * 3 * P1 + y * 12 + x;
+        const float* taps = shared->area + part * 75 * W2_STRIDE + warp % 4 * 4;
+#pragma unroll 1
+        for (int c = 0; c < 3; c++) {
             float patch[6][6];
-            load_patch<12>(im.pool1 + c * P1 + y * 12 + x, patch);
+            load_patch<12>(from + c * P1, patch);
 #pragma unroll
             for (int k = 0; k < 25; k++) {
-                float w[Q];
-                load_weights<Q>(shared->area + (c * 25 + k) * W2_STRIDE + o, w);
+                const float4 w = *reinterpret_cast<const float4*>(taps + (c * 25 + k) * W2_STRIDE);
 #pragma unroll
-                for (int p = 0; p < 4; p++)
-#pragma unroll
-                    for (int j = 0; j < Q; j++) sum[j][p] = fmaf(w[j], patch[k / 5 + p / 2][k % 5 + p % 2], sum[j][p]);
+                for (int p = 0; p < 4; p++) {
+                    const float v = patch[k / 5 + p / 2][k % 5 + p % 2];
+                    sum[0][p] = fmaf(w.x, v, sum[0][p]), sum[1][p] = fmaf(w.y, v, sum[1][p]);
+                    sum[2][p] = fmaf(w.z, v, sum[2][p]), sum[3][p] = fmaf(w.w, v, sum[3][p]);
+                }
             }
         }
 #pragma unroll
-        for (int j = 0; j < Q; j++) {
-            const float bias = point[B2 + o + j];
+        for (int j = 0; j < 2; j++) {
+            const int o = warp % 4 * 4 + part * 2 + j;
+            const float bias = point[B2 + o];
+            float all[4];
 #pragma unroll
-            for (int p = 0; p < 4; p++) sum[j][p] += bias;
+            for (int p = 0; p < 4; p++) {
+                const float other = __shfl_xor_sync(ALL_LANES, part ? sum[j][p] : sum[2 + j][p], 16);
+                all[p] = (part ? sum[2 + j][p] : sum[j][p]) + other + bias;
+            }
             int which;
-            im.features[(o + j) * 16 + place] = pool(sum[j], which);
-            im.pooled2[(o + j) * 16 + place].y = __uint_as_float(((y + which / 2) * 12 + x + which % 2) * 6);
-            im.windows[(o + j) * WINDOWS + place / 4 * 6 + place % 4 + 14].y = __uint_as_float(-(which / 2 * TAP_ROW + which % 2 * 4));
+            im.features[o * 16 + place] = pool(all, which);
+            im.pooled2[o * 16 + place].y = __uint_as_float(((y + which / 2) * 12 + x + which % 2) * 6);
+            im.windows[o * WINDOWS + place / 4 * 6 + place % 4 + 14].y = __uint_as_float(-(which / 2 * TAP_ROW + which % 2 * 4));
         }
     }
-    constexpr int IDLE = THREADS - G * (256 / Q);
+    constexpr int IDLE = THREADS - G * 128;
     static_assert(IDLE >= 32 && IDLE % 32 == 0, "warps that bring the taps into order");
     auto tap = [](int o, int k) { return o * TAPS + (k / 5 + 1) * TAP_ROW + (k % 5 + 1) * 4; };
     if (thread >= THREADS - IDLE) {
@@ -383,7 +387,6 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     // area was scratch until then, and now takes the gradient of the first pool.
     constexpr int BLOCKS = (G * 36 + 15) / 16, REST = WARPS - BLOCKS;  // warps of four channels, and others
     static_assert(REST >= BLOCKS, "warps of two channels");
-    const int warp = thread / 32, lane = thread % 32;
     float4* pooled1 = reinterpret_cast<float4*>(shared->area);
     if (warp < BLOCKS) pool_gradient<G, 4>(image, shared->taps, pooled1, warp, lane);
     else if (warp < 2 * BLOCKS) pool_gradient<G, 2>(image, shared->taps + ALL_TAPS, pooled1, warp - BLOCKS, lane);
