@@ -38,6 +38,7 @@ template <int G> struct Shared {
     // images the gradient at a maximum of the first pool, and where in `in` it was, as an integer:
     // pairs of neighbors, channels side by side
     float area[G * 1728 > 150 * W2_STRIDE ? G * 1728 : 150 * W2_STRIDE];
+    unsigned next, reserved;  // what a warp without work takes next
 };
 
 // 5x5 taps of a 6x6 patch at 2x2 places.
@@ -242,6 +243,7 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     }
     // the label waits in a place that is written only after the loss
     if (thread < G) image[thread].delta2[0] = __uint_as_float(label_of(run, set, min(first + thread, images - 1)));
+    if (thread == 0) shared->next = 0;
     const float4 zeros = make_float4(0, 0, 0, 0);
     for (int i = thread; i < ALL_TAPS / 2; i += THREADS) reinterpret_cast<float4*>(shared->taps)[i] = zeros;
 #pragma unroll
@@ -382,18 +384,21 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         keep(net.delta3, n, net.classes, im.delta3);
     }
 
-    // Gradient of the first pool, and, by the other warps, of the second convolution's weights, both
-    // from the maxima alone. All they read was there before the last barrier of `dense_back`; the
+    // Gradient of the first pool, and, by whichever warp is free, of the second convolution's weights,
+    // both from the maxima alone. All they read was there before the last barrier of `dense_back`; the
     // area was scratch until then, and now takes the gradient of the first pool.
-    constexpr int BLOCKS = (G * 36 + 15) / 16, REST = WARPS - BLOCKS;  // warps of four channels, and others
-    static_assert(REST >= BLOCKS, "warps of two channels");
+    constexpr int BLOCKS = (G * 36 + 15) / 16;  // warps of four channels, and of two
+    static_assert(2 * BLOCKS <= WARPS, "a warp for all of them");
     float4* pooled1 = reinterpret_cast<float4*>(shared->area);
     if (warp < BLOCKS) pool_gradient<G, 4>(image, shared->taps, pooled1, warp, lane);
     else if (warp < 2 * BLOCKS) pool_gradient<G, 2>(image, shared->taps + ALL_TAPS, pooled1, warp - BLOCKS, lane);
     // two outputs a warp: a lane has two channels of a column of taps, the last one the bias
-    for (int item = WARPS - 1 - warp; item < G * 8 && warp >= BLOCKS; item += REST) {
+    for (;;) {
+        unsigned item = lane == 0 ? atomicAdd(&shared->next, 1) : 0;
+        item = __shfl_sync(ALL_LANES, item, 0);
+        if (item >= G * 8) break;
         const int g = item / 8, o = item % 8 * 2 + lane / 16, c = lane % 16 % 3 * 2, kx = min(lane % 16 / 3, 4);
-        if (first + g >= images) break;
+        if (first + g >= images) continue;
         const Image& im = image[g];
         float* out = run.partial + net.partial + (long long)(first + g) * CONV_PARAMETERS;
         float2 sum[5];

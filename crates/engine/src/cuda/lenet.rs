@@ -58,7 +58,7 @@ pub(super) fn program(
     };
     let many = runs >= MANY;
     let (images, kernel) = if many { (2, "lenet2") } else { (1, "lenet1") };
-    let bytes = images * IMAGE + WEIGHTS + AREA.max(images * 8 * 864);
+    let bytes = images * IMAGE + WEIGHTS + AREA.max(images * 8 * 864) + 8;
     let (outputs, gradients) = if many {
         (32, "lenet_gradients32")
     } else {
