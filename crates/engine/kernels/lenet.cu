@@ -1,7 +1,7 @@
 // LeNet from pixels to gradients inside a thread block, f32. A block has G images; what a number is summed of, and in which
 // order, does not depend on G, so the host may choose it by the number of runs. Written to memory: features and deltas of the
-// dense layers, whose weight gradients `lenet_gradients` forms over all images, and per image the gradients of the two
-// convolutions.
+// dense layers, whose weight gradients `lenet_gradients` forms over all images, and per block the gradients of the two
+// convolutions: of an image where a block has one, or of two added, as `lenet_gradients` does it otherwise.
 #include "common.cuh"
 
 #ifndef LENET_BLOCKS
@@ -392,15 +392,18 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
     float4* pooled1 = reinterpret_cast<float4*>(shared->area);
     if (warp < BLOCKS) pool_gradient<G, 4>(image, shared->taps, pooled1, warp, lane);
     else if (warp < 2 * BLOCKS) pool_gradient<G, 2>(image, shared->taps + ALL_TAPS, pooled1, warp - BLOCKS, lane);
-    // two outputs a warp: a lane has two channels of a column of taps, the last one the bias
+    // A half of a warp has an output of an image, a lane two channels of a column of taps, the last
+    // one the bias. The halves have two outputs of one image, or one output of two images.
+    static_assert(G <= 2, "halves of a warp");
+    const int half = lane / 16;
+    const bool both = first + 1 < images;
+    float* out = run.partial + net.partial + (long long)blockIdx.x * CONV_PARAMETERS;
     for (;;) {
         unsigned item = lane == 0 ? atomicAdd(&shared->next, 1) : 0;
         item = __shfl_sync(ALL_LANES, item, 0);
         if (item >= G * 8) break;
-        const int g = item / 8, o = item % 8 * 2 + lane / 16, c = lane % 16 % 3 * 2, kx = min(lane % 16 / 3, 4);
-        if (first + g >= images) continue;
-        const Image& im = image[g];
-        float* out = run.partial + net.partial + (long long)(first + g) * CONV_PARAMETERS;
+        const int o = G == 1 ? item * 2 + half : item, c = lane % 16 % 3 * 2, kx = min(lane % 16 / 3, 4);
+        const Image& im = image[G == 1 ? 0 : half];
         float2 sum[5];
         float bias = 0;
 #pragma unroll
@@ -416,14 +419,27 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
                 sum[ky].x = fmaf(d.x, v.x, sum[ky].x), sum[ky].y = fmaf(d.x, v.y, sum[ky].y);
             }
         }
-        if (lane % 16 == 15) {
-            out[B2 + o] = bias;
+        float* to = out + W2 + (o * 6 + c) * 25 + kx;
+        if constexpr (G == 1) {
+            if (lane % 16 == 15) {
+                out[B2 + o] = bias;
+            } else {
+#pragma unroll
+                for (int ky = 0; ky < 5; ky++) to[ky * 5] = sum[ky].x, to[ky * 5 + 25] = sum[ky].y;
+            }
         } else {
+            // the first image plus the second; each half of the warp ends with one channel
+            const float other = __shfl_xor_sync(ALL_LANES, bias, 16);
+            if (lane == 15) out[B2 + o] = bias + (both ? other : 0);
+            float all[5];
 #pragma unroll
             for (int ky = 0; ky < 5; ky++) {
-                float* to = out + W2 + (o * 6 + c) * 25 + ky * 5 + kx;
-                to[0] = sum[ky].x, to[25] = sum[ky].y;
+                const float mine = half ? sum[ky].y : sum[ky].x, theirs = __shfl_xor_sync(ALL_LANES, half ? sum[ky].x : sum[ky].y, 16);
+                all[ky] = (half ? theirs : mine) + (both ? (half ? mine : theirs) : 0);
             }
+            if (lane % 16 != 15)
+#pragma unroll
+                for (int ky = 0; ky < 5; ky++) to[half * 25 + ky * 5] = all[ky];
         }
     }
     __syncthreads();
@@ -455,13 +471,11 @@ template <int G> __device__ __forceinline__ void lenet(const Run* runs, const Im
         }
     }
     __syncthreads();
-    static_assert(G * 156 <= THREADS, "a thread per sum");
-    if (thread < G * 156) {
-        const int g = thread / 156, i = thread % 156;
-        float sum = 0;
+    if (thread < 156) {
+        float sum[G] = {};
 #pragma unroll
-        for (int p = 0; p < 8; p++) sum += shared->taps[(g * 8 + p) * 156 + i];
-        if (first + g < images) run.partial[net.partial + (long long)(first + g) * CONV_PARAMETERS + i] = sum;
+        for (int p = 0; p < G * 8; p++) sum[p / 8] += shared->taps[p * 156 + thread];
+        out[thread] = G == 1 ? sum[0] : sum[0] + (both ? sum[G - 1] : 0);
     }
 }
 extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet1(const Run* runs, Images set, Lenet net) { lenet<1>(runs, set, net); }
@@ -471,17 +485,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, LENET_BLOCKS) lenet2(const
 // of 128. Blocks: 21 of the convolutions, then tiles of OUT outputs times 128 inputs of the dense
 // layers; OUT and how a tile is shared out among the threads do not change the sums.
 // Grid (21 + 2 ceil(120 / OUT) + ceil(84 / OUT) + ceil(classes / OUT), 1, run).
-__device__ __forceinline__ void conv_gradients(const Run& run, const Lenet& net, int images, float* scratch) {
-    const int part = threadIdx.x / 128, at = threadIdx.x % 128, i = blockIdx.x * 128 + at;
+// Of the convolutions two images make one number, here or already where a block of `lenet` has G = 2.
+template <int G> __device__ __forceinline__ void conv_gradients(const Run& run, const Lenet& net, int images, float* scratch) {
+    const int part = threadIdx.x / 128, at = threadIdx.x % 128, i = blockIdx.x * 128 + at, pairs = (images + 1) / 2;
     const float* from = run.partial + net.partial + min(i, CONV_PARAMETERS - 1);
+    auto row = [&](int n) { return __ldg(from + (long long)n * CONV_PARAMETERS); };
     float sum = 0;
-    for (int n0 = part * 8; n0 < images; n0 += 64) {
+    for (int n0 = part * 8; n0 < pairs; n0 += 64) {
         // loads that depend on nothing go out together
-        float v[16];
+        float v[16], w[16];
 #pragma unroll
-        for (int k = 0; k < 16; k++) v[k] = __ldg(from + (long long)min(n0 + k / 8 * 32 + k % 8, images - 1) * CONV_PARAMETERS);
+        for (int k = 0; k < 16; k++) {
+            const int n = min(n0 + k / 8 * 32 + k % 8, pairs - 1);
+            v[k] = row(G == 1 ? 2 * n : n);
+            if (G == 1) w[k] = row(min(2 * n + 1, images - 1));
+        }
 #pragma unroll
-        for (int k = 0; k < 16; k++) sum += n0 + k / 8 * 32 + k % 8 < images ? v[k] : 0;
+        for (int k = 0; k < 16; k++) {
+            const int n = n0 + k / 8 * 32 + k % 8;
+            if (G == 1) v[k] += 2 * n + 1 < images ? w[k] : 0;
+            sum += n < pairs ? v[k] : 0;
+        }
     }
     scratch[threadIdx.x] = sum;
     __syncthreads();
@@ -515,13 +539,13 @@ template <int OUT> __device__ __forceinline__ void load_deltas(const DenseTile& 
     }
 }
 
-// Few runs: small tiles, of which a thread has one input.
+// Few runs, after `lenet1`: small tiles, of which a thread has one input.
 template <int OUT> __device__ __forceinline__ void lenet_gradients(const Run* runs, const Lenet& net) {
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run);
     if (images == 0) return;
     DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][OUT]; then sums [part][OUT][128], biases [part][OUT]
-    if (blockIdx.x < 21) return conv_gradients(run, net, images, tile);
+    if (blockIdx.x < 21) return conv_gradients<1>(run, net, images, tile);
     float* deltas = tile + 128 * 128;
     const int part = threadIdx.x / 128, at = threadIdx.x % 128;
     const DenseTile t = tile_of<OUT>(run, net);
@@ -574,14 +598,14 @@ template <int OUT> __device__ __forceinline__ void lenet_gradients(const Run* ru
 }
 extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients8(const Run* runs, Lenet net) { lenet_gradients<8>(runs, net); }
 
-// Many runs: tiles of 32 outputs, of which a thread has 8 times 4 inputs: three loads for 32 products.
+// Many runs, after `lenet2`: tiles of 32 outputs, of which a thread has 8 times 4 inputs: three loads for 32 products.
 extern "C" __global__ void __launch_bounds__(512, 2) lenet_gradients32(const Run* runs, Lenet net) {
     constexpr int OUT = 32;
     const Run& run = runs[blockIdx.z];
     const int images = images_of(run);
     if (images == 0) return;
     DYNAMIC_SHARED(float, tile);  // inputs [128 images][128], deltas [128][OUT]; then sums [part][OUT][128], biases [part][OUT]
-    if (blockIdx.x < 21) return conv_gradients(run, net, images, tile);
+    if (blockIdx.x < 21) return conv_gradients<2>(run, net, images, tile);
     float *deltas = tile + 128 * 128, *biases = deltas;
     const int part = threadIdx.x / 128, column = threadIdx.x % 32 * 4, j0 = threadIdx.x % 128 / 32 * 8;
     const DenseTile t = tile_of<OUT>(run, net);

@@ -335,7 +335,7 @@ class LenetNet(Net):
         self.kernels = Kernels("lenet")
 
     def launches(self):
-        out = 8 if self.R < 4 else 32
+        out = 8 if self.G == 1 else 32
         shared = self.G * (4 * (1056 + 6 * 146 + 864 + 256 + 120 + 84 + 32 + 32 + 84 + 120) + 8 * (256 + 590) + 864) + 4 * (200 + 2 * 2336) + max(4 * 150 * 20, self.G * 8 * 864) + 8
         return [(f"lenet{self.G}", lambda: self.kernels.launch(f"lenet{self.G}", (ceil(self.batch, self.G), 1, self.R), 320, shared, self.lot.table, self.set, self.args)),
                 ("lenet_gradients", lambda: self.kernels.launch(f"lenet_gradients{out}", (21 + 2 * ceil(120, out) + ceil(84, out) + ceil(10, out), 1, self.R), 512, 4 * 128 * (128 + out), self.lot.table, self.args))] + self.finish()
