@@ -15,8 +15,9 @@ const CONVOLUTIONS: usize = 2572;
 /// Bytes of shared memory of an image.
 const IMAGE: usize =
     4 * (1056 + 6 * 146 + 864 + 256 + 120 + 84 + 32 + 32 + 84 + 120) + 8 * (256 + 590) + 864;
-/// Bytes of shared memory of the weights, and at least of what takes the second convolution's place.
+/// Bytes of shared memory of the weights but those of the second convolution.
 const WEIGHTS: usize = 4 * (25 * 8 + 2 * 2336);
+/// Bytes of these, in whose place gradients come later.
 const AREA: usize = 4 * 150 * 20;
 /// From so many runs on a block takes two images, and the dense layers' gradients larger tiles. No
 /// sum depends on it.
