@@ -73,11 +73,13 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
         return TF32 ? (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2 : (channel_warp * 4 + lane / 8) * Q + i;
     }
     __device__ __forceinline__ int y(int pair) const {
-        return TF32 ? ((pixel_warp * MT + pair) * 16 + lane / 4 * 2) / S : pixel_warp / (S / 8) * 8 + lane % 8;
+        return TF32 ? (pixel_warp * MT * 16 + lane / 4 * 2) / S + pair * 16 / S : pixel_warp / (S / 8) * 8 + lane % 8;
     }
     __device__ __forceinline__ int x(int pair) const {
-        return TF32 ? ((pixel_warp * MT + pair) * 16 + lane / 4 * 2) % S : pixel_warp % (S / 8) * 8 + pair * 2;
+        return TF32 ? (pixel_warp * MT * 16 + lane / 4 * 2) % S + pair * 16 % S : pixel_warp % (S / 8) * 8 + pair * 2;
     }
+    // A warp's pixels begin at the beginning of a row, so that the pairs of a thread are a constant apart.
+    static_assert(!TF32 || MT * 16 % S == 0, "rows of a warp");
     static constexpr __device__ __forceinline__ int sum(int i, int pair, int odd) { return TF32 ? (pair * NT + i / 2) * 4 + odd * 2 + i % 2 : i * 8 + pair * 2 + odd; }
     // Sum over the lanes that hold the same channel.
     static __device__ __forceinline__ float over_lanes(float v) {
