@@ -151,14 +151,53 @@ __device__ __forceinline__ void load2(const float* from, float* v) {
 // BACK: the transpose of HALF, one phase of the result per warp. BACK_POINT: the transpose of POINT, to phase 0.
 enum { SAME, HALF, POINT, BACK, BACK_POINT };
 
+// FMA: one input channel's part of the sums of four channels at two rows of eight pixels: these read 0.6 bytes of shared
+// memory per product, one row and two channels 1.5, and shared memory delivers one. `plane` is where the first row begins,
+// `weight` [tap][WIDE] the first of the four channels.
+template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ void two_rows(float (&sums)[2][4][8], const float* plane, const float* weight) {
+    constexpr int KS = MODE == POINT ? 1 : 3;
+    float v[2][10], odd[2][10];
+    if (MODE == SAME) load10<1>(plane, v[0]);
+#pragma unroll
+    for (int ky = 0; ky < KS; ky++) {
+        // SAME keeps the second row as the first one of the next `ky`
+        if (MODE == SAME) load10<1>(plane + (ky + 1) * P::ROW, v[(ky + 1) % 2]);
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            if (MODE == HALF) load10<0>(plane + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW, v[r]), load10<0>(plane + ((ky & 1) * 2 + 1) * QUARTER + (r + ky / 2) * P::ROW, odd[r]);
+            if (MODE == POINT) load10<0>(plane + r * P::ROW, v[r]);
+        }
+#pragma unroll
+        for (int kx = 0; kx < KS; kx++) {
+            const float4 u = *reinterpret_cast<const float4*>(weight + (ky * KS + kx) * WIDE);
+            const float w[4] = {u.x, u.y, u.z, u.w};
+#pragma unroll
+            for (int r = 0; r < 2; r++)
+#pragma unroll
+                for (int q = 0; q < 4; q++)
+#pragma unroll
+                    for (int i = 0; i < 8; i++) {
+                        const float in = MODE == SAME ? v[(ky + r) % 2][i + kx] : MODE == HALF ? (kx == 1 ? odd[r][i] : v[r][i + kx / 2]) : v[r][i];
+                        sums[r][q][i] = fmaf(w[q], in, sums[r][q][i]);
+                    }
+        }
+    }
+}
+
 // sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][CN + 8], brought to `buffer` in pieces of PIECE
 // channels, two of them in turn. The first piece was requested before; whoever does that knows that `buffer` is free.
 template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
     typedef Planes<T::S, T::TF32> P;
     constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + 8, KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
     static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
+    // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all their sums over a share of
+    // the input channels each, and exchange them at the end.
+    constexpr bool SHARED = !T::TF32 && (MODE == SAME || MODE == HALF || MODE == POINT);
+    constexpr int SHARES = SHARED ? 8 / T::Q : 1;
+    float wide[SHARED ? 2 : 1][4][8];
+    static_assert(!SHARED || (T::PHASES == 1 && (T::Q == 2 || T::Q == 4) && PIECE / T::SPLIT % SHARES == 0), "shares");
 #pragma unroll
-    for (int i = 0; i < T::SUMS; i++) sums[i] = 0;
+    for (int i = 0; i < (SHARED ? 64 : T::SUMS); i++) (SHARED ? wide[i / 32][i / 8 % 4][i % 8] : sums[i]) = 0;
     const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
     constexpr int SIZE = PIECE * TAPS * WIDE;
     float* const buffers = buffer;
@@ -169,7 +208,16 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
         if (piece + PIECE < IN) request<THREADS_R>(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
         if (MODE == BACK_POINT && tile.phase) continue;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
-        if constexpr (!T::TF32) {
+        if constexpr (SHARED) {
+            const int share = tile.lane % 2 + (T::Q == 2 ? tile.lane / 8 % 2 * 2 : 0), first = begin + share;
+            const float* plane = planes + (piece + first) * P::PLANE + tile.y(0) / 2 * 2 * P::ROW + tile.x(0);
+            const float* weight = buffer + first * TAPS * WIDE + tile.channel(0) / 4 * 4;
+#pragma unroll 1
+            for (int c = begin; c < end; c += SHARES) {
+                two_rows<P, MODE, WIDE, QUARTER>(wide, plane, weight);
+                plane += SHARES * P::PLANE, weight += SHARES * TAPS * WIDE;
+            }
+        } else if constexpr (!T::TF32) {
             const float* weight = buffer + tile.channel(0);
             const int y = tile.y(0), x = tile.x(0);
             for (int c = begin; c < end; c++) {
@@ -250,6 +298,22 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
                 }
             }
         }
+    }
+    if constexpr (SHARED) {
+        // each of two lanes gives away what the other one holds: first a row, then two of four channels
+        const bool second = tile.lane % 2, upper = tile.lane / 8 % 2;
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            float &a = wide[0][i / 8][i % 8], &b = wide[1][i / 8][i % 8];
+            a = (second ? b : a) + __shfl_xor_sync(ALL_LANES, second ? a : b, 1);
+            if (T::Q == 4) sums[i] = a;
+        }
+        if (T::Q == 2)
+#pragma unroll
+            for (int i = 0; i < 16; i++) {
+                const float a = wide[0][i / 8][i % 8], b = wide[0][2 + i / 8][i % 8];
+                sums[i] = (upper ? b : a) + __shfl_xor_sync(ALL_LANES, upper ? a : b, 8);
+            }
     }
     if constexpr (T::SPLIT == 2) {
         __syncthreads();
