@@ -457,85 +457,114 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
     to_planes(tile, sums, to);
 }
 
-// Gradient of the weights in the order [unit][sum][lane] of the threads: `dz` bordered planes, `in` bordered planes (SAME) or four per channel. A warp has
-// 8 x 8 channels by FMA, 16 x 8 by mma; where these are fewer than the warps, rows of pixels are shared out and the parts
-// added in `in`, whose planes are gone afterwards.
+// Gradient of the weights in the order [unit][sum / 4][lane][sum % 4] of the threads: `dz` bordered planes, `in` bordered planes (SAME) or four per channel.
+// A warp has 16 x 8 channels; where these are fewer than the warps, rows of pixels are shared out and the parts added in
+// `in`, whose planes are gone afterwards. Rows go four at a time, so that a row of the input is loaded once for its three taps.
 template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient) {
     typedef Planes<S, TF32> P;
-    constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, HIGH = TF32 ? 16 : 8, UNITS = OUT / HIGH * (IN / 8), QUARTER = IN * P::PLANE;
-    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, ALL = OUT * IN * TAPS, SUMS = TF32 ? TAPS * 4 : TAPS * 2;
+    constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, UNITS = OUT / 16 * (IN / 8), QUARTER = IN * P::PLANE;
+    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, STRIP = ROWS < 4 ? ROWS : 4, ALL = OUT * IN * TAPS, SUMS = TAPS * 4;
+    static_assert(ROWS % STRIP == 0, "strips");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     for (int unit = warp / PARTS; unit < UNITS; unit += WARPS_R / PARTS) {
-        const int o0 = unit / (IN / 8) * HIGH, c0 = unit % (IN / 8) * 8, y0 = warp % PARTS * ROWS;
+        const int o0 = unit / (IN / 8) * 16, c0 = unit % (IN / 8) * 8, y0 = warp % PARTS * ROWS;
         float sums[SUMS];
 #pragma unroll
         for (int i = 0; i < SUMS; i++) sums[i] = 0;
-        for (int y = y0; y < y0 + ROWS; y++)
 #pragma unroll 1
-            for (int x = 0; x < S; x += 8) {
-                if constexpr (!TF32) {
-                    const float* d = dz + (o0 + lane / 8 * 2) * P::PLANE + (y + 1) * P::ROW + x;
-                    const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
-                    float d0[10], d1[10];
-                    load10<1>(d, d0), load10<1>(d + P::PLANE, d1);
+        for (int strip = 0; strip < ROWS / STRIP * (S / 8); strip++) {
+            const int y = y0 + strip / (S / 8) * STRIP, x = strip % (S / 8) * 8;
+            if constexpr (!TF32) {
+                // four rows of OUT and one of IN
+                const float* d = dz + (o0 + lane / 8 * 4) * P::PLANE + (y + 1) * P::ROW + x;
+                const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
+                float v[3][10], odd[3][10];
+                if (MODE == SAME) load10<1>(from, v[0]), load10<1>(from + P::ROW, v[1]);
+                if (MODE == HALF) load10<0>(from, v[0]), load10<0>(from + QUARTER, odd[0]);
 #pragma unroll
-                    for (int ky = 0; ky < KS; ky++) {
-                        float v[10], odd[10];
-                        if (MODE == SAME) load10<1>(from + ky * P::ROW, v);
-                        if (MODE == HALF) load10<0>(from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW, v), load10<0>(from + ((ky & 1) * 2 + 1) * QUARTER + ky / 2 * P::ROW, odd);
-                        if (MODE == POINT) load10<0>(from, v);
-#pragma unroll
-                        for (int kx = 0; kx < KS; kx++)
-#pragma unroll
-                            for (int i = 0; i < 8; i++) {
-                                const float value = MODE == HALF ? (kx == 1 ? odd[i] : v[i + kx / 2]) : v[i + kx];
-                                sums[ky * KS + kx] = fmaf(d0[i + 1], value, sums[ky * KS + kx]);
-                                sums[TAPS + ky * KS + kx] = fmaf(d1[i + 1], value, sums[TAPS + ky * KS + kx]);
-                            }
+                for (int r = 0; r < STRIP; r++) {
+                    // SAME: input row y + r + ky stands in v[(r + ky) % 3]. HALF: even rows y + r + (0, 1) in v[(r + (0, 1)) % 2], odd ones in v[2].
+                    if (MODE == SAME) load10<1>(from + (r + 2) * P::ROW, v[(r + 2) % 3]);
+                    if (MODE == HALF) {
+                        load10<0>(from + (r + 1) * P::ROW, v[(r + 1) % 2]), load10<0>(from + QUARTER + (r + 1) * P::ROW, odd[(r + 1) % 2]);
+                        load10<0>(from + 2 * QUARTER + r * P::ROW, v[2]), load10<0>(from + 3 * QUARTER + r * P::ROW, odd[2]);
                     }
-                } else {
-                    const float* d = dz + (o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
-                    const float* from = in + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
-                    const unsigned a[4] = {__float_as_uint(d[0]), __float_as_uint(d[8 * P::PLANE]), __float_as_uint(d[1]), __float_as_uint(d[8 * P::PLANE + 1])};
+                    if (MODE == POINT) load10<0>(from + r * P::ROW, v[0]);
+#pragma unroll
+                    for (int q = 0; q < 4; q++) {
+                        float d0[10];
+                        load10<1>(d + q * P::PLANE + r * P::ROW, d0);
+#pragma unroll
+                        for (int ky = 0; ky < KS; ky++)
+#pragma unroll
+                            for (int kx = 0; kx < KS; kx++)
+#pragma unroll
+                                for (int i = 0; i < 8; i++) {
+                                    const int row = MODE == SAME ? (r + ky) % 3 : MODE == HALF ? (ky == 1 ? 2 : (r + ky / 2) % 2) : 0;
+                                    const float value = MODE == HALF ? (kx == 1 ? odd[row][i] : v[row][i + kx / 2]) : v[row][i + kx];
+                                    float& sum = sums[(ky * KS + kx) * 4 + q];
+                                    sum = fmaf(d0[i + 1], value, sum);
+                                }
+                    }
+                }
+            } else {
+                const float* d = dz + (o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
+                const float* from = in + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
+                float v[3][4];
+                if (MODE == SAME)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) load2(from + r * P::ROW, v[r]), load2(from + r * P::ROW + 2, v[r] + 2);
+#pragma unroll
+                for (int r = 0; r < STRIP; r++) {
+                    const float* at = d + r * P::ROW;
+                    const unsigned a[4] = {__float_as_uint(at[0]), __float_as_uint(at[8 * P::PLANE]), __float_as_uint(at[1]), __float_as_uint(at[8 * P::PLANE + 1])};
+                    if (MODE == SAME) load2(from + (r + 2) * P::ROW, v[(r + 2) % 3]), load2(from + (r + 2) * P::ROW + 2, v[(r + 2) % 3] + 2);
 #pragma unroll
                     for (int ky = 0; ky < KS; ky++) {
-                        float v[4], odd[2];
-                        if (MODE == SAME) load2(from + ky * P::ROW, v), load2(from + ky * P::ROW + 2, v + 2);
+                        float e[4], odd[2];
                         if (MODE == HALF) {
-                            const float* even = from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW;
-                            load2(even, v), v[2] = even[2], load2(even + QUARTER, odd);
+                            const float* even = from + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW;
+                            load2(even, e), e[2] = even[2], load2(even + QUARTER, odd);
                         }
-                        if (MODE == POINT) load2(from, v);
+                        if (MODE == POINT) load2(from + r * P::ROW, e);
+                        const float* row = MODE == SAME ? v[(r + ky) % 3] : e;
 #pragma unroll
                         for (int kx = 0; kx < KS; kx++) {
-                            const unsigned b[2] = {__float_as_uint(MODE == HALF ? (kx == 1 ? odd[0] : v[kx / 2]) : v[kx]), __float_as_uint(MODE == HALF ? (kx == 1 ? odd[1] : v[kx / 2 + 1]) : v[kx + 1])};
+                            const unsigned b[2] = {__float_as_uint(MODE == HALF ? (kx == 1 ? odd[0] : row[kx / 2]) : row[kx]), __float_as_uint(MODE == HALF ? (kx == 1 ? odd[1] : row[kx / 2 + 1]) : row[kx + 1])};
                             mma_tf32(sums + (ky * KS + kx) * 4, a, b);
                         }
                     }
                 }
             }
+        }
         if (PARTS > 1) __syncthreads();
         // when the rows are shared out every warp has one unit, so that barrier is met by all
-        float* out = (PARTS > 1 ? in + warp % PARTS * ALL : gradient) + unit * SUMS * 32 + lane;
+        const int at = unit * SUMS * 32 + lane * 4;
 #pragma unroll
-        for (int i = 0; i < SUMS; i++) out[i * 32] = sums[i];
+        for (int i = 0; i < TAPS; i++) {
+            const float4 four = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
+            if (PARTS > 1) *reinterpret_cast<float4*>(in + warp % PARTS * ALL + at + i * 128) = four;
+            else store_global(gradient + at + i * 128, four);
+        }
     }
     __syncthreads();
     if constexpr (PARTS > 1) {
-        for (int i = threadIdx.x; i < ALL; i += THREADS_R) {
-            float sum = 0;
+        for (int i = threadIdx.x * 4; i < ALL; i += THREADS_R * 4) {
+            float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
-            for (int part = 0; part < PARTS; part++) sum += in[part * ALL + i];
-            gradient[i] = sum;
+            for (int part = 0; part < PARTS; part++) {
+                const float4 more = *reinterpret_cast<const float4*>(in + part * ALL + i);
+                sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+            }
+            store_global(gradient + i, sum);
         }
         __syncthreads();
     }
 }
 // Where number `i` of those belongs among the weights [OUT][IN][taps], -1 for the channels that only fill up.
 __device__ __forceinline__ int weighed(int i, const Prepare& conv, bool tf32) {
-    const int sums = conv.taps * (tf32 ? 4 : 2), lane = i % 32, sum = i / 32 % sums, unit = i / 32 / sums, wide = conv.padded_in / 8;
-    const int k = tf32 ? sum / 4 : sum % conv.taps, part = tf32 ? sum % 4 : sum / conv.taps;
-    const int o = unit / wide * (tf32 ? 16 : 8) + (tf32 ? lane / 4 + part / 2 * 8 : lane / 8 * 2 + part);
+    const int part = i % 4, lane = i / 4 % 32, k = i / 128 % conv.taps, unit = i / 128 / conv.taps, wide = conv.padded_in / 8;
+    const int o = unit / wide * 16 + (tf32 ? lane / 4 + part / 2 * 8 : lane / 8 * 4 + part);
     const int c = unit % wide * 8 + (tf32 ? lane % 4 * 2 + part % 2 : lane % 8);
     return c < conv.in ? (o * conv.in + c) * conv.taps + k : -1;
 }
