@@ -45,6 +45,24 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
 extern "C" __global__ void prepare_tf32(const Run* runs, const Prepare* table) { prepare<true>(runs, table); }
 
+// `request` of so many numbers, known when this is compiled: the threads' numbers are not, and without it there are loops.
+__device__ __forceinline__ void fetch(float* to, const float* from, int count) {
+    const int at = this_thread() * 4;
+#pragma unroll
+    for (int i = 0; i < count; i += THREADS_R * 4)
+        if (at < count - i) request4(to + at + i, from + at + i);
+}
+// The larger one, NaN if one is: `larger` in one instruction.
+__device__ __forceinline__ float above(float a, float b) {
+#ifdef EMULATED
+    return larger(a, b);
+#else
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+#endif
+}
+
 template <int S, bool TF32> struct Planes {
     static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 2;
     // Strides that spread the planes read together over all banks.
@@ -81,29 +99,38 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     // A warp's pixels begin at the beginning of a row, so that the pairs of a thread are a constant apart.
     static_assert(!TF32 || MT * 16 % S == 0, "rows of a warp");
     static constexpr __device__ __forceinline__ int sum(int i, int pair, int odd) { return TF32 ? (pair * NT + i / 2) * 4 + odd * 2 + i % 2 : i * 8 + pair * 2 + odd; }
-    // Sum over the lanes that hold the same channel.
-    static __device__ __forceinline__ float over_lanes(float v) {
-        constexpr int FIRST = TF32 ? 4 : 1;
-        v += __shfl_xor_sync(ALL_LANES, v, FIRST);
-        v += __shfl_xor_sync(ALL_LANES, v, FIRST * 2);
-        return v + __shfl_xor_sync(ALL_LANES, v, FIRST * 4);
+    // Sums of N numbers over the eight lanes that hold the same channels. Of two lanes each gives away half of what it has; a
+    // lane ends up with the first (N + 7) / 8 of v, which are number `which` and those behind, or below 0: another one has them too.
+    template <int N, int LEVEL = 0> __device__ __forceinline__ void over_lanes(float* v, int& which) const {
+        constexpr int LANES = (TF32 ? 4 : 1) << LEVEL, HALF = N / 2;
+        const bool upper = lane & LANES;
+        if constexpr (N > 1) {
+#pragma unroll
+            for (int j = 0; j < HALF; j++) v[j] = (upper ? v[j + HALF] : v[j]) + __shfl_xor_sync(ALL_LANES, upper ? v[j] : v[j + HALF], LANES);
+            if (upper) which += HALF;
+        } else {
+            v[0] += __shfl_xor_sync(ALL_LANES, v[0], LANES);
+            if (upper) which = -8;
+        }
+        if constexpr (LEVEL < 2) over_lanes<N == 1 ? 1 : HALF, LEVEL + 1>(v, which);
     }
-    __device__ __forceinline__ bool leads() const { return TF32 ? lane < 4 : lane % 8 == 0; }
 
     // The thread's numbers of a tensor, in the order of the threads: neighbors read neighbors.
     static constexpr int OWNERS = THREADS_R / SPLIT;
     __device__ __forceinline__ void load(const float* tensor, float* v) const {
         if (idle()) return;
+        const float* from = tensor + thread * 4;
 #pragma unroll
         for (int q = 0; q < SUMS / 4; q++) {
-            const float4 a = load_global(tensor + (q * OWNERS + thread) * 4);
+            const float4 a = load_global(from + q * OWNERS * 4);
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
     __device__ __forceinline__ void save(float* tensor, const float* v) const {
         if (idle()) return;
+        float* to = tensor + thread * 4;
 #pragma unroll
-        for (int q = 0; q < SUMS / 4; q++) store_global(tensor + (q * OWNERS + thread) * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
+        for (int q = 0; q < SUMS / 4; q++) store_global(to + q * OWNERS * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
     }
     // The same of a tensor [channel, row, column].
     __device__ __forceinline__ void load_plain(const float* tensor, float* v) const {
@@ -205,7 +232,7 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
         arrived();
         __syncthreads();
         buffer = buffers + piece / PIECE % 2 * SIZE;
-        if (piece + PIECE < IN) request<THREADS_R>(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
+        if (piece + PIECE < IN) fetch(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
         if (MODE == BACK_POINT && tile.phase) continue;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
         if constexpr (SHARED) {
@@ -328,23 +355,32 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
     }
 }
 
-// Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals [K][CN] behind it.
-template <class T, int K> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch) {
+// Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals [K][CN] behind it, each of
+// them what `result` makes of its number and the sum. Nobody reads `scratch` when this begins: totals were last read before
+// a barrier that all have passed since, that of the convolution or of the planes that came after them.
+template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, V result) {
+    constexpr int N = K * T::CHANNELS, EACH = (N + 7) / 8;
+    static_assert((N & (N - 1)) == 0 && K * T::CN <= THREADS_R, "shares");
     float* totals = scratch + K * T::PIXEL_WARPS * T::CN;
+    float v[N];
 #pragma unroll
-    for (int k = 0; k < K; k++)
+    for (int j = 0; j < N; j++) v[j] = part[j / T::CHANNELS][j % T::CHANNELS];
+    int which = 0;
+    tile.template over_lanes<N>(v, which);
+    if (!tile.idle() && which >= 0)
 #pragma unroll
-        for (int i = 0; i < T::CHANNELS; i++) {
-            const float sum = T::over_lanes(part[k][i]);
-            if (tile.leads() && !tile.idle()) scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = sum;
+        for (int j = 0; j < EACH; j++) {
+            const int k = (which + j) / T::CHANNELS, i = (which + j) % T::CHANNELS;
+            scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = v[j];
         }
     __syncthreads();
-    for (int i = threadIdx.x; i < K * T::CN; i += THREADS_R) {
+    const int i = this_thread();
+    if (i < K * T::CN) {
         const float* from = scratch + i / T::CN * T::PIXEL_WARPS * T::CN + i % T::CN;
         float sum = 0;
 #pragma unroll
         for (int w = 0; w < T::PIXEL_WARPS; w++) sum += from[w * T::CN];
-        totals[i] = sum;
+        totals[i] = result(i, sum);
     }
     __syncthreads();
     return totals;
@@ -393,18 +429,21 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
             }
     }
     if (z) tile.save(z, sums);
-    const float* totals = over_pixels<T, 1>(tile, square, scratch);
-    if (next) request<THREADS_R>(buffer, next, count);
+    const float* found = over_pixels<T, 1>(tile, square, scratch, [=](int c, float sum) {
+        const float root = 1.0f / sqrtf(sum / (S * S) + FRN_EPSILON);
+        if (roots) roots[c] = root;
+        return root;
+    });
+    if (next) fetch(buffer, next, count);
     if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
-        const float root = 1.0f / sqrtf(totals[c] / (S * S) + FRN_EPSILON), scale = parameters[C + c] * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
-        if (roots && tile.leads() && tile.pixel_warp == 0) roots[c] = root;
+        const float scale = parameters[C + c] * found[c], beta = parameters[2 * C + c], tau = parameters[3 * C + c];
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
-            for (int e = 0; e < 2; e++) sums[T::sum(i, p, e)] = larger(fmaf(scale, sums[T::sum(i, p, e)], beta), tau);
+            for (int e = 0; e < 2; e++) sums[T::sum(i, p, e)] = above(fmaf(scale, sums[T::sum(i, p, e)], beta), tau);
     }
 }
 
@@ -436,8 +475,8 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
                     sums[T::sum(i, p, e)] = passed;
                 }
     }
-    const float* totals = over_pixels<T, 4>(tile, part, scratch);
-    if (next) request<THREADS_R>(buffer, next, count);
+    const float* totals = over_pixels<T, 4>(tile, part, scratch, [](int, float sum) { return sum; });
+    if (next) fetch(buffer, next, count);
     if (threadIdx.x < C) {
         const int c = threadIdx.x;
         const float dgamma = totals[c], dbeta = totals[C + c];
@@ -696,8 +735,9 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     }
 
     // The second convolution of block k, of `second`; `sums` end up as the block's output, in memory and, but for the last, in `first`.
-    __device__ __forceinline__ void second_half(const T& tile, float* sums, int ready, int k, const float* other, const float* next) const {
-        convolve<T, SAME, C, PIECE>(tile, sums, second, prepared(ready), buffer);
+    __device__ __forceinline__ void second_half(float* sums, int ready, int k, const float* other, const float* next) const {
+        convolve<T, SAME, C, PIECE>(T(), sums, second, prepared(ready), buffer);
+        const T tile;
         float old[T::SUMS];
         tile.load(other, old);
         finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
@@ -710,41 +750,42 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     }
 
     __device__ __forceinline__ void forward(const Images* set) const {
-        T tile;
         float sums[T::SUMS];
-        request<THREADS_R>(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
+        fetch(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
         load_tails(false);
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         if constexpr (STEM) {
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             for (int i = threadIdx.x; i < SET - 8 * P::PLANE; i += THREADS_R) first[8 * P::PLANE + i] = 0;
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
-            convolve<T, SAME, 8, 8>(tile, sums, first, prepared(0), buffer);
+            convolve<T, SAME, 8, 8>(T(), sums, first, prepared(0), buffer);
+            const T tile;
             finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
             tile.save(kept(10), sums);
             to_planes(tile, sums, first);
         } else {
             fill_quarters<S, IN, TF32, false>(first, values + at.input + (long long)image * (IN * 4 * S * S));
-            convolve<T, HALF, IN, 16>(tile, sums, first, prepared(0), buffer);
+            convolve<T, HALF, IN, 16>(T(), sums, first, prepared(0), buffer);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
-            finish(tile, sums, tail(1), z(1), kept_roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
-            drop(tile, sums, 0);
-            to_planes(tile, sums, second);
+            finish(T(), sums, tail(1), z(1), kept_roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
+            drop(T(), sums, 0);
+            to_planes(T(), sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
-            convolve<T, POINT, IN, IN>(tile, sums, first, prepared(shortcut), buffer);
-            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
-            tile.save(kept(3), sums);
+            convolve<T, POINT, IN, IN>(T(), sums, first, prepared(shortcut), buffer);
+            finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
+            T().save(kept(3), sums);
             clear_border<S, C, TF32>(first);
-            second_half(tile, sums, READY1 + READY1_BACK, 0, kept(3), prepared(block_prepared(1)));
+            second_half(sums, READY1 + READY1_BACK, 0, kept(3), prepared(block_prepared(1)));
         }
 #pragma unroll 1
         for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
             const int ready = block_prepared(k);
-            convolve<T, SAME, C, PIECE>(tile, sums, first, prepared(ready), buffer);
+            convolve<T, SAME, C, PIECE>(T(), sums, first, prepared(ready), buffer);
+            const T tile;
             finish(tile, sums, tail(1 + 2 * k), z(1 + 3 * k), kept_roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
             drop(tile, sums, 2 * k);
             to_planes(tile, sums, second);
-            second_half(tile, sums, ready + 2 * READY, k, k ? kept(3 * k) : kept(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
+            second_half(sums, ready + 2 * READY, k, k ? kept(3 * k) : kept(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
         }
     }
 
@@ -770,7 +811,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 #pragma unroll
                 for (int j = 0; j < T::PAIRS * 2; j++) {
                     float& value = v[T::sum(i, j / 2, j % 2)];
-                    value = larger(fmaf(scale, value, beta), tau);
+                    value = above(fmaf(scale, value, beta), tau);
                 }
             }
             drop(tile, v, 2 * k);
