@@ -24,22 +24,31 @@ constexpr int THREADS_R = 512, WARPS_R = 16;
 // 2k + 1 after the block's sum; entries whose bits are below `threshold` become 0, the others are multiplied by `factor`.
 struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long long values, roots, input, input_gradient, partial; int drop_layers[6]; unsigned threshold; float factor; };
 
-// Weights as the kernels want them: forward [in][tap][out + 8], backward [out][taps reversed][in + 8], rounded for TF32.
+// Weights as the kernels want them. f32: forward [in][tap][out + 8], backward [out][taps reversed][in + 8]. TF32: rounded, and
+// in the order in which the lanes of a warp hold them as factors of two products, [in / 8][tap][out / 16][lane][4], backward
+// likewise; they take a part of the room that f32 takes.
 struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial; };
+// Number i of the weights of a convolution from `from` channels to `to`: which channels and tap it belongs to.
+struct Origin { int from, to, tap; };
+template <bool TF32> __device__ __forceinline__ Origin origin(int i, int taps, int to) {
+    if (!TF32) return {i / (to + 8) / taps, i % (to + 8), i / (to + 8) % taps};
+    const int lane = i / 4 % 32, part = i % 4, warps = to / 16, rest = i / 128;
+    return {rest / warps / taps * 8 + lane % 4 + part % 2 * 4, rest % warps * 16 + part / 2 * 8 + lane / 4, rest / warps % taps};
+}
 template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, const Prepare* table) {
     const Run& run = runs[blockIdx.z];
     if (images_of(run) == 0) return;
     const Prepare p = table[blockIdx.y];
     const float* weight = run.point + p.weight;
-    const int stride = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x, wide = p.out + 8, back = p.in + 8;
-    for (int i = begin; i < p.padded_in * p.taps * wide; i += stride) {
-        const int o = i % wide, k = i / wide % p.taps, c = i / wide / p.taps;
-        run.prepared[p.forward + i] = o < p.out && c < p.in ? product_input<TF32>(weight[(o * p.in + c) * p.taps + k]) : 0;
+    const int stride = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x, more = TF32 ? 0 : 8;
+    for (int i = begin; i < p.padded_in * p.taps * (p.out + more); i += stride) {
+        const Origin at = origin<TF32>(i, p.taps, p.out);
+        run.prepared[p.forward + i] = at.to < p.out && at.from < p.in ? product_input<TF32>(weight[(at.to * p.in + at.from) * p.taps + at.tap]) : 0;
     }
     if (p.backward >= 0)
-        for (int i = begin; i < p.out * p.taps * back; i += stride) {
-            const int c = i % back, k = i / back % p.taps, o = i / back / p.taps;
-            run.prepared[p.backward + i] = c < p.in ? product_input<TF32>(weight[(o * p.in + c) * p.taps + p.taps - 1 - k]) : 0;
+        for (int i = begin; i < p.out * p.taps * (p.in + more); i += stride) {
+            const Origin at = origin<TF32>(i, p.taps, p.in);
+            run.prepared[p.backward + i] = at.to < p.in ? product_input<TF32>(weight[(at.from * p.in + at.to) * p.taps + p.taps - 1 - at.tap]) : 0;
         }
 }
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
@@ -215,7 +224,7 @@ template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ v
 // channels, two of them in turn. The first piece was requested before; whoever does that knows that `buffer` is free.
 template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
     typedef Planes<T::S, T::TF32> P;
-    constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + 8, KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
+    constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
     static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
     // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all their sums over a share of
     // the input channels each, and exchange them at the end.
@@ -279,23 +288,25 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
                 }
             }
         } else {
-            const int g = tile.lane / 4, t = tile.lane % 4;
-            const float* weight = buffer + tile.channel_warp * T::NT * 8 + g;
-            for (int c = begin; c < end; c += 8) {
-                const float* plane = planes + (piece + c + t) * P::PLANE;
+            constexpr int TAP = T::CHANNEL_WARPS * 128;
+            static_assert(T::NT == 2, "weights of two tiles");
+            Spot weight(buffer + begin / 8 * TAPS * TAP + tile.channel_warp * 128 + tile.lane * 4);
+            const float* plane = planes + (piece + begin + tile.lane % 4) * P::PLANE + tile.y(0) * P::ROW + tile.x(0);
+#pragma unroll 1
+            for (int c = begin; c < end; c += 8, weight.move(TAPS * TAP), plane += 8 * P::PLANE) {
 #pragma unroll
                 for (int ky = 0; ky < KS; ky++) {
                     if (MODE == BACK && (ky & 1) != down) continue;
                     unsigned b[KS][T::NT][2];
 #pragma unroll
-                    for (int kx = 0; kx < KS; kx++)
-#pragma unroll
-                        for (int n = 0; n < T::NT; n++)
-#pragma unroll
-                            for (int h = 0; h < 2; h++) b[kx][n][h] = __float_as_uint(weight[((c + t + 4 * h) * TAPS + ky * KS + kx) * WIDE + n * 8]);
+                    for (int kx = 0; kx < KS; kx++) {
+                        if (MODE == BACK && (kx & 1) != right) continue;
+                        const float4 w = weight.load4((ky * KS + kx) * TAP);
+                        b[kx][0][0] = __float_as_uint(w.x), b[kx][0][1] = __float_as_uint(w.y), b[kx][1][0] = __float_as_uint(w.z), b[kx][1][1] = __float_as_uint(w.w);
+                    }
 #pragma unroll
                     for (int m = 0; m < T::MT; m++) {
-                        const int at = tile.y(m) * P::ROW + tile.x(m);
+                        const int at = m * 16 / T::S * P::ROW + m * 16 % T::S;
                         float v[2][4], odd[2][2];
 #pragma unroll
                         for (int h = 0; h < 2; h++) {
@@ -661,7 +672,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     typedef Tile<S, C, 1, TF32> T;
     typedef Tile<S, C / 2, 4, TF32> Wide;  // the input's gradient, by phases
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
-    static constexpr int PIECE_SIZE = PIECE * 9 * (C + 8), BUFFER = (C > PIECE ? 2 : 1) * PIECE_SIZE, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
+    static constexpr int MORE = TF32 ? 0 : 8, PIECE_COUNT = PIECE * 9 * (C + MORE), PIECE_SIZE = PIECE * 9 * (C + 8), BUFFER = (C > PIECE ? 2 : 1) * PIECE_SIZE, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
     static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
@@ -740,7 +751,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         const T tile;
         float old[T::SUMS];
         tile.load(other, old);
-        finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next, PIECE_SIZE);
+        finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next, PIECE_COUNT);
         if (tile.idle()) return;
 #pragma unroll
         for (int i = 0; i < T::SUMS; i++) sums[i] += old[i];
@@ -751,7 +762,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 
     __device__ __forceinline__ void forward(const Images* set) const {
         float sums[T::SUMS];
-        fetch(buffer, prepared(0), STEM ? STEM_READY : min(IN, PIECE) * 9 * (C + 8));
+        fetch(buffer, prepared(0), (STEM ? 8 : PIECE) * 9 * (C + MORE));
         load_tails(false);
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         if constexpr (STEM) {
@@ -760,19 +771,19 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             convolve<T, SAME, 8, 8>(T(), sums, first, prepared(0), buffer);
             const T tile;
-            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_SIZE);
+            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_COUNT);
             tile.save(kept(10), sums);
             to_planes(tile, sums, first);
         } else {
             fill_quarters<S, IN, TF32, false>(first, values + at.input + (long long)image * (IN * 4 * S * S));
             convolve<T, HALF, IN, 16>(T(), sums, first, prepared(0), buffer);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
-            finish(T(), sums, tail(1), z(1), kept_roots(1), scratch, buffer, prepared(shortcut), READY_POINT);
+            finish(T(), sums, tail(1), z(1), kept_roots(1), scratch, buffer, prepared(shortcut), IN * (C + MORE));
             drop(T(), sums, 0);
             to_planes(T(), sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
             convolve<T, POINT, IN, IN>(T(), sums, first, prepared(shortcut), buffer);
-            finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_SIZE);
+            finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_COUNT);
             T().save(kept(3), sums);
             clear_border<S, C, TF32>(first);
             second_half(sums, READY1 + READY1_BACK, 0, kept(3), prepared(block_prepared(1)));
@@ -782,7 +793,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             const int ready = block_prepared(k);
             convolve<T, SAME, C, PIECE>(T(), sums, first, prepared(ready), buffer);
             const T tile;
-            finish(tile, sums, tail(1 + 2 * k), z(1 + 3 * k), kept_roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_SIZE);
+            finish(tile, sums, tail(1 + 2 * k), z(1 + 3 * k), kept_roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_COUNT);
             drop(tile, sums, 2 * k);
             to_planes(tile, sums, second);
             second_half(sums, ready + 2 * READY, k, k ? kept(3 * k) : kept(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
@@ -798,7 +809,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     // Second convolution of block k, back to the gradient before the first FRN, in `second`. `next`: weights of what comes after.
     __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const float* next, int count) const {
         load_gradient(T(), sums, k);
-        unfinish(T(), sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_SIZE);
+        unfinish(T(), sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_COUNT);
         {
             const T tile;
             const float* p = tail(1 + 2 * k);
@@ -835,7 +846,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
             if (k || STEM) warm(k ? 3 * k : 10);
-            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_SIZE);
+            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_COUNT);
             T().load(k ? tensor(3 * k) : tensor(10), sums);
             clear_border<S, C, TF32>(first);
             to_planes(T(), sums, first);
@@ -861,7 +872,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
             const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
-            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + 8));
+            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + MORE));
             fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
@@ -872,7 +883,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             spread<false>(wide, wide_sums, to);
             load_gradient(T(), sums, 0);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
-            unfinish(T(), sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), READY_POINT_BACK);
+            unfinish(T(), sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), C * (IN + MORE));
             fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
