@@ -61,6 +61,28 @@ __device__ __forceinline__ void fetch(float* to, const float* from, int count) {
     for (int i = 0; i < count; i += THREADS_R * 4)
         if (at < count - i) request4(to + at + i, from + at + i);
 }
+// What was asked for since the last `end_group` is a group; `arrived_but` waits for all groups of this thread but the last so many.
+__device__ __forceinline__ void end_group() {
+#ifdef EMULATED
+    emu::end_group();
+#else
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int COUNT> __device__ __forceinline__ void arrived_but() {
+#ifdef EMULATED
+    emu::end_copies(COUNT);
+#else
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+#endif
+}
+// The first pieces of a convolution's weights, each a group of `size` numbers.
+struct Ahead { const float* from; int size, pieces; };
+__device__ __forceinline__ void ask(float* buffer, const Ahead& next) {
+    if (!next.from) return;
+#pragma unroll
+    for (int i = 0; i < next.pieces; i++) fetch(buffer + i * next.size, next.from + i * next.size, next.size), end_group();
+}
 // The larger one, NaN if one is: `larger` in one instruction.
 __device__ __forceinline__ float above(float a, float b) {
 #ifdef EMULATED
@@ -220,9 +242,10 @@ template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ v
     }
 }
 
-// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][CN + 8], brought to `buffer` in pieces of PIECE
-// channels, two of them in turn. The first piece was requested before; whoever does that knows that `buffer` is free.
-template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
+// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE], brought to `buffer` in pieces of PIECE
+// channels, at most DEPTH of them at a time. The first ones were asked for before; whoever does that knows that `buffer` is
+// free.
+template <class T, int MODE, int IN, int PIECE, int DEPTH> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
     typedef Planes<T::S, T::TF32> P;
     constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
     static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
@@ -237,11 +260,23 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
     const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
     constexpr int SIZE = PIECE * TAPS * WIDE;
     float* const buffers = buffer;
-    for (int piece = 0; piece < IN; piece += PIECE) {
-        arrived();
+    constexpr int PIECES = IN / PIECE, RING = PIECES < DEPTH ? PIECES : DEPTH;
+    static_assert(RING > 1 || PIECES == 1, "a piece is asked for while another is used");
+#pragma unroll 1
+    for (int number = 0; number < PIECES; number++) {
+        // a group for each piece, empty ones at the end: when piece `number` is waited for, RING - 1 were asked for after the
+        // first one, RING - 2 after the others
+        if (number == 0) arrived_but<RING - 1>();
+        else arrived_but<(RING > 1 ? RING - 2 : 0)>();
+        // The barrier makes the pieces of all threads seen, and the planes. All have done with piece `number - 1` then, and its
+        // place is free.
         __syncthreads();
-        buffer = buffers + piece / PIECE % 2 * SIZE;
-        if (piece + PIECE < IN) fetch(buffers + (piece / PIECE + 1) % 2 * SIZE, prepared + (piece + PIECE) * TAPS * WIDE, SIZE);
+        const int piece = number * PIECE;
+        buffer = buffers + number % RING * SIZE;
+        if (PIECES > 1 && number > 0) {
+            if (number + RING - 1 < PIECES) fetch(buffers + (number - 1) % RING * SIZE, prepared + (number + RING - 1) * SIZE, SIZE);
+            end_group();
+        }
         if (MODE == BACK_POINT && tile.phase) continue;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
         if constexpr (SHARED) {
@@ -368,8 +403,9 @@ template <class T, int MODE, int IN, int PIECE> __device__ __forceinline__ void 
 
 // Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals [K][CN] behind it, each of
 // them what `result` makes of its number and the sum. Nobody reads `scratch` when this begins: totals were last read before
-// a barrier that all have passed since, that of the convolution or of the planes that came after them.
-template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, V result) {
+// a barrier that all have passed since, that of the convolution or of the planes that came after them. The first barrier
+// here says that all have done with the convolution before, so that the weights of the next one may take its place.
+template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, float* buffer, const Ahead& next, V result) {
     constexpr int N = K * T::CHANNELS, EACH = (N + 7) / 8;
     static_assert((N & (N - 1)) == 0 && K * T::CN <= THREADS_R, "shares");
     float* totals = scratch + K * T::PIXEL_WARPS * T::CN;
@@ -385,6 +421,7 @@ template <class T, int K, class V> __device__ __forceinline__ const float* over_
             scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = v[j];
         }
     __syncthreads();
+    ask(buffer, next);
     const int i = this_thread();
     if (i < K * T::CN) {
         const float* from = scratch + i / T::CN * T::PIXEL_WARPS * T::CN + i % T::CN;
@@ -422,8 +459,8 @@ template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(
 }
 
 // Bias, FRN and threshold of what `convolve` left: writes the convolution to `z`, 1/root to `roots` unless null, and leaves the result in
-// `sums`. `parameters`: bias, gamma, beta, tau. `next`, if not null: the first `count` weights of the next convolution.
-template <class T> __device__ __forceinline__ void finish(const T& tile, float* sums, const float* parameters, float* z, float* roots, float* scratch, float* buffer, const float* next, int count) {
+// `sums`. `parameters`: bias, gamma, beta, tau. `next`: the weights of the next convolution.
+template <class T> __device__ __forceinline__ void finish(const T& tile, float* sums, const float* parameters, float* z, float* roots, float* scratch, float* buffer, const Ahead& next) {
     constexpr int S = T::S, C = T::CN;
     float square[1][T::CHANNELS];
 #pragma unroll
@@ -440,12 +477,11 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
             }
     }
     if (z) tile.save(z, sums);
-    const float* found = over_pixels<T, 1>(tile, square, scratch, [=](int c, float sum) {
+    const float* found = over_pixels<T, 1>(tile, square, scratch, buffer, next, [=](int c, float sum) {
         const float root = 1.0f / sqrtf(sum / (S * S) + FRN_EPSILON);
         if (roots) roots[c] = root;
         return root;
     });
-    if (next) fetch(buffer, next, count);
     if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
@@ -460,7 +496,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
 
 // Through threshold and FRN: `sums` is the gradient at the output; leaves that of the convolution in `to` (bordered planes)
 // and those of bias, gamma, beta, tau in `gradient`. `parameters`: bias, gamma, beta, tau, 1/root. The others' sums are waited for, so `to` may be what they were made of.
-template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, float* to, float* gradient, float* scratch, float* buffer, const float* next, int count) {
+template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, float* to, float* gradient, float* scratch, float* buffer, const Ahead& next) {
     constexpr int S = T::S, C = T::CN;
     const float* roots = parameters + 4 * C;
     float part[4][T::CHANNELS];  // gamma, beta, tau, normalized values
@@ -486,8 +522,7 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
                     sums[T::sum(i, p, e)] = passed;
                 }
     }
-    const float* totals = over_pixels<T, 4>(tile, part, scratch, [](int, float sum) { return sum; });
-    if (next) fetch(buffer, next, count);
+    const float* totals = over_pixels<T, 4>(tile, part, scratch, buffer, next, [](int, float sum) { return sum; });
     if (threadIdx.x < C) {
         const int c = threadIdx.x;
         const float dgamma = totals[c], dbeta = totals[C + c];
@@ -667,12 +702,12 @@ template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fil
 // One stage: S x S pixels, C channels; the first of the net begins with the stem, the others with a block of stride 2.
 template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     static constexpr bool STEM = S == 32;
-    static constexpr int IN = STEM ? 8 : C / 2, PIECE = 16, BLOCKS = 3;
+    static constexpr int IN = STEM ? 8 : C / 2, PIECE = C == 32 ? 32 : 16, DEPTH = C == 64 ? (TF32 ? 3 : 2) : 1, BLOCKS = 3;
     typedef Planes<S, TF32> P;
     typedef Tile<S, C, 1, TF32> T;
     typedef Tile<S, C / 2, 4, TF32> Wide;  // the input's gradient, by phases
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
-    static constexpr int MORE = TF32 ? 0 : 8, PIECE_COUNT = PIECE * 9 * (C + MORE), PIECE_SIZE = PIECE * 9 * (C + 8), BUFFER = (C > PIECE ? 2 : 1) * PIECE_SIZE, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
+    static constexpr int MORE = TF32 ? 0 : 8, BUFFER = DEPTH * PIECE * 9 * (C + MORE), SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
     static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
@@ -702,6 +737,12 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     // The stem's weights fill up to eight input channels there.
     __device__ __forceinline__ float* gradient(int parameter) const { return slice + parameter + (STEM && parameter ? 9 * (IN - 3) * C : 0); }
     __device__ __forceinline__ const float* prepared(int i) const { return ready + i; }
+    // The first pieces of a convolution of FROM channels to TO, whose weights are those from i on.
+    template <int FROM, int TO> __device__ __forceinline__ Ahead ahead(int i) const {
+        constexpr int EACH = FROM < PIECE ? FROM : PIECE, PIECES = FROM / EACH;
+        return {prepared(i), EACH * 9 * (TO + MORE), PIECES < DEPTH ? PIECES : DEPTH};
+    }
+    template <int FROM, int TO> __device__ __forceinline__ Ahead ahead_point(int i) const { return {prepared(i), FROM * (TO + MORE), 1}; }
     // Bias, gamma, beta, tau and 1/root of convolution i: 0 the first one, 1 + 2k and 2 + 2k those of block k.
     __device__ __forceinline__ float* tail(int i) const { return tails + i * 5 * C; }
     static __device__ __forceinline__ int tail_parameters(int i) {
@@ -746,12 +787,12 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     }
 
     // The second convolution of block k, of `second`; `sums` end up as the block's output, in memory and, but for the last, in `first`.
-    __device__ __forceinline__ void second_half(float* sums, int ready, int k, const float* other, const float* next) const {
-        convolve<T, SAME, C, PIECE>(T(), sums, second, prepared(ready), buffer);
+    __device__ __forceinline__ void second_half(float* sums, int ready, int k, const float* other, const Ahead& next) const {
+        convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready), buffer);
         const T tile;
         float old[T::SUMS];
         tile.load(other, old);
-        finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next, PIECE_COUNT);
+        finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next);
         if (tile.idle()) return;
 #pragma unroll
         for (int i = 0; i < T::SUMS; i++) sums[i] += old[i];
@@ -762,41 +803,43 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 
     __device__ __forceinline__ void forward(const Images* set) const {
         float sums[T::SUMS];
-        fetch(buffer, prepared(0), (STEM ? 8 : PIECE) * 9 * (C + MORE));
+        ask(buffer, ahead<IN, C>(0));
         load_tails(false);
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
         if constexpr (STEM) {
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             for (int i = threadIdx.x; i < SET - 8 * P::PLANE; i += THREADS_R) first[8 * P::PLANE + i] = 0;
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
-            convolve<T, SAME, 8, 8>(T(), sums, first, prepared(0), buffer);
+            convolve<T, SAME, 8, 8, 1>(T(), sums, first, prepared(0), buffer);
             const T tile;
-            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(block_prepared(0)), PIECE_COUNT);
+            finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, ahead<C, C>(block_prepared(0)));
             tile.save(kept(10), sums);
             to_planes(tile, sums, first);
         } else {
             fill_quarters<S, IN, TF32, false>(first, values + at.input + (long long)image * (IN * 4 * S * S));
-            convolve<T, HALF, IN, 16>(T(), sums, first, prepared(0), buffer);
+            convolve<T, HALF, IN, (IN < PIECE ? IN : PIECE), DEPTH>(T(), sums, first, prepared(0), buffer);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
-            finish(T(), sums, tail(1), z(1), kept_roots(1), scratch, buffer, prepared(shortcut), IN * (C + MORE));
+            finish(T(), sums, tail(1), z(1), kept_roots(1), scratch, buffer, ahead_point<IN, C>(shortcut));
             drop(T(), sums, 0);
             to_planes(T(), sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
-            convolve<T, POINT, IN, IN>(T(), sums, first, prepared(shortcut), buffer);
-            finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, prepared(READY1 + READY1_BACK), PIECE_COUNT);
+            convolve<T, POINT, IN, IN, 1>(T(), sums, first, prepared(shortcut), buffer);
+            finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, ahead<C, C>(READY1 + READY1_BACK));
             T().save(kept(3), sums);
             clear_border<S, C, TF32>(first);
-            second_half(sums, READY1 + READY1_BACK, 0, kept(3), prepared(block_prepared(1)));
+            second_half(sums, READY1 + READY1_BACK, 0, kept(3), ahead<C, C>(block_prepared(1)));
         }
 #pragma unroll 1
         for (int k = STEM ? 0 : 1; k < BLOCKS; k++) {
             const int ready = block_prepared(k);
-            convolve<T, SAME, C, PIECE>(T(), sums, first, prepared(ready), buffer);
+            convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, first, prepared(ready), buffer);
             const T tile;
-            finish(tile, sums, tail(1 + 2 * k), z(1 + 3 * k), kept_roots(1 + 2 * k), scratch, buffer, prepared(ready + 2 * READY), PIECE_COUNT);
+            finish(tile, sums, tail(1 + 2 * k), z(1 + 3 * k), kept_roots(1 + 2 * k), scratch, buffer, ahead<C, C>(ready + 2 * READY));
             drop(tile, sums, 2 * k);
             to_planes(tile, sums, second);
-            second_half(sums, ready + 2 * READY, k, k ? kept(3 * k) : kept(10), k + 1 < BLOCKS ? prepared(block_prepared(k + 1)) : nullptr);
+            Ahead next = ahead<C, C>(block_prepared(k + 1));
+            if (k + 1 == BLOCKS) next.from = nullptr;
+            second_half(sums, ready + 2 * READY, k, k ? kept(3 * k) : kept(10), next);
         }
     }
 
@@ -807,9 +850,9 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         drop(tile, v, 2 * k + 1);
     }
     // Second convolution of block k, back to the gradient before the first FRN, in `second`. `next`: weights of what comes after.
-    __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const float* next, int count) const {
+    __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const Ahead& next) const {
         load_gradient(T(), sums, k);
-        unfinish(T(), sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, prepared(ready + READY), PIECE_COUNT);
+        unfinish(T(), sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, ahead<C, C>(ready + READY));
         {
             const T tile;
             const float* p = tail(1 + 2 * k);
@@ -831,9 +874,9 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         }
         __syncthreads();
         weigh<S, C, C, SAME, TF32>(second, first, gradient(conv2));
-        convolve<T, SAME, C, PIECE>(T(), sums, second, prepared(ready + READY), buffer);
+        convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer);
         drop(T(), sums, 2 * k);
-        unfinish(T(), sums, tail(1 + 2 * k), tensor(1 + 3 * k), second, gradient(conv1_tail), scratch, buffer, next, count);
+        unfinish(T(), sums, tail(1 + 2 * k), tensor(1 + 3 * k), second, gradient(conv1_tail), scratch, buffer, next);
     }
 
     __device__ __forceinline__ void backward(const Images* set) const {
@@ -846,7 +889,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
             if (k || STEM) warm(k ? 3 * k : 10);
-            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, prepared(ready + READY), PIECE_COUNT);
+            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, ahead<C, C>(ready + READY));
             T().load(k ? tensor(3 * k) : tensor(10), sums);
             clear_border<S, C, TF32>(first);
             to_planes(T(), sums, first);
@@ -854,7 +897,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             if (k) warm(3 * k - 1), warm(3 * k - 2);
             else warm(0);
             weigh<S, C, C, SAME, TF32>(second, first, gradient(conv));
-            convolve<T, SAME, C, PIECE>(T(), sums, second, prepared(ready + READY), buffer);
+            convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer);
             const T tile;
             float d[T::SUMS];
             load_gradient(tile, d, k);
@@ -865,29 +908,29 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         }
         if constexpr (STEM) {
             T().load(tensor(12), sums);
-            unfinish(T(), sums, tail(0), tensor(0), second, gradient(9 * 3 * C), scratch, buffer, nullptr, 0);
+            unfinish(T(), sums, tail(0), tensor(0), second, gradient(9 * 3 * C), scratch, buffer, Ahead());
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             __syncthreads();
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
             const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
-            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, prepared(READY1), PIECE * 9 * (IN + MORE));
+            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, ahead<C, IN>(READY1));
             fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
             Wide wide;
             float wide_sums[Wide::SUMS];
             float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
-            convolve<Wide, BACK, C, PIECE>(wide, wide_sums, second, prepared(READY1), buffer);
+            convolve<Wide, BACK, C, PIECE, DEPTH>(wide, wide_sums, second, prepared(READY1), buffer);
             spread<false>(wide, wide_sums, to);
             load_gradient(T(), sums, 0);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
-            unfinish(T(), sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, prepared(shortcut), C * (IN + MORE));
+            unfinish(T(), sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, ahead_point<C, IN>(shortcut));
             fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
-            convolve<Wide, BACK_POINT, C, C>(wide, wide_sums, second, prepared(shortcut), buffer);
+            convolve<Wide, BACK_POINT, C, C, 1>(wide, wide_sums, second, prepared(shortcut), buffer);
             if (wide.phase == 0) spread<true>(wide, wide_sums, to);
         }
     }

@@ -145,9 +145,15 @@ fn shared_bytes(stage: usize, tf32: bool) -> usize {
     } else {
         (side / 8) * (side / 8)
     };
-    let piece = if channels == 16 { 16 } else { 32 };
+    // channels whose weights are held, and what pads those of a channel
+    let piece = match (channels, tf32) {
+        (16, _) => 16,
+        (64, true) => 48,
+        _ => 32,
+    };
+    let more = if tf32 { 0 } else { 8 };
     let planes = if stage == 0 { 2 } else { 3 };
-    let weights = piece * 9 * (channels + 8);
+    let weights = piece * 9 * (channels + more);
     4 * (planes * channels * plane + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
 }
 
