@@ -374,7 +374,7 @@ class ResnetNet(Net):
             mt = max(2, S * S // 16 * C // 8 // 32)
             pixel_warps = S * S // 16 // mt if tf32 else (S // 8)**2
             piece = {16: 16, 32: 32, 64: 48 if tf32 else 32}[C]  # channels whose weights are held
-            self.shared.append(4 * ((C * plane if s == 0 else 2 * C * plane) + C * plane + piece * 9 * (C + (0 if tf32 else 8)) + 4 * (pixel_warps + 1) * C + 35 * C))
+            self.shared.append(4 * (max(C * plane if s == 0 else 2 * C * plane, 2 * C * S * S) + C * plane + piece * 9 * (C + (0 if tf32 else 8)) + 4 * (pixel_warps + 1) * C + 35 * C))
         self.head = Head(batch, 10, at, 0, piece_sum, 0, source, source_gradient, values, values + batch, values + 2 * batch, 0)
         self.loss_at, self.correct_at = values, values + batch
         values += 2 * batch + batch * 10

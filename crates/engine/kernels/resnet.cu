@@ -83,6 +83,9 @@ __device__ __forceinline__ void ask(float* buffer, const Ahead& next) {
 #pragma unroll
     for (int i = 0; i < next.pieces; i++) fetch(buffer + i * next.size, next.from + i * next.size, next.size), end_group();
 }
+// A tensor to be brought to shared memory, a group of its own.
+struct Order { const float* tensor; float* slot; };
+struct Nothing { __device__ __forceinline__ void operator()() const {} };
 // The larger one, NaN if one is: `larger` in one instruction.
 __device__ __forceinline__ float above(float a, float b) {
 #ifdef EMULATED
@@ -154,6 +157,21 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
 #pragma unroll
         for (int q = 0; q < SUMS / 4; q++) {
             const float4 a = load_global(from + q * OWNERS * 4);
+            v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
+        }
+    }
+    // The same by way of shared memory, behind the thread's back: `slot` is as large as the tensor, and a thread reads there what
+    // it asked for itself.
+    __device__ __forceinline__ void order(const float* tensor, float* slot) const {
+        if (idle()) return;
+#pragma unroll
+        for (int q = 0; q < SUMS / 4; q++) request4(slot + thread * 4 + q * OWNERS * 4, tensor + thread * 4 + q * OWNERS * 4);
+    }
+    __device__ __forceinline__ void take(const float* slot, float* v) const {
+        if (idle()) return;
+#pragma unroll
+        for (int q = 0; q < SUMS / 4; q++) {
+            const float4 a = *reinterpret_cast<const float4*>(slot + thread * 4 + q * OWNERS * 4);
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
@@ -244,8 +262,8 @@ template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ v
 
 // sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE], brought to `buffer` in pieces of PIECE
 // channels, at most DEPTH of them at a time. The first ones were asked for before; whoever does that knows that `buffer` is
-// free.
-template <class T, int MODE, int IN, int PIECE, int DEPTH> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer) {
+// free. `meanwhile` asks for other things, which nobody here waits for, when all threads have come here.
+template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer, M meanwhile = M()) {
     typedef Planes<T::S, T::TF32> P;
     constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
     static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
@@ -264,13 +282,15 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH> __device__ __forceinl
     static_assert(RING > 1 || PIECES == 1, "a piece is asked for while another is used");
 #pragma unroll 1
     for (int number = 0; number < PIECES; number++) {
-        // a group for each piece, empty ones at the end: when piece `number` is waited for, RING - 1 were asked for after the
-        // first one, RING - 2 after the others
+        // a group for each piece, empty ones at the end, and one of `meanwhile` behind those that were asked for before: when
+        // piece `number` is waited for, RING - 1 were asked for after the first one, RING - 2 after the others
         if (number == 0) arrived_but<RING - 1>();
+        else if (number < RING) arrived_but<(RING > 1 ? RING - 1 : 0)>();
         else arrived_but<(RING > 1 ? RING - 2 : 0)>();
         // The barrier makes the pieces of all threads seen, and the planes. All have done with piece `number - 1` then, and its
         // place is free.
         __syncthreads();
+        if (number == 0) meanwhile(), end_group();
         const int piece = number * PIECE;
         buffer = buffers + number % RING * SIZE;
         if (PIECES > 1 && number > 0) {
@@ -404,8 +424,9 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH> __device__ __forceinl
 // Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals [K][CN] behind it, each of
 // them what `result` makes of its number and the sum. Nobody reads `scratch` when this begins: totals were last read before
 // a barrier that all have passed since, that of the convolution or of the planes that came after them. The first barrier
-// here says that all have done with the convolution before, so that the weights of the next one may take its place.
-template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, float* buffer, const Ahead& next, V result) {
+// here says that all have done with the convolution before, so that the weights of the next one may take its place, and
+// that all have taken what they ordered to the place of `also`, the last but the weights that is asked for.
+template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, const Order& also, float* buffer, const Ahead& next, V result) {
     constexpr int N = K * T::CHANNELS, EACH = (N + 7) / 8;
     static_assert((N & (N - 1)) == 0 && K * T::CN <= THREADS_R, "shares");
     float* totals = scratch + K * T::PIXEL_WARPS * T::CN;
@@ -421,6 +442,7 @@ template <class T, int K, class V> __device__ __forceinline__ const float* over_
             scratch[(k * T::PIXEL_WARPS + tile.pixel_warp) * T::CN + tile.channel(i)] = v[j];
         }
     __syncthreads();
+    if (also.tensor) tile.order(also.tensor, also.slot), end_group();
     ask(buffer, next);
     const int i = this_thread();
     if (i < K * T::CN) {
@@ -477,7 +499,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
             }
     }
     if (z) tile.save(z, sums);
-    const float* found = over_pixels<T, 1>(tile, square, scratch, buffer, next, [=](int c, float sum) {
+    const float* found = over_pixels<T, 1>(tile, square, scratch, Order(), buffer, next, [=](int c, float sum) {
         const float root = 1.0f / sqrtf(sum / (S * S) + FRN_EPSILON);
         if (roots) roots[c] = root;
         return root;
@@ -494,14 +516,12 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
     }
 }
 
-// Through threshold and FRN: `sums` is the gradient at the output; leaves that of the convolution in `to` (bordered planes)
+// Through threshold and FRN: `sums` is the gradient at the output, `value` what the convolution made; leaves that of the convolution in `to` (bordered planes)
 // and those of bias, gamma, beta, tau in `gradient`. `parameters`: bias, gamma, beta, tau, 1/root. The others' sums are waited for, so `to` may be what they were made of.
-template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* parameters, const float* z, float* to, float* gradient, float* scratch, float* buffer, const Ahead& next) {
+template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* value, const float* parameters, float* to, float* gradient, float* scratch, const Order& also, float* buffer, const Ahead& next) {
     constexpr int S = T::S, C = T::CN;
     const float* roots = parameters + 4 * C;
     float part[4][T::CHANNELS];  // gamma, beta, tau, normalized values
-    float value[T::SUMS];
-    tile.load(z, value);
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
@@ -522,7 +542,7 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
                     sums[T::sum(i, p, e)] = passed;
                 }
     }
-    const float* totals = over_pixels<T, 4>(tile, part, scratch, buffer, next, [](int, float sum) { return sum; });
+    const float* totals = over_pixels<T, 4>(tile, part, scratch, also, buffer, next, [](int, float sum) { return sum; });
     if (threadIdx.x < C) {
         const int c = threadIdx.x;
         const float dgamma = totals[c], dbeta = totals[C + c];
@@ -709,6 +729,9 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
     static constexpr int MORE = TF32 ? 0 : 8, BUFFER = DEPTH * PIECE * 9 * (C + MORE), SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
     static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
+    // `first` holds planes or, backward, two tensors that the threads ordered.
+    static constexpr int TENSOR = C * S * S, FLOATS = SET + BUFFER + SCRATCH + TAILS + (FIRST_SET < 2 * TENSOR ? 2 * TENSOR : FIRST_SET);
+    static constexpr int RING = C / PIECE < DEPTH ? C / PIECE : DEPTH;  // groups of weights that are asked for ahead
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
     static constexpr int STEM_SIZE = 9 * 3 * C + TAIL, DOWN1 = 9 * C * IN + TAIL, DOWN = DOWN1 + SAME_CONV + TAIL, SHORTCUT = C * IN + TAIL;
@@ -726,7 +749,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     float *first, *second, *buffer, *scratch, *tails;
     __device__ __forceinline__ StageOf(const Run& run, const Stage& at, float* shared) : run(run), at(at), image(blockIdx.x) {
         values = run.values, slice = run.partial + at.partial + (long long)image * at.slice + at.gradients, point = run.point + at.parameters, ready = run.prepared + at.prepared;
-        first = shared, second = shared + FIRST_SET, buffer = second + SET, scratch = buffer + BUFFER, tails = scratch + SCRATCH;
+        second = shared, buffer = second + SET, scratch = buffer + BUFFER, tails = scratch + SCRATCH, first = tails + TAILS;
     }
     __device__ __forceinline__ float* tensor(int i) const { return values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
     // Where forward keeps what it reads again, and what backward alone reads.
@@ -843,21 +866,27 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         }
     }
 
-    // The gradient at the sum of block k.
-    __device__ __forceinline__ void load_gradient(const T& tile, float* v, int k) const {
-        if (k == BLOCKS - 1) tile.load_plain(tensor(11), v);
-        else tile.load(tensor(12), v);
-        drop(tile, v, 2 * k + 1);
-    }
-    // Second convolution of block k, back to the gradient before the first FRN, in `second`. `next`: weights of what comes after.
-    __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const Ahead& next) const {
-        load_gradient(T(), sums, k);
-        unfinish(T(), sums, tail(2 + 2 * k), tensor(2 + 3 * k), second, gradient(conv2 + SAME_CONV), scratch, buffer, ahead<C, C>(ready + READY));
+    // Tensors are ordered to `first` where it holds no planes: no sooner than a barrier after the last use of the planes, or of
+    // the slot by anybody; and planes are written there a barrier after all have taken what they ordered.
+    __device__ __forceinline__ float* slot(int i) const { return first + i * TENSOR; }
+    // Second convolution of block k, back to the gradient before the first FRN, in `second`. `sums` is the gradient at the
+    // block's sum; the convolution's result was ordered to slot 1. `x` is ordered to slot 0 for whoever comes after, `next` are its weights.
+    __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const float* x, const Ahead& next) const {
+        const float* z = tensor(1 + 3 * k);
+        drop(T(), sums, 2 * k + 1);
+        {
+            const T tile;
+            float value[T::SUMS];
+            arrived();
+            tile.take(slot(1), value);
+            unfinish(tile, sums, value, tail(2 + 2 * k), second, gradient(conv2 + SAME_CONV), scratch, {z, slot(0)}, buffer, ahead<C, C>(ready + READY));
+        }
         {
             const T tile;
             const float* p = tail(1 + 2 * k);
             float v[T::SUMS];
-            tile.load(tensor(1 + 3 * k), v);
+            arrived_but<RING>();
+            tile.take(slot(0), v);
 #pragma unroll
             for (int i = 0; i < T::CHANNELS; i++) {
                 const int c = tile.channel(i);
@@ -869,64 +898,100 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
                 }
             }
             drop(tile, v, 2 * k);
+            __syncthreads();  // all have taken theirs out of slot 0
             clear_border<S, C, TF32>(first);
             to_planes(tile, v, first);
         }
-        __syncthreads();
+        __syncthreads();  // the planes are there
         weigh<S, C, C, SAME, TF32>(second, first, gradient(conv2));
-        convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer);
+        convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer, [&] { T().order(z, slot(0)); });
         drop(T(), sums, 2 * k);
-        unfinish(T(), sums, tail(1 + 2 * k), tensor(1 + 3 * k), second, gradient(conv1_tail), scratch, buffer, next);
+        const T tile;
+        float value[T::SUMS];
+        arrived();
+        tile.take(slot(0), value);
+        unfinish(tile, sums, value, tail(1 + 2 * k), second, gradient(conv1_tail), scratch, {x, slot(0)}, buffer, next);
     }
 
     __device__ __forceinline__ void backward(const Images* set) const {
         float sums[T::SUMS];
         for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
+        T().order(tensor(3 * BLOCKS - 1), slot(1));
         load_tails(true);
-        warm(3 * BLOCKS - 1), warm(3 * BLOCKS - 2);
+        warm(3 * BLOCKS - 2);
+        // what comes from the next stage, kept in the order of the threads; `sums` is the gradient at a block's sum from here on
+        T().load_plain(tensor(11), sums);
+        T().save(tensor(12), sums);
         __syncthreads();
 #pragma unroll 1
         for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
             const int ready = block_prepared(k), conv = block_parameters(k);
             if (k || STEM) warm(k ? 3 * k : 10);
-            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, ahead<C, C>(ready + READY));
-            T().load(k ? tensor(3 * k) : tensor(10), sums);
-            clear_border<S, C, TF32>(first);
-            to_planes(T(), sums, first);
-            __syncthreads();
+            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), ahead<C, C>(ready + READY));
+            {
+                const T tile;
+                arrived_but<RING>();
+                tile.take(slot(0), sums);
+                __syncthreads();  // all have taken theirs out of slot 0
+                clear_border<S, C, TF32>(first);
+                to_planes(tile, sums, first);
+            }
+            __syncthreads();  // the planes are there
             if (k) warm(3 * k - 1), warm(3 * k - 2);
             else warm(0);
             weigh<S, C, C, SAME, TF32>(second, first, gradient(conv));
-            convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer);
+            convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer, [&] {
+                const T tile;
+                tile.order(tensor(12), slot(0));
+                tile.order(k ? tensor(3 * k - 1) : tensor(0), slot(1));
+            });
             const T tile;
             float d[T::SUMS];
-            load_gradient(tile, d, k);
+            arrived();
+            tile.take(slot(0), d);
+            drop(tile, d, 2 * k + 1);
 #pragma unroll
-            for (int i = 0; i < T::SUMS; i++) d[i] += sums[i];
-            tile.save(tensor(12), d);
-            __syncthreads();
+            for (int i = 0; i < T::SUMS; i++) sums[i] += d[i];
+            tile.save(tensor(12), sums);
         }
         if constexpr (STEM) {
-            T().load(tensor(12), sums);
-            unfinish(T(), sums, tail(0), tensor(0), second, gradient(9 * 3 * C), scratch, buffer, Ahead());
+            {
+                const T tile;
+                float value[T::SUMS];
+                tile.take(slot(1), value);
+                unfinish(tile, sums, value, tail(0), second, gradient(9 * 3 * C), scratch, Order(), buffer, Ahead());
+            }
+            // all took theirs out of slot 1 before the barriers in `unfinish`
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
             fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
             __syncthreads();
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
             const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
-            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, ahead<C, IN>(READY1));
+            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, nullptr, ahead<C, IN>(READY1));
+            // all took theirs out of slot 0 before the barriers in `unfinish`
             fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
             Wide wide;
             float wide_sums[Wide::SUMS];
             float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
-            convolve<Wide, BACK, C, PIECE, DEPTH>(wide, wide_sums, second, prepared(READY1), buffer);
+            convolve<Wide, BACK, C, PIECE, DEPTH>(wide, wide_sums, second, prepared(READY1), buffer, [&] {
+                const T tile;
+                tile.order(tensor(12), slot(0));
+                tile.order(tensor(0), slot(1));
+            });
             spread<false>(wide, wide_sums, to);
-            load_gradient(T(), sums, 0);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
-            unfinish(T(), sums, tail(0), tensor(0), second, gradient(DOWN + C * IN), scratch, buffer, ahead_point<C, IN>(shortcut));
+            {
+                const T tile;
+                float value[T::SUMS];
+                arrived();
+                tile.take(slot(0), sums);
+                tile.take(slot(1), value);
+                drop(tile, sums, 1);
+                unfinish(tile, sums, value, tail(0), second, gradient(DOWN + C * IN), scratch, Order(), buffer, ahead_point<C, IN>(shortcut));
+            }
             fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));

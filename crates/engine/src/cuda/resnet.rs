@@ -152,9 +152,10 @@ fn shared_bytes(stage: usize, tf32: bool) -> usize {
         _ => 32,
     };
     let more = if tf32 { 0 } else { 8 };
-    let planes = if stage == 0 { 2 } else { 3 };
+    // planes and, in their place, two tensors
+    let first = if stage == 0 { plane } else { 2 * plane }.max(2 * side * side);
     let weights = piece * 9 * (channels + more);
-    4 * (planes * channels * plane + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
+    4 * (channels * (plane + first) + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
 }
 
 /// Rate of the dropout, and bytes of shared memory of the stages; none for another network, or a
