@@ -2,8 +2,10 @@
 //
 // A fiber runs until it meets a barrier. A warp whose lanes all wait for each other goes on at once, a block when all its
 // warps wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices and barriers that
-// not everyone reaches are found; races are not. Shared memory is filled with NaN before every block.
+// not everyone reaches are found. Shared memory is filled with NaN before every block. Where a barrier is missing, what
+// comes out depends on who goes first: the same launch in another `order` shows it by other bits.
 #pragma once
+#include <algorithm>
 #include <csetjmp>
 #include <cmath>
 #include <cstdint>
@@ -60,6 +62,18 @@ inline void resume(int thread) {
 }
 inline void fail(const char* what) { fprintf(stderr, "emulation: %s\n", what); abort(); }
 
+// In which order warps and lanes take their turns: as they are numbered, the other way round, or by turns of either from
+// somewhere in the middle.
+enum Order { UPWARD, DOWNWARD, MIXED };
+static Order order = UPWARD;
+static unsigned turns;
+inline int turn(int i, int count, unsigned salt) {
+    if (order == UPWARD) return i;
+    if (order == DOWNWARD) return count - 1 - i;
+    const int at = (i + salt / 2) % count;
+    return salt % 2 ? at : count - 1 - at;
+}
+
 inline void run_block(int threads) {
     for (size_t i = 0; i < sizeof shared; i += 4) { const uint32_t nan = 0x7fc0dead; memcpy(shared + i, &nan, 4); }
     if ((int)fibers.size() < threads) fibers.resize(threads);
@@ -75,10 +89,14 @@ inline void run_block(int threads) {
     }
     for (bool all_done = false; !all_done;) {
         all_done = true;
-        for (int warp = 0; warp < threads; warp += 32) {
+        const unsigned of_warps = turns++ * 2654435761u >> 16;
+        for (int w = 0; w < (threads + 31) / 32; w++) {
+            const int warp = turn(w, (threads + 31) / 32, of_warps) * 32, lanes = std::min(32, threads - warp);
             for (bool again = true; again;) {
                 int count[4] = {};
-                for (int i = warp; i < warp + 32 && i < threads; i++) {
+                const unsigned of_lanes = turns++ * 2654435761u >> 16;
+                for (int lane = 0; lane < lanes; lane++) {
+                    const int i = warp + turn(lane, lanes, of_lanes);
                     if (fibers[i].wait != DONE) resume(i);
                     count[fibers[i].wait]++;
                 }

@@ -79,7 +79,16 @@ int main() {
             l->point[0] = parameters, l->runs[0].point = l->point[0].data(), l->steps[0][0].dropout_seed = SEED, l->steps[0][0].first_image = FIRST;
             for (int i = 0; i < images; i++) l->visits[0][i] = {(uint32_t)i, 0, 0, 0, 0};
         }
-        tf32 ? resnet_step<true>(plan, lot, set, images) : resnet_step<false>(plan, lot, set, images);
+        // a missing barrier would give other bits in another order of the threads
+        F first;
+        for (const emu::Order order : {emu::DOWNWARD, emu::MIXED, emu::UPWARD}) {
+            emu::order = order;
+            std::fill(lot.values[0].begin(), lot.values[0].end(), NAN), std::fill(lot.partial[0].begin(), lot.partial[0].end(), NAN);
+            lot.runs[0].step = lot.runs[0].stopped = 0, lot.outcomes[0][0] = Outcome{};
+            tf32 ? resnet_step<true>(plan, lot, set, images) : resnet_step<false>(plan, lot, set, images);
+            if (first.empty()) first = lot.gradient[0];
+            check(!memcmp(first.data(), lot.gradient[0].data(), 4 * first.size()), "%s %g", "bits depend on the order of threads", order);
+        }
         size_t at = 0;
         D errors;
         for (const Tensor& t : plan.tensors) {
