@@ -470,13 +470,22 @@ template <class T> __device__ __forceinline__ void to_planes(const T& tile, cons
             else to[0] = a, to[1] = b;
         }
 }
+// A thread clears the border of a row: all of the first and the last one, of the others four columns, which are LEFT before
+// the row's pixels and the rest behind them.
 template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(float* planes) {
     typedef Planes<S, TF32> P;
-    constexpr int CELLS = 2 * P::ROW + 4 * S;
-    for (int i = threadIdx.x; i < C * CELLS; i += THREADS_R) {
-        const int j = i % CELLS, k = j - 2 * P::ROW;
-        const int row = k < 0 ? j / P::ROW * (S + 1) : 1 + k / 4, column = k < 0 ? j % P::ROW : k % 4 < P::LEFT ? k % 4 : S + k % 4;
-        planes[i / CELLS * P::PLANE + row * P::ROW + column] = 0;
+#pragma unroll
+    for (int first = 0; first < C * (S + 2); first += THREADS_R) {
+        const int i = first + this_thread(), y = i % (S + 2);
+        if (i >= C * (S + 2)) continue;
+        float* row = planes + i / (S + 2) * P::PLANE + y * P::ROW;
+        if (y == 0 || y == S + 1) {
+#pragma unroll
+            for (int x = 0; x < P::ROW; x += 4) *reinterpret_cast<float4*>(row + x) = make_float4(0, 0, 0, 0);
+        } else {
+#pragma unroll
+            for (int x = 0; x < 4; x++) row[x < P::LEFT ? x : S + x] = 0;
+        }
     }
 }
 
@@ -691,10 +700,14 @@ template <bool TF32> __device__ __forceinline__ void resnet_reduce(const Run* ru
 extern "C" __global__ void __launch_bounds__(256) resnet_reduce_f32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<false>(r, table, partial, slice); }
 extern "C" __global__ void __launch_bounds__(256) resnet_reduce_tf32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<true>(r, table, partial, slice); }
 
+// So many zeros, a multiple of four.
+__device__ __forceinline__ void clear(float* to, int count) {
+    for (int i = threadIdx.x * 4; i < count; i += THREADS_R * 4) *reinterpret_cast<float4*>(to + i) = make_float4(0, 0, 0, 0);
+}
 // Bordered planes of value(c, y, x), all of them written, the border too.
 template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill_planes(float* to, V value) {
     typedef Planes<S, TF32> P;
-#pragma unroll 4
+#pragma unroll 8
     for (int i = threadIdx.x; i < C * (S + 2) * P::ROW; i += THREADS_R) {
         const int x = i % P::ROW - P::LEFT, y = i / P::ROW % (S + 2) - 1, c = i / (P::ROW * (S + 2));
         const bool inside = x >= 0 && x < S && y >= 0 && y < S;
@@ -705,7 +718,7 @@ template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill
 template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
     typedef Planes<S, TF32> P;
     constexpr int ROWS = ONE ? S : 2 * S;
-#pragma unroll 8
+#pragma unroll 16
     for (int i = threadIdx.x; i < C * ROWS * S; i += THREADS_R) {
         const int x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
         const float2 v = __ldg(reinterpret_cast<const float2*>(from + (c * 2 * S + y) * 2 * S + 2 * x));
@@ -828,11 +841,11 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         float sums[T::SUMS];
         ask(buffer, ahead<IN, C>(0));
         load_tails(false);
-        for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
+        clear(second, SET);
         if constexpr (STEM) {
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-            for (int i = threadIdx.x; i < SET - 8 * P::PLANE; i += THREADS_R) first[8 * P::PLANE + i] = 0;
-            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
+            fill_planes<S, 3, TF32>(first, [&](int c, int y, int x) { return placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x); });
+            clear(first + 3 * P::PLANE, SET - 3 * P::PLANE);
             convolve<T, SAME, 8, 8, 1>(T(), sums, first, prepared(0), buffer);
             const T tile;
             finish(tile, sums, tail(0), z(0), kept_roots(0), scratch, buffer, ahead<C, C>(block_prepared(0)));
@@ -915,7 +928,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 
     __device__ __forceinline__ void backward(const Images* set) const {
         float sums[T::SUMS];
-        for (int i = threadIdx.x; i < SET; i += THREADS_R) second[i] = 0;
+        clear(second, SET);
         T().order(tensor(3 * BLOCKS - 1), slot(1));
         load_tails(true);
         warm(3 * BLOCKS - 2);
@@ -963,7 +976,8 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             }
             // all took theirs out of slot 1 before the barriers in `unfinish`
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-            fill_planes<S, 8, TF32>(first, [&](int c, int y, int x) { return c < 3 ? placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x) : 0.0f; });
+            fill_planes<S, 3, TF32>(first, [&](int c, int y, int x) { return placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x); });
+            clear(first + 3 * P::PLANE, 5 * P::PLANE);
             __syncthreads();
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
