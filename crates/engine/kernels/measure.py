@@ -395,11 +395,11 @@ class ResnetNet(Net):
         R, B, p, k = self.R, self.batch, self.precision, self.kernels
         def stage(i, way):
             return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (40, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (80, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [stage(i, "forward") for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
                 + [stage(i, "backward") for i in (2, 1, 0)]
-                + [("reduce", lambda: k.launch(f"resnet_reduce_{p}", (145, self.prepares, R), 256, 0, self.lot.table, self.prepare_table, L(0), I(self.slice)))]
+                + [("reduce", lambda: k.launch(f"resnet_reduce_{p}", (73, self.prepares, R), 256, 0, self.lot.table, self.prepare_table, L(0), I(self.slice)))]
                 + self.finish())
 
 
@@ -425,7 +425,7 @@ class ResnetPrediction(ResnetNet):
         k, p, R, B = self.kernels, self.precision, self.R, self.batch
         def stage(i):
             return (f"stage{i + 1}_predict", lambda: k.launch(f"stage{i + 1}_predict_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (40, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))] + [stage(i) for i in range(3)]
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (80, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))] + [stage(i) for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))])
 
 

@@ -498,7 +498,7 @@ template <bool TF32> static void resnet_step(ResnetPlan& plan, Lot& lot, const I
     emu::launch(TF32 ? stage3_backward_tf32 : stage3_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
     emu::launch(TF32 ? stage2_backward_tf32 : stage2_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
     emu::launch(TF32 ? stage1_backward_tf32 : stage1_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
-    emu::launch(TF32 ? resnet_reduce_tf32 : resnet_reduce_f32, dim3(ceil_div(64 * 64 * 9 + 256, 256), plan.prepare.size(), R), 256, runs, plan.prepare.data(), 0ll, plan.slice);
+    emu::launch(TF32 ? resnet_reduce_tf32 : resnet_reduce_f32, dim3(ceil_div(64 * 64 * 9 + 256, 512), plan.prepare.size(), R), 256, runs, plan.prepare.data(), 0ll, plan.slice);
     emu::launch(tick, dim3(1, 1, R), 32, runs, plan.head.loss, plan.head.correct);
 }
 

@@ -682,23 +682,31 @@ __device__ __forceinline__ int weighed(int i, const Prepare& conv, bool tf32) {
     const int c = unit % wide * 8 + (tf32 ? lane % 4 * 2 + part % 2 : lane % 8);
     return c < conv.in ? (o * conv.in + c) * conv.taps + k : -1;
 }
-// The gradients of all images, added in their order: grid (entries / 256, convolutions and the dense layer, run). A row of
-// the table without taps is taken as it is.
+// The gradients of all images, added in their order: grid (entries / 512, convolutions and the dense layer, run). A row of
+// the table without taps is taken as it is. A thread has two entries, so that five
+// blocks of each multiprocessor take all of one run at once. The bound lets the compiler have eight loads under way.
 template <bool TF32> __device__ __forceinline__ void resnet_reduce(const Run* runs, const Prepare* table, long long partial, int slice) {
     const Run& run = runs[blockIdx.z];
     const Prepare conv = table[blockIdx.y];
-    const int images = images_of(run), i = blockIdx.x * blockDim.x + threadIdx.x, weights = conv.out * conv.padded_in * conv.taps;
-    if (images == 0 || i >= weights + (conv.taps ? 4 * conv.out : conv.out)) return;
-    const int to = i < weights ? weighed(i, conv, TF32) : conv.out * conv.in * conv.taps + i - weights;
-    if (to < 0) return;
-    const float* from = run.partial + partial + conv.partial + i;
-    float sum = 0;
-#pragma unroll 16
-    for (int image = 0; image < images; image++) sum += from[(long long)image * slice];
-    store_gradient(run, conv.weight + to, sum);
+    const int images = images_of(run), first = (blockIdx.x * blockDim.x + threadIdx.x) * 2, weights = conv.out * conv.padded_in * conv.taps;
+    const int count = weights + (conv.taps ? 4 * conv.out : conv.out);
+    if (images == 0 || first >= count) return;
+    // the dense layer ends a slice, which is a multiple of four long
+    const float* from = run.partial + partial + conv.partial + first;
+    float sums[2] = {0, 0};
+#pragma unroll 8
+    for (int image = 0; image < images; image++) {
+        const float2 more = __ldg(reinterpret_cast<const float2*>(from + (long long)image * slice));
+        sums[0] += more.x, sums[1] += more.y;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        const int i = first + j, to = i < weights ? weighed(i, conv, TF32) : conv.out * conv.in * conv.taps + i - weights;
+        if (i < count && to >= 0) store_gradient(run, conv.weight + to, sums[j]);
+    }
 }
-extern "C" __global__ void __launch_bounds__(256) resnet_reduce_f32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<false>(r, table, partial, slice); }
-extern "C" __global__ void __launch_bounds__(256) resnet_reduce_tf32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<true>(r, table, partial, slice); }
+extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce_f32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<false>(r, table, partial, slice); }
+extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce_tf32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<true>(r, table, partial, slice); }
 
 // So many zeros, a multiple of four.
 __device__ __forceinline__ void clear(float* to, int count) {

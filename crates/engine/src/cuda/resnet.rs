@@ -18,9 +18,9 @@ const LAST: usize = 64;
 /// Threads of a stage.
 const THREADS: usize = 512;
 /// Blocks of `prepare` per convolution.
-const PREPARE_BLOCKS: usize = 40;
-/// Blocks of `resnet_reduce`: the numbers of the largest convolution.
-const REDUCE_BLOCKS: usize = (64 * 64 * 9 + 4 * 64) / BLOCK;
+const PREPARE_BLOCKS: usize = 80;
+/// Blocks of `resnet_reduce`: the numbers of the largest convolution, two a thread.
+const REDUCE_BLOCKS: usize = (64 * 64 * 9 + 4 * 64usize).div_ceil(2 * BLOCK);
 
 /// Names of the kernels in one precision.
 struct Names {
