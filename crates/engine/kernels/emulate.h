@@ -1,9 +1,10 @@
 // Runs the kernels on the host: g++ sees the same .cu files, one block at a time, its threads as fibers.
 //
-// A fiber runs until it meets a barrier. A warp whose lanes all wait for each other goes on at once, a block when all its
-// warps wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices and barriers that
-// not everyone reaches are found. Shared memory is filled with NaN before every block. Where a barrier is missing, what
-// comes out depends on who goes first: the same launch in another `order` shows it by other bits.
+// A fiber runs until it meets a barrier. A warp whose lanes all wait for each other goes on at
+// once, a block when all its warps wait; lanes of one warp that wait for different things are an
+// error. So wrong sums, wrong indices and barriers that not everyone reaches are found. Shared
+// memory is filled with NaN before every block. Where a barrier is missing, what comes out depends
+// on who goes first: the same launch in another `order` shows it by other bits.
 #pragma once
 #include <algorithm>
 #include <csetjmp>
@@ -62,8 +63,8 @@ inline void resume(int thread) {
 }
 inline void fail(const char* what) { fprintf(stderr, "emulation: %s\n", what); abort(); }
 
-// In which order warps and lanes take their turns: as they are numbered, the other way round, or by turns of either from
-// somewhere in the middle.
+// In which order warps and lanes take their turns: as they are numbered, the other way round, or by
+// turns of either from somewhere in the middle.
 enum Order { UPWARD, DOWNWARD, MIXED };
 static Order order = UPWARD;
 static unsigned turns;

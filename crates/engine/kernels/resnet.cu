@@ -24,11 +24,13 @@ constexpr int THREADS_R = 512, WARPS_R = 16;
 // 2k + 1 after the block's sum; entries whose bits are below `threshold` become 0, the others are multiplied by `factor`.
 struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long long values, roots, input, input_gradient, partial; int drop_layers[6]; unsigned threshold; float factor; };
 
-// Weights as the kernels want them. f32: forward [in][tap][out + 8], backward [out][taps reversed][in + 8]. TF32: rounded, and
-// in the order in which the lanes of a warp hold them as factors of two products, [in / 8][tap][out / 16][lane][4], backward
-// likewise; they take a part of the room that f32 takes.
+// Weights as the kernels want them. f32: forward [in][tap][out + 8], backward [out][taps
+// reversed][in + 8]. TF32: rounded, and in the order in which the lanes of a warp hold them as
+// factors of two products, [in / 8][tap][out / 16][lane][4], backward likewise; they take a part of
+// the room that f32 takes.
 struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial; };
-// Number i of the weights of a convolution from `from` channels to `to`: which channels and tap it belongs to.
+// Number i of the weights of a convolution from `from` channels to `to`: which channels and tap it
+// belongs to.
 struct Origin { int from, to, tap; };
 template <bool TF32> __device__ __forceinline__ Origin origin(int i, int taps, int to) {
     if (!TF32) return {i / (to + 8) / taps, i % (to + 8), i / (to + 8) % taps};
@@ -54,14 +56,16 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
 extern "C" __global__ void prepare_tf32(const Run* runs, const Prepare* table) { prepare<true>(runs, table); }
 
-// `request` of so many numbers, known when this is compiled: the threads' numbers are not, and without it there are loops.
+// `request` of so many numbers, known when this is compiled: the threads' numbers are not, and
+// without it there are loops.
 __device__ __forceinline__ void fetch(float* to, const float* from, int count) {
     const int at = this_thread() * 4;
 #pragma unroll
     for (int i = 0; i < count; i += THREADS_R * 4)
         if (at < count - i) request4(to + at + i, from + at + i);
 }
-// What was asked for since the last `end_group` is a group; `arrived_but` waits for all groups of this thread but the last so many.
+// What was asked for since the last `end_group` is a group; `arrived_but` waits for all groups of
+// this thread but the last so many.
 __device__ __forceinline__ void end_group() {
 #ifdef EMULATED
     emu::end_group();
@@ -130,11 +134,13 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     __device__ __forceinline__ int x(int pair) const {
         return TF32 ? (pixel_warp * MT * 16 + lane / 4 * 2) % S + pair * 16 % S : pixel_warp % (S / 8) * 8 + pair * 2;
     }
-    // A warp's pixels begin at the beginning of a row, so that the pairs of a thread are a constant apart.
+    // A warp's pixels begin at the beginning of a row, so that the pairs of a thread are a constant
+    // apart.
     static_assert(!TF32 || MT * 16 % S == 0, "rows of a warp");
     static constexpr __device__ __forceinline__ int sum(int i, int pair, int odd) { return TF32 ? (pair * NT + i / 2) * 4 + odd * 2 + i % 2 : i * 8 + pair * 2 + odd; }
-    // Sums of N numbers over the eight lanes that hold the same channels. Of two lanes each gives away half of what it has; a
-    // lane ends up with the first (N + 7) / 8 of v, which are number `which` and those behind, or below 0: another one has them too.
+    // Sums of N numbers over the eight lanes that hold the same channels. Of two lanes each gives
+    // away half of what it has; a lane ends up with the first (N + 7) / 8 of v, which are number
+    // `which` and those behind, or below 0: another one has them too.
     template <int N, int LEVEL = 0> __device__ __forceinline__ void over_lanes(float* v, int& which) const {
         constexpr int LANES = (TF32 ? 4 : 1) << LEVEL, HALF = N / 2;
         const bool upper = lane & LANES;
@@ -160,8 +166,8 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
-    // The same by way of shared memory, behind the thread's back: `slot` is as large as the tensor, and a thread reads there what
-    // it asked for itself.
+    // The same by way of shared memory, behind the thread's back: `slot` is as large as the tensor,
+    // and a thread reads there what it asked for itself.
     __device__ __forceinline__ void order(const float* tensor, float* slot) const {
         if (idle()) return;
 #pragma unroll
@@ -227,9 +233,10 @@ __device__ __forceinline__ void load2(const float* from, float* v) {
 // BACK: the transpose of HALF, one phase of the result per warp. BACK_POINT: the transpose of POINT, to phase 0.
 enum { SAME, HALF, POINT, BACK, BACK_POINT };
 
-// FMA: one input channel's part of the sums of four channels at two rows of eight pixels: these read 0.6 bytes of shared
-// memory per product, one row and two channels 1.5, and shared memory delivers one. `plane` is where the first row begins,
-// `weight` [tap][WIDE] the first of the four channels.
+// FMA: one input channel's part of the sums of four channels at two rows of eight pixels: these
+// read 0.6 bytes of shared memory per product, one row and two channels 1.5, and shared memory
+// delivers one. `plane` is where the first row begins, `weight` [tap][WIDE] the first of the four
+// channels.
 template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ void two_rows(float (&sums)[2][4][8], const float* plane, const float* weight) {
     constexpr int KS = MODE == POINT ? 1 : 3;
     float v[2][10], odd[2][10];
@@ -260,15 +267,16 @@ template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ v
     }
 }
 
-// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE], brought to `buffer` in pieces of PIECE
-// channels, at most DEPTH of them at a time. The first ones were asked for before; whoever does that knows that `buffer` is
-// free. `meanwhile` asks for other things, which nobody here waits for, when all threads have come here.
+// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE], brought to
+// `buffer` in pieces of PIECE channels, at most DEPTH of them at a time. The first ones were asked
+// for before; whoever does that knows that `buffer` is free. `meanwhile` asks for other things,
+// which nobody here waits for, when all threads have come here.
 template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer, M meanwhile = M()) {
     typedef Planes<T::S, T::TF32> P;
     constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
     static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
-    // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all their sums over a share of
-    // the input channels each, and exchange them at the end.
+    // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all
+    // their sums over a share of the input channels each, and exchange them at the end.
     constexpr bool SHARED = !T::TF32 && (MODE == SAME || MODE == HALF || MODE == POINT);
     constexpr int SHARES = SHARED ? 8 / T::Q : 1;
     float wide[SHARED ? 2 : 1][4][8];
@@ -282,13 +290,14 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
     static_assert(RING > 1 || PIECES == 1, "a piece is asked for while another is used");
 #pragma unroll 1
     for (int number = 0; number < PIECES; number++) {
-        // a group for each piece, empty ones at the end, and one of `meanwhile` behind those that were asked for before: when
-        // piece `number` is waited for, RING - 1 were asked for after the first one, RING - 2 after the others
+        // a group for each piece, empty ones at the end, and one of `meanwhile` behind those that
+        // were asked for before: when piece `number` is waited for, RING - 1 were asked for after
+        // the first one, RING - 2 after the others
         if (number == 0) arrived_but<RING - 1>();
         else if (number < RING) arrived_but<(RING > 1 ? RING - 1 : 0)>();
         else arrived_but<(RING > 1 ? RING - 2 : 0)>();
-        // The barrier makes the pieces of all threads seen, and the planes. All have done with piece `number - 1` then, and its
-        // place is free.
+        // The barrier makes the pieces of all threads seen, and the planes. All have done with
+        // piece `number - 1` then, and its place is free.
         __syncthreads();
         if (number == 0) meanwhile(), end_group();
         const int piece = number * PIECE;
@@ -393,7 +402,8 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
         }
     }
     if constexpr (SHARED) {
-        // each of two lanes gives away what the other one holds: first a row, then two of four channels
+        // each of two lanes gives away what the other one holds: first a row, then two of four
+        // channels
         const bool second = tile.lane % 2, upper = tile.lane / 8 % 2;
 #pragma unroll
         for (int i = 0; i < 32; i++) {
@@ -421,11 +431,13 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
     }
 }
 
-// Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals [K][CN] behind it, each of
-// them what `result` makes of its number and the sum. Nobody reads `scratch` when this begins: totals were last read before
-// a barrier that all have passed since, that of the convolution or of the planes that came after them. The first barrier
-// here says that all have done with the convolution before, so that the weights of the next one may take its place, and
-// that all have taken what they ordered to the place of `also`, the last but the weights that is asked for.
+// Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals
+// [K][CN] behind it, each of them what `result` makes of its number and the sum. Nobody reads
+// `scratch` when this begins: totals were last read before a barrier that all have passed since,
+// that of the convolution or of the planes that came after them. The first barrier here says that
+// all have done with the convolution before, so that the weights of the next one may take its
+// place, and that all have taken what they ordered to the place of `also`, the last but the weights
+// that is asked for.
 template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, const Order& also, float* buffer, const Ahead& next, V result) {
     constexpr int N = K * T::CHANNELS, EACH = (N + 7) / 8;
     static_assert((N & (N - 1)) == 0 && K * T::CN <= THREADS_R, "shares");
@@ -470,8 +482,8 @@ template <class T> __device__ __forceinline__ void to_planes(const T& tile, cons
             else to[0] = a, to[1] = b;
         }
 }
-// A thread clears the border of a row: all of the first and the last one, of the others four columns, which are LEFT before
-// the row's pixels and the rest behind them.
+// A thread clears the border of a row: all of the first and the last one, of the others four
+// columns, which are LEFT before the row's pixels and the rest behind them.
 template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(float* planes) {
     typedef Planes<S, TF32> P;
 #pragma unroll
@@ -525,8 +537,10 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
     }
 }
 
-// Through threshold and FRN: `sums` is the gradient at the output, `value` what the convolution made; leaves that of the convolution in `to` (bordered planes)
-// and those of bias, gamma, beta, tau in `gradient`. `parameters`: bias, gamma, beta, tau, 1/root. The others' sums are waited for, so `to` may be what they were made of.
+// Through threshold and FRN: `sums` is the gradient at the output, `value` what the convolution
+// made; leaves that of the convolution in `to` (bordered planes) and those of bias, gamma, beta,
+// tau in `gradient`. `parameters`: bias, gamma, beta, tau, 1/root. The others' sums are waited for,
+// so `to` may be what they were made of.
 template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* value, const float* parameters, float* to, float* gradient, float* scratch, const Order& also, float* buffer, const Ahead& next) {
     constexpr int S = T::S, C = T::CN;
     const float* roots = parameters + 4 * C;
@@ -571,9 +585,11 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
     to_planes(tile, sums, to);
 }
 
-// Gradient of the weights in the order [unit][sum / 4][lane][sum % 4] of the threads: `dz` bordered planes, `in` bordered planes (SAME) or four per channel.
-// A warp has 16 x 8 channels; where these are fewer than the warps, rows of pixels are shared out and the parts added in
-// `in`, whose planes are gone afterwards. Rows go four at a time, so that a row of the input is loaded once for its three taps.
+// Gradient of the weights in the order [unit][sum / 4][lane][sum % 4] of the threads: `dz` bordered
+// planes, `in` bordered planes (SAME) or four per channel. A warp has 16 x 8 channels; where these
+// are fewer than the warps, rows of pixels are shared out and the parts added in `in`, whose planes
+// are gone afterwards. Rows go four at a time, so that a row of the input is loaded once for its
+// three taps.
 template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient) {
     typedef Planes<S, TF32> P;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, UNITS = OUT / 16 * (IN / 8), QUARTER = IN * P::PLANE;
@@ -597,7 +613,8 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
                 if (MODE == HALF) load10<0>(from, v[0]), load10<0>(from + QUARTER, odd[0]);
 #pragma unroll
                 for (int r = 0; r < STRIP; r++) {
-                    // SAME: input row y + r + ky stands in v[(r + ky) % 3]. HALF: even rows y + r + (0, 1) in v[(r + (0, 1)) % 2], odd ones in v[2].
+                    // SAME: input row y + r + ky stands in v[(r + ky) % 3]. HALF: even rows y + r +
+                    // (0, 1) in v[(r + (0, 1)) % 2], odd ones in v[2].
                     if (MODE == SAME) load10<1>(from + (r + 2) * P::ROW, v[(r + 2) % 3]);
                     if (MODE == HALF) {
                         load10<0>(from + (r + 1) * P::ROW, v[(r + 1) % 2]), load10<0>(from + QUARTER + (r + 1) * P::ROW, odd[(r + 1) % 2]);
@@ -682,9 +699,10 @@ __device__ __forceinline__ int weighed(int i, const Prepare& conv, bool tf32) {
     const int c = unit % wide * 8 + (tf32 ? lane % 4 * 2 + part % 2 : lane % 8);
     return c < conv.in ? (o * conv.in + c) * conv.taps + k : -1;
 }
-// The gradients of all images, added in their order: grid (entries / 512, convolutions and the dense layer, run). A row of
-// the table without taps is taken as it is. A thread has two entries, so that five
-// blocks of each multiprocessor take all of one run at once. The bound lets the compiler have eight loads under way.
+// The gradients of all images, added in their order: grid (entries / 512, convolutions and the
+// dense layer, run). A row of the table without taps is taken as it is. A thread has two entries,
+// so that five blocks of each multiprocessor take all of one run at once. The bound lets the
+// compiler have eight loads under way.
 template <bool TF32> __device__ __forceinline__ void resnet_reduce(const Run* runs, const Prepare* table, long long partial, int slice) {
     const Run& run = runs[blockIdx.z];
     const Prepare conv = table[blockIdx.y];
@@ -887,11 +905,13 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         }
     }
 
-    // Tensors are ordered to `first` where it holds no planes: no sooner than a barrier after the last use of the planes, or of
-    // the slot by anybody; and planes are written there a barrier after all have taken what they ordered.
+    // Tensors are ordered to `first` where it holds no planes: no sooner than a barrier after the
+    // last use of the planes, or of the slot by anybody; and planes are written there a barrier
+    // after all have taken what they ordered.
     __device__ __forceinline__ float* slot(int i) const { return first + i * TENSOR; }
-    // Second convolution of block k, back to the gradient before the first FRN, in `second`. `sums` is the gradient at the
-    // block's sum; the convolution's result was ordered to slot 1. `x` is ordered to slot 0 for whoever comes after, `next` are its weights.
+    // Second convolution of block k, back to the gradient before the first FRN, in `second`. `sums`
+    // is the gradient at the block's sum; the convolution's result was ordered to slot 1. `x` is
+    // ordered to slot 0 for whoever comes after, `next` are its weights.
     __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const float* x, const Ahead& next) const {
         const float* z = tensor(1 + 3 * k);
         drop(T(), sums, 2 * k + 1);
@@ -940,7 +960,8 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         T().order(tensor(3 * BLOCKS - 1), slot(1));
         load_tails(true);
         warm(3 * BLOCKS - 2);
-        // what comes from the next stage, kept in the order of the threads; `sums` is the gradient at a block's sum from here on
+        // what comes from the next stage, kept in the order of the threads; `sums` is the gradient
+        // at a block's sum from here on
         T().load_plain(tensor(11), sums);
         T().save(tensor(12), sums);
         __syncthreads();
