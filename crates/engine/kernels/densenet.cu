@@ -134,8 +134,12 @@ template <int COUNT> __device__ __forceinline__ float4 added(const float* from, 
 }
 
 constexpr int larger_of(int a, int b) { return a > b ? a : b; }
-// Numbers from one row of pixels to the next in shared memory, so that lanes on neighboring rows meet few of the same banks.
+// Numbers from one row of pixels to the next in shared memory, so that lanes on neighboring rows
+// meet few of the same banks: of factors that `Product::multiply` reads, where TF32 wants four
+// neighboring rows eight banks apart, and of all other rows. Eight of these by `ldmatrix`, and every
+// second of eight by pairs of numbers (`Product::store`), meet all banks.
 template <bool TF32> constexpr int row_stride(int pixels) { return pixels + (TF32 ? 8 : 4); }
+constexpr int plain_stride(int pixels) { return pixels + 4; }
 // Where four pixels of a row lie: for TF32 every second four rows have their fours exchanged, so that eight rows of four pixels
 // meet all banks.
 template <bool TF32, int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (TF32 ? pixel ^ (row & 4) : pixel); }
@@ -146,7 +150,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     static constexpr int ROWS = ROWS_, PX = PX_, WPX = 768 / ROWS, PIXEL_WARPS = PX / WPX, SPLIT = WARPS / PIXEL_WARPS;
     static constexpr bool TF32 = TF32_;
     static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, GROUPS = ROWS / 6, SUMS = TF32 ? MT * NT * 4 : 24;
-    static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, STRIDE = row_stride<TF32>(PX), SIZE = SPLIT * ROWS * STRIDE;
+    static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, STRIDE = row_stride<TF32>(PX), TO = plain_stride(PX), SIZE = SPLIT * ROWS * TO;
     static_assert(PIXEL_WARPS * SPLIT == WARPS && PIXEL_WARPS * WPX == PX, "warps");
     int lane, split, pixel;  // pixel: the first one of the warp
     __device__ __forceinline__ Product() {
@@ -265,13 +269,13 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
             }
         }
     }
-    // The sums to shared memory, [SPLIT][ROWS][STRIDE].
+    // The sums to shared memory, [SPLIT][ROWS][TO].
     __device__ __forceinline__ void store(const float* sums, float* to) const {
-        to += split * (ROWS * STRIDE);
+        to += split * (ROWS * TO);
         if constexpr (!TF32) {
-            to += lane % GROUPS * 6 * STRIDE + first(0);
+            to += lane % GROUPS * 6 * TO + first(0);
 #pragma unroll
-            for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(to + i * STRIDE) = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
+            for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(to + i * TO) = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
         } else {
 #pragma unroll
             for (int m = 0; m < MT; m++)
@@ -281,12 +285,12 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
                     for (int e = 0; e < 2; e++) {
                         const int row = n * 8 + lane % 4 * 2 + e;
                         const float* s = sums + (m * NT + n) * 4 + e;
-                        if (ROWS % 8 == 0 || row < ROWS) *reinterpret_cast<float2*>(to + row * STRIDE + first(m)) = make_float2(s[0], s[2]);
+                        if (ROWS % 8 == 0 || row < ROWS) *reinterpret_cast<float2*>(to + row * TO + first(m)) = make_float2(s[0], s[2]);
                     }
         }
     }
     // Four of them, the parts of all warps added.
-    static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * STRIDE + px, ROWS * STRIDE); }
+    static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, ROWS * TO); }
 };
 
 // How ROWS planes of IMG images, PXI pixels each, are shared out for what is not a product: LANES lanes have a plane, each of
@@ -294,7 +298,6 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
 template <int ROWS_, int IMG, int PXI, int THREADS> struct Plane {
     static constexpr int ROWS = ROWS_, QUADS = PXI / 4, LANES = QUADS < 32 ? QUADS : 32, V = QUADS / LANES, SLOTS = ROWS * IMG * LANES, ITER = (SLOTS + THREADS - 1) / THREADS;
     static constexpr int STEP = THREADS / LANES / IMG;  // rows from one plane of a thread to the next
-    static_assert(STEP % 8 == 0, "what is exchanged in a row is so in all rows of a thread");
     int row, image, lane;
     bool used;
     __device__ __forceinline__ Plane(int i, unsigned thread) {
@@ -319,18 +322,18 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
                        product_input<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), product_input<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
 
-// Sums over the pixels of a strip of unshifted rows `u` [columns][STRIDE] times shifted planes or rows.
-// 48 rows `d` [48][STRIDE] times COLUMNS rows `a` [COLUMNS][STRIDE]: a warp has 48 x 24 of them, SPLIT warps share the pixels.
+// Sums over the pixels of a strip of unshifted rows `u` [columns][PLAIN] times shifted planes or rows.
+// 48 rows `d` [48][STRIDE] times COLUMNS rows `a` [COLUMNS][PLAIN]: a warp has 48 x 24 of them, SPLIT warps share the pixels.
 template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
-    static constexpr int PARTS = COLUMNS / 24, MOST = WARPS / PARTS, SPLIT = MOST < PX / 8 ? MOST : PX / 8, STRIDE = row_stride<TF32>(PX), SUMS = 36, WIDE = row_stride<TF32>(COLUMNS), SIZE = SPLIT * 48 * WIDE;
+    static constexpr int PARTS = COLUMNS / 24, MOST = WARPS / PARTS, SPLIT = MOST < PX / 8 ? MOST : PX / 8, STRIDE = row_stride<TF32>(PX), PLAIN = plain_stride(PX), SUMS = 36, WIDE = row_stride<TF32>(COLUMNS), SIZE = SPLIT * 48 * WIDE;
     // The columns from `count` on may hold anything.
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* a, int count) {
         const unsigned thread = this_thread();
         const int lane = thread % 32, warp = thread / 32, split = warp / PARTS;
         if (split >= SPLIT || warp % PARTS * 24 >= count) return;
-        a += warp % PARTS * 24 * STRIDE;
+        a += warp % PARTS * 24 * PLAIN;
         if constexpr (!TF32) {
-            d += (lane % 4 + lane / 16 * 4) * STRIDE, a += lane / 4 % 4 * STRIDE;
+            d += (lane % 4 + lane / 16 * 4) * STRIDE, a += lane / 4 % 4 * PLAIN;
 #pragma unroll 1
             for (int p = split * (PX / SPLIT); p < (split + 1) * (PX / SPLIT); p += 4) {
                 float4 left[6];
@@ -338,7 +341,7 @@ template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
                 for (int i = 0; i < 6; i++) left[i] = load4(d + i * 8 * STRIDE + p);
 #pragma unroll
                 for (int j = 0; j < 6; j++) {
-                    const float4 right = load4(a + j * 4 * STRIDE + p);
+                    const float4 right = load4(a + j * 4 * PLAIN + p);
 #pragma unroll
                     for (int i = 0; i < 6; i++)
                         sums[i * 6 + j] = fmaf(left[i].w, right.w, fmaf(left[i].z, right.z, fmaf(left[i].y, right.y, fmaf(left[i].x, right.x, sums[i * 6 + j]))));
@@ -346,12 +349,12 @@ template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
             }
         } else {
             const int row = lane % 8, first = split * (PX / SPLIT);
-            Spot left(d + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4) + first), right(a + spot<TF32, STRIDE>(row + lane / 16 * 8, lane / 8 % 2 * 4) + first);
+            Spot left(d + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4) + first), right(a + (row + lane / 16 * 8) * PLAIN + lane / 8 % 2 * 4 + first);
 #pragma unroll 2
             for (int p = 0; p < PX / SPLIT; p += 8) {
                 unsigned columns[3][2], rows[4];
                 matrices4(columns[0], right.row(0));
-                matrices2(columns[2], right.row(16 * STRIDE));
+                matrices2(columns[2], right.row(16 * PLAIN));
 #pragma unroll
                 for (int m = 0; m < 3; m++) {
                     matrices4(rows, left.row(m * 16 * STRIDE));
@@ -383,7 +386,7 @@ template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
 // share the pixels. Tap k of the sums is tap k of `convolve`.
 template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
-    static constexpr int SPLIT = WARPS / 3, STRIDE = row_stride<TF32>(PX), ROW = S + 4, SUMS = TF32 ? 72 : 54, WIDE = 48 * 9 + 4, SIZE = SPLIT * 12 * WIDE;
+    static constexpr int SPLIT = WARPS / 3, PLAIN = plain_stride(PX), ROW = S + 4, SUMS = TF32 ? 72 : 54, WIDE = 48 * 9 + 4, SIZE = SPLIT * 12 * WIDE;
     // `row`: the row of the image where the pixels of `u` begin.
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u, int row) {
         const unsigned thread = this_thread();
@@ -391,7 +394,7 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
         if (split >= SPLIT) return;
         auto place = [&](int p) { return p / (S * S) * (12 * PLANE) + (p % (S * S) / S + row + ky) * ROW + p % S; };
         if constexpr (!TF32) {
-            u += (lane % 4 + lane / 16 * 4) * STRIDE, d += lane / 4 % 4 * PLANE;
+            u += (lane % 4 + lane / 16 * 4) * PLAIN, d += lane / 4 % 4 * PLANE;
 #pragma unroll 1
             for (int p = split * 4; p < PX; p += SPLIT * 4) {
                 const float* from = d + place(p);
@@ -404,7 +407,7 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
                 }
 #pragma unroll
                 for (int j = 0; j < 6; j++) {
-                    const float4 right = load4(u + j * 8 * STRIDE + p);
+                    const float4 right = load4(u + j * 8 * PLAIN + p);
                     const float r[4] = {right.x, right.y, right.z, right.w};
 #pragma unroll
                     for (int i = 0; i < 3; i++)
@@ -417,7 +420,7 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
         } else {
             // rows of u times columns of d: [48][16], of which 12 are used
             const int row = lane % 8, t = lane % 4, o = lane / 4;
-            const Spot left(u + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4));
+            const Spot left(u + (row + lane / 8 % 2 * 8) * PLAIN + lane / 16 * 4);
 #pragma unroll 1
             for (int p = split * 8; p < PX; p += SPLIT * 8) {
                 // eight pixels are a row, or two halves of rows one below the other
@@ -433,7 +436,7 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
 #pragma unroll
                 for (int m = 0; m < 3; m++) {
                     unsigned rows[4];
-                    matrices4(rows, left.row(m * 16 * STRIDE + p));
+                    matrices4(rows, left.row(m * 16 * PLAIN + p));
 #pragma unroll
                     for (int n = 0; n < 2; n++)
 #pragma unroll
@@ -492,7 +495,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int S = S_, IMG = IMG_, WARPS = WARPS_, THREADS = WARPS * 32, AREA = S * S;
     static constexpr bool TF32 = TF32_;
     // Products run over strips of pixels of PX at a time; a plane is PXI of them.
-    static constexpr int STRIPS = S == 32 ? 4 : 1, PX = IMG * AREA / STRIPS, PXI = AREA / STRIPS, STRIDE = row_stride<TF32>(PX), STRIP_ROWS = S / STRIPS;
+    static constexpr int STRIPS = S == 32 ? 4 : 1, PX = IMG * AREA / STRIPS, PXI = AREA / STRIPS, STRIDE = row_stride<TF32>(PX), PLAIN = plain_stride(PX), STRIP_ROWS = S / STRIPS;
     static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW, CHANNELS = S == 32 ? 96 : S == 16 ? 192 : 384;
     static_assert(IMG == 1 || STRIPS == 1, "strips are of one image");
     typedef Product<48, PX, WARPS, TF32> Wide;
@@ -512,7 +515,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr bool REST = PX == 256;
     static constexpr int GROUPS = Wide::SPLIT, COLUMNS = 48 * GROUPS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
-    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 2 * COLUMNS * STRIDE), larger_of(Outer<COLUMNS, PX, WARPS, TF32>::SIZE, Outer<24, PX, WARPS, TF32>::SIZE));
+    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 2 * COLUMNS * PLAIN), larger_of(Outer<COLUMNS, PX, WARPS, TF32>::SIZE, Outer<24, PX, WARPS, TF32>::SIZE));
     static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 48);
     static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + CHANNELS + IMG * (4 * 48 + 48 + 3 * COLUMNS) + 48;
 
@@ -540,10 +543,17 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             if (gammas && k == 0) gammas[c] = gamma;
         }
     }
-    // Four numbers into a bordered plane.
+    // Four numbers into a bordered plane; the lane after this one has the four pixels that follow.
+    // They begin one number beyond a multiple of 16 bytes. So a lane takes the last one of the lane
+    // before and leaves its own last one to the lane after, and stores 16 bytes at once; one by one,
+    // four lanes would meet in every bank. The last lane of a row stores its last number too, with
+    // the border. Every number has one lane that writes it. For whole warps only.
     static __device__ __forceinline__ void to_plane(float* plane, int pixel, const float4& v) {
-        float* to = plane + (pixel / S + 1) * ROW + pixel % S + 1;
-        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+        float* to = plane + (pixel / S + 1) * ROW + pixel % S;
+        float before = 0;
+        if constexpr (S > 4) before = __shfl_sync(ALL_LANES, v.w, (threadIdx.x + 31) % 32);
+        *reinterpret_cast<float4*>(to) = make_float4(pixel % S ? before : 0.0f, v.x, v.y, v.z);
+        if (pixel % S == S - 4) *reinterpret_cast<float4*>(to + 4) = make_float4(v.w, 0, 0, 0);
     }
 
     // Asks for part `chunk` of the `in` features from `channel` on of a strip, and for the weights of 48 rows.
@@ -800,7 +810,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         float *shifted, *dz, *u, *tile, *parts, *weights, *sums, *roots, *gammas, *z_gammas, *z_means, *frn_sums;
         float4 *table, *z_table;
         __device__ __forceinline__ Back(float* shared) {
-            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + COLUMNS * STRIDE, weights = parts + PARTS;
+            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + COLUMNS * PLAIN, weights = parts + PARTS;
             table = reinterpret_cast<float4*>(weights + WEIGHTS), z_table = table + IMG * CHANNELS;
             roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS, gammas = sums + IMG * CHANNELS;
             z_means = gammas + CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * COLUMNS;
@@ -868,12 +878,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const bool exists = there(own.image);
                 const long long from = ((long long)(image + own.image) * channels + channel + c0 + own.row) * AREA + strip * PX + own.pixel(0);
                 const float *x = values + at.x + from, *before = values + at.g + from;
-                float* u = to.u + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(0));
+                float* u = to.u + own.row * PLAIN + own.image * PXI + own.pixel(0);
 #pragma unroll
                 for (int i = 0; i < Own::ITER; i++)
 #pragma unroll
                     for (int k = 0; k < Own::V; k++) {
-                        float* place = u + i * Own::STEP * STRIDE + k * FAR;
+                        float* place = u + i * Own::STEP * PLAIN + k * FAR;
                         if (i * Own::STEP >= rows) continue;
                         if (exists) request4(place, x + i * Own::STEP * AREA + k * FAR);
                         else *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
@@ -906,8 +916,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const int rows = count - own.row;
             {
                 const int p = own.image * PXI + own.pixel(0);
-                float *u = to.u + spot<TF32, STRIDE>(own.row, p), *after = plane(at.g, own.image, channels, channel + c0 + own.row) + strip * PX + own.pixel(0);
-                const float* tile = to.tile + own.row * STRIDE + p;
+                float *u = to.u + own.row * PLAIN + p, *after = plane(at.g, own.image, channels, channel + c0 + own.row) + strip * PX + own.pixel(0);
+                const float* tile = to.tile + own.row * PLAIN + p;
                 const float4* table = to.table + own.image * CHANNELS + c0 + own.row;
                 const float* gammas = to.gammas + c0 + own.row;
 #pragma unroll
@@ -917,9 +927,9 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     const float gamma = gammas[i * Own::STEP];
 #pragma unroll
                     for (int k = 0; k < Own::V; k++) {
-                        const float* parts = tile + i * Own::STEP * STRIDE + k * FAR;
-                        const float4 d = NARROW ? added<P::SPLIT>(parts, P::ROWS * STRIDE) : load4(parts);
-                        float* here = u + i * Own::STEP * STRIDE + k * FAR;
+                        const float* parts = tile + i * Own::STEP * PLAIN + k * FAR;
+                        const float4 d = NARROW ? added<P::SPLIT>(parts, P::ROWS * PLAIN) : load4(parts);
+                        float* here = u + i * Own::STEP * PLAIN + k * FAR;
                         const float4 x = load4(here), sum = through_threshold(g[i][k], d, x, frn, gamma, part[0][i], part[1][i], part[2][i]);
                         *reinterpret_cast<float4*>(here) = normalized<TF32>(x, frn);
                         if (there(own.image)) store_global(after + i * Own::STEP * AREA + k * FAR, sum);
@@ -1041,7 +1051,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
         for (int i = 0; i < Wide_::ITER; i++)
 #pragma unroll
-            for (int k = 0; k < Wide_::V; k++) request4(to + spot<TF32, STRIDE>(Wide_(i, thread).row, Wide_(i, thread).pixel(k)), z + ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(k));
+            for (int k = 0; k < Wide_::V; k++) request4(to + Wide_(i, thread).row * PLAIN + Wide_(i, thread).pixel(k), z + ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(k));
     }
     // A layer from its output back to threshold and scale of FRN 2, whose result goes to `dz` in memory; the gradients of FRN 2
     // and of the 3x3 convolution.
@@ -1122,7 +1132,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     const int px = own.image * PXI + own.pixel(k);
                     g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, gamma, part[i][0], part[i][1], part[i][2]);
                     if (STRIPS > 1) store_global(values + at.dz + ((long long)image * 48 + own.row) * AREA + strip * PX + own.pixel(k), g[k]);
-                    else *reinterpret_cast<float4*>(to.u + spot<TF32, STRIDE>(own.row, px)) = normalized<TF32>(v[i][k], frn);
+                    else *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
                 }
                 if (strip + 1 < STRIPS) continue;
                 const float dgamma = Wide_::over_lanes(part[i][0]) * frn.w, dbeta = Wide_::over_lanes(part[i][1]), dtau = Wide_::over_lanes(part[i][2]), mean = gamma * dgamma / AREA;
@@ -1163,7 +1173,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     for (int i = 0; i < Wide_::ITER; i++)
 #pragma unroll
                         for (int k = 0; k < Wide_::V; k++) {
-                            float* v = u + spot<TF32, STRIDE>(Wide_(i, thread).row, Wide_(i, thread).pixel(k));
+                            float* v = u + Wide_(i, thread).row * PLAIN + Wide_(i, thread).pixel(k);
                             *reinterpret_cast<float4*>(v) = normalized<TF32>(load4(v), to.z_table[Wide_(i, thread).row]);
                         }
                     __syncthreads();
@@ -1213,7 +1223,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if constexpr (S == 32) {
             // the stem: planes of the picture, shifted, times the gradient of its output
             for (int i = threadIdx.x; i < SHIFTED; i += THREADS) to.shifted[i] = 0;
-            for (int i = threadIdx.x; i < 48 * STRIDE; i += THREADS) to.u[i] = 0;
+            for (int i = threadIdx.x; i < 48 * PLAIN; i += THREADS) to.u[i] = 0;
             __syncthreads();
             picture(*set, to.shifted, 3);
             typedef Plane<24, 1, PXI, THREADS> Own;
@@ -1231,7 +1241,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     float4 d[Own::V];
                     through(to, own, GROWTH * at.layers + own.row, strip * PX, d);
 #pragma unroll
-                    for (int k = 0; k < Own::V; k++) *reinterpret_cast<float4*>(to.u + spot<TF32, STRIDE>(own.row, own.pixel(k))) = d[k];
+                    for (int k = 0; k < Own::V; k++) *reinterpret_cast<float4*>(to.u + own.row * PLAIN + own.pixel(k)) = d[k];
                 }
                 __syncthreads();
                 Nine::add(nine, to.shifted, to.u, strip * STRIP_ROWS);
