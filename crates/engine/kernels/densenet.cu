@@ -1,5 +1,5 @@
 // DenseNet with filter response normalization (growth 12, 48 channels in the middle of a layer): a block of layers with the
-// transition after it is one kernel forward and one backward. A block of threads has one image (four where planes are 4 x 4)
+// transition after it is one kernel forward and one backward. A block of threads has one image (two where planes are 4 x 4)
 // and goes through all layers; the features stay in L2 or memory, since the first block's would not fit on the chip.
 //
 // Features of a block are one tensor [image, channel, row, column], the newest channels first: a layer reads the end of it.
@@ -145,11 +145,12 @@ constexpr int plain_stride(int pixels) { return pixels + 4; }
 template <bool TF32, int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (TF32 ? pixel ^ (row & 4) : pixel); }
 
 // Which sums of a product [ROWS][PX] a thread holds: f32 six rows at four pixels, TF32 MT x NT tiles of 16 pixels and 8 rows. A
-// warp has all rows of WPX pixels; SPLIT warps share a sum.
+// warp has all rows of WPX pixels; SPLIT warps share a sum. Where there are too few pixels for that, HALVES of a warp's
+// lanes share a sum too (f32), or a warp has fewer tiles (TF32).
 template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
-    static constexpr int ROWS = ROWS_, PX = PX_, WPX = 768 / ROWS, PIXEL_WARPS = PX / WPX, SPLIT = WARPS / PIXEL_WARPS;
+    static constexpr int ROWS = ROWS_, PX = PX_, WPX = 768 / ROWS < PX ? 768 / ROWS : PX, PIXEL_WARPS = PX / WPX, SPLIT = WARPS / PIXEL_WARPS;
     static constexpr bool TF32 = TF32_;
-    static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, GROUPS = ROWS / 6, SUMS = TF32 ? MT * NT * 4 : 24;
+    static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, GROUPS = ROWS / 6, HALVES = 768 / ROWS / WPX, SUMS = TF32 ? MT * NT * 4 : 24;
     static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, STRIDE = row_stride<TF32>(PX), TO = plain_stride(PX), SIZE = SPLIT * ROWS * TO;
     static_assert(PIXEL_WARPS * SPLIT == WARPS && PIXEL_WARPS * WPX == PX, "warps");
     int lane, split, pixel;  // pixel: the first one of the warp
@@ -158,7 +159,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         lane = thread % 32, pixel = thread / 32 % PIXEL_WARPS * WPX, split = thread / 32 / PIXEL_WARPS;
     }
     // First pixel of the four (two) that a lane has in tile m.
-    __device__ __forceinline__ int first(int m) const { return TF32 ? pixel + m * 16 + lane / 4 * 2 : pixel + lane / GROUPS * 4; }
+    __device__ __forceinline__ int first(int m) const { return TF32 ? pixel + m * 16 + lane / 4 * 2 : pixel + lane % (32 / HALVES) / GROUPS * 4; }
     static __device__ __forceinline__ void clear(float* sums) {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) sums[i] = 0;
@@ -185,6 +186,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     }
     // sums += rows of weights [8][WIDE] times rows of pixels [8][STRIDE]: eights from `begin` to `end`, every `by`th.
     __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x, int begin, int end, int by) const {
+        static_assert(TF32 || HALVES == 1, "all lanes have the same eights");
         w += begin * (8 * WIDE), x += begin * (8 * STRIDE);
         if constexpr (!TF32) {
             w += lane % GROUPS * 6, x += first(0);
@@ -226,7 +228,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
             const float* x = planes + place(first(0));
             w += lane % GROUPS * 6;
 #pragma unroll 1
-            for (int unit = split; unit < IN * 3; unit += SPLIT) {
+            for (int unit = split * HALVES + lane / (32 / HALVES); unit < IN * 3; unit += SPLIT * HALVES) {
                 const int c = unit / 3, ky = unit % 3;
                 const float* from = x + c * PLANE + ky * ROW;
                 const float4 a = load4(from);
@@ -275,7 +277,16 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         if constexpr (!TF32) {
             to += lane % GROUPS * 6 * TO + first(0);
 #pragma unroll
-            for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(to + i * TO) = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
+            for (int i = 0; i < 6; i++) {
+                float4 v = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
+                if constexpr (HALVES == 2) {
+                    // both halves get the total (a sum of two has one result in either order) and store every second row
+                    v.x += __shfl_xor_sync(ALL_LANES, v.x, 16), v.y += __shfl_xor_sync(ALL_LANES, v.y, 16);
+                    v.z += __shfl_xor_sync(ALL_LANES, v.z, 16), v.w += __shfl_xor_sync(ALL_LANES, v.w, 16);
+                    if (i % 2 != lane / 16) continue;
+                }
+                *reinterpret_cast<float4*>(to + i * TO) = v;
+            }
         } else {
 #pragma unroll
             for (int m = 0; m < MT; m++)
@@ -384,9 +395,9 @@ template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
 };
 
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
-// share the pixels. Tap k of the sums is tap k of `convolve`.
+// share the pixels, eight at least. Tap k of the sums is tap k of `convolve`.
 template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
-    static constexpr int SPLIT = WARPS / 3, PLAIN = plain_stride(PX), ROW = S + 4, SUMS = TF32 ? 72 : 54, WIDE = 48 * 9 + 4, SIZE = SPLIT * 12 * WIDE;
+    static constexpr int SPLIT = WARPS / 3 < PX / 8 ? WARPS / 3 : PX / 8, PLAIN = plain_stride(PX), ROW = S + 4, SUMS = TF32 ? 72 : 54, WIDE = 48 * 9 + 4, SIZE = SPLIT * 12 * WIDE;
     // `row`: the row of the image where the pixels of `u` begin.
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u, int row) {
         const unsigned thread = this_thread();
@@ -1277,7 +1288,7 @@ extern "C" __global__ void dense_prepare_tf32(const Run* runs, const dense::Prep
 DENSE_BLOCK(1, 32, 1, 16)
 DENSE_BLOCK(2, 16, 1, 16)
 DENSE_BLOCK(3, 8, 1, 16)
-DENSE_BLOCK(4, 4, 4, 16)
+DENSE_BLOCK(4, 4, 2, 16)
 
 // Last FRN, ReLU, mean over the 16 pixels, dropout, dense layer, loss and back to the gradient at the normalized features:
 // grid (image, 1, run), 512 threads. `features` and `delta` are kept for `dense_head_gradients`. With `predict` it ends at the

@@ -431,7 +431,7 @@ class ResnetPrediction(ResnetNet):
 
 class DenseNet(Net):
     """DenseNet with one kernel per block and direction."""
-    IMAGES, WARPS = [int(v) for v in os.environ.get("DENSE_IMAGES", "1,1,1,4").split(",")], [int(v) for v in os.environ.get("DENSE_WARPS", "16,16,16,16").split(",")]
+    IMAGES, WARPS = [int(v) for v in os.environ.get("DENSE_IMAGES", "1,1,1,2").split(",")], [int(v) for v in os.environ.get("DENSE_WARPS", "16,16,16,16").split(",")]
     CUBIN = os.environ.get("DENSE_CUBIN", "densenet")
 
     def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
@@ -498,14 +498,14 @@ class DenseNet(Net):
         px = images * area // strips
         stride, plane = px + pad, (S + 2) * (S + 4)
         def product(rows, px):
-            return warps * (768 // rows) // px * rows * (px + 4)
+            return warps * min(768 // rows, px) // px * rows * (px + 4)
         def outer(columns):
             return min(warps // (columns // 24), px // 8) * 48 * (columns + pad)
         depth = 24 * (warps * 16 // px)
         tile = max(2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
         forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 48 + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
         columns = 48 * (warps * 16 // px)
-        parts = max(warps // 3 * 12 * 436, 2 * columns * (px + 4), outer(columns), outer(24))
+        parts = max(min(warps // 3, px // 8) * 12 * 436, 2 * columns * (px + 4), outer(columns), outer(24))
         shifted, dz = 12 * images * plane, 48 * stride
         first = max(shifted, dz) if strips > 1 else shifted + dz
         backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + channels + images * (5 * 48 + 3 * columns) + 48

@@ -16,7 +16,7 @@ const STEM: usize = 24;
 const GROWTH: usize = 12;
 const MIDDLE: usize = 48;
 /// Side of the planes, room for channels, and images of a thread block, for each block of layers.
-const BLOCKS: [(usize, usize, usize); 4] = [(32, 96, 1), (16, 192, 1), (8, 384, 1), (4, 384, 4)];
+const BLOCKS: [(usize, usize, usize); 4] = [(32, 96, 1), (16, 192, 1), (8, 384, 1), (4, 384, 2)];
 /// Threads of a block of layers, and of the head.
 const THREADS: usize = 512;
 const WARPS: usize = THREADS / 32;
@@ -98,7 +98,7 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
     // rows that TF32 multiplies by weights need more room than others
     let pad = if tf32 { 8 } else { 4 };
     let (stride, plain) = (pixels + pad, pixels + 4);
-    let split = |rows: usize, pixels: usize| WARPS * (768 / rows) / pixels;
+    let split = |rows: usize, pixels: usize| WARPS * (768 / rows).min(pixels) / pixels;
     let product = |rows: usize, pixels: usize| split(rows, pixels) * rows * (pixels + 4);
     let outer = |columns: usize| {
         let split = (WARPS / (columns / 24)).min(pixels / 8);
@@ -120,7 +120,7 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
     } else {
         shifted + middle
     };
-    let parts = (WARPS / 3 * GROWTH * (9 * MIDDLE + 4))
+    let parts = ((WARPS / 3).min(pixels / 8) * GROWTH * (9 * MIDDLE + 4))
         .max(2 * columns * plain)
         .max(outer(columns))
         .max(outer(24));
@@ -390,14 +390,14 @@ mod tests {
             (170_112, 195_456),
             (163_968, 206_592),
             (153_984, 174_528),
-            (193_152, 215_424),
+            (197_760, 227_136),
         ];
         assert_eq!(f32, want);
         let want = [
             (170_880, 195_456),
             (164_736, 207_360),
             (157_056, 175_296),
-            (196_224, 216_192),
+            (203_904, 227_904),
         ];
         assert_eq!(tf32, want);
     }
