@@ -42,12 +42,19 @@ __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * 
 // 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: f32 [in][tap][out], TF32 for every
 // eight of `in` [tap][in][out]; those of backward reversed. For TF32, eight rows of COLUMNS numbers lie as `mma_tf32` takes
 // them: two tiles of eight columns as [lane][tile][half], a last one alone as [lane][half], of rows lane % 4 + 4 half and
-// column lane / 4. Grid (any, table, run).
+// column lane / 4. For f32, a lane has six columns (COLUMNS / 6 apart): the first four of every lane
+// come first, then the last two of every lane, so that a load of 16 bytes and one of 8 bring them.
+// Grid (any, table, run).
 struct Prepare { int weight, out, in, taps, prepared, rest; };
 // Row and column of number i of rows of COLUMNS.
 template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& column) {
     row = i / COLUMNS, column = i % COLUMNS;
-    if (!TF32) return;
+    if (!TF32) {
+        constexpr int LANES = COLUMNS / 6;  // two for 16 columns, of which 12 are in use
+        if (column < LANES * 4) column = column % 4 * LANES + column / 4;
+        else if (column < LANES * 6) column = (4 + column % 2) * LANES + (column - LANES * 4) / 2;
+        return;
+    }
     const int at = i % (8 * COLUMNS), pair = at / 128;
     const bool alone = pair * 16 + 8 >= COLUMNS;
     const int lane = alone ? at % 128 / 2 : at % 128 / 4;
@@ -164,9 +171,11 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) sums[i] = 0;
     }
-    __device__ __forceinline__ void fma6(float* sums, const float* w, const float* v) const {
-        const float2 a = load2(w), b = load2(w + 2), c = load2(w + 4);
-        const float row[6] = {a.x, a.y, b.x, b.y, c.x, c.y};
+    // `w`: the lane's first four weights, `w2`: its last two
+    __device__ __forceinline__ void fma6(float* sums, const float* w, const float* w2, const float* v) const {
+        const float4 a = load4(w);
+        const float2 b = load2(w2);
+        const float row[6] = {a.x, a.y, a.z, a.w, b.x, b.y};
 #pragma unroll
         for (int i = 0; i < 6; i++)
 #pragma unroll
@@ -189,16 +198,17 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         static_assert(TF32 || HALVES == 1, "all lanes have the same eights");
         w += begin * (8 * WIDE), x += begin * (8 * STRIDE);
         if constexpr (!TF32) {
-            w += lane % GROUPS * 6, x += first(0);
+            const float* w2 = w + GROUPS * 4 + lane % GROUPS * 2;
+            w += lane % GROUPS * 4, x += first(0);
 #pragma unroll 1
             for (int s = begin; s < end; s += by) {
-#pragma unroll 4
+#pragma unroll
                 for (int k = 0; k < 8; k++) {
                     const float4 v = load4(x + k * STRIDE);
                     const float in[4] = {v.x, v.y, v.z, v.w};
-                    fma6(sums, w + k * WIDE, in);
+                    fma6(sums, w + k * WIDE, w2 + k * WIDE, in);
                 }
-                w += by * (8 * WIDE), x += by * (8 * STRIDE);
+                w += by * (8 * WIDE), w2 += by * (8 * WIDE), x += by * (8 * STRIDE);
             }
         } else {
             const int t = lane % 4;
@@ -225,17 +235,30 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         constexpr int ROW = S + 4;
         auto place = [&](int p) { return p / (S * S) * (IN * PLANE) + (p % (S * S) / S + row) * ROW + p % S; };
         if constexpr (!TF32) {
-            const float* x = planes + place(first(0));
-            w += lane % GROUPS * 6;
-#pragma unroll 1
-            for (int unit = split * HALVES + lane / (32 / HALVES); unit < IN * 3; unit += SPLIT * HALVES) {
-                const int c = unit / 3, ky = unit % 3;
-                const float* from = x + c * PLANE + ky * ROW;
+            const float *x = planes + place(first(0)), *w2 = w + GROUPS * 4 + lane % GROUPS * 2;
+            w += lane % GROUPS * 4;
+            auto row_of_taps = [&](const float* from, const float* w, const float* w2) {
                 const float4 a = load4(from);
                 const float2 b = load2(from + 4);
                 const float v[6] = {a.x, a.y, a.z, a.w, b.x, b.y};
 #pragma unroll
-                for (int kx = 0; kx < 3; kx++) fma6(sums, w + (unit * 3 + kx) * WIDE, v + kx);
+                for (int kx = 0; kx < 3; kx++) fma6(sums, w + kx * WIDE, w2 + kx * WIDE, v + kx);
+            };
+            constexpr int SHARES = SPLIT * HALVES;
+            const int share = split * HALVES + lane / (32 / HALVES);
+            if constexpr (IN % SHARES == 0) {
+                // whole channels, so that places are constants; by single rows of taps, a quarter of
+                // the instructions would be about them
+                x += share * PLANE, w += share * (9 * WIDE), w2 += share * (9 * WIDE);
+#pragma unroll 1
+                for (int c = 0; c < IN / SHARES; c++) {
+#pragma unroll
+                    for (int ky = 0; ky < 3; ky++) row_of_taps(x + ky * ROW, w + ky * (3 * WIDE), w2 + ky * (3 * WIDE));
+                    x += SHARES * PLANE, w += SHARES * (9 * WIDE), w2 += SHARES * (9 * WIDE);
+                }
+            } else {
+#pragma unroll 1
+                for (int unit = share; unit < IN * 3; unit += SHARES) row_of_taps(x + unit / 3 * PLANE + unit % 3 * ROW, w + unit * (3 * WIDE), w2 + unit * (3 * WIDE));
             }
         } else {
             // pixels of a warp begin at a row, or at the middle of one if they are no more
@@ -275,7 +298,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     __device__ __forceinline__ void store(const float* sums, float* to) const {
         to += split * (ROWS * TO);
         if constexpr (!TF32) {
-            to += lane % GROUPS * 6 * TO + first(0);
+            to += lane % GROUPS * TO + first(0);
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 float4 v = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
@@ -285,7 +308,7 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
                     v.z += __shfl_xor_sync(ALL_LANES, v.z, 16), v.w += __shfl_xor_sync(ALL_LANES, v.w, 16);
                     if (i % 2 != lane / 16) continue;
                 }
-                *reinterpret_cast<float4*>(to + i * TO) = v;
+                *reinterpret_cast<float4*>(to + i * GROUPS * TO) = v;
             }
         } else {
 #pragma unroll
