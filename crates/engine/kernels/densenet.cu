@@ -42,10 +42,15 @@ __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * 
 // 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: f32 [in][tap][out], TF32 for every
 // eight of `in` [tap][in][out]; those of backward reversed. For TF32, eight rows of COLUMNS numbers lie as `mma_tf32` takes
 // them: two tiles of eight columns as [lane][tile][half], a last one alone as [lane][half], of rows lane % 4 + 4 half and
-// column lane / 4. For f32, a lane has six columns (COLUMNS / 6 apart): the first four of every lane
+// column lane / 4. Those of 48 columns are the first factor of `mma_tf32`: three times 16 columns as
+// [lane][row half][column half], of rows lane % 4 + 4 row half and columns shuffled(lane / 4) + 8
+// column half. For f32, a lane has six columns (COLUMNS / 6 apart): the first four of every lane
 // come first, then the last two of every lane, so that a load of 16 bytes and one of 8 bring them.
 // Grid (any, table, run).
 struct Prepare { int weight, out, in, taps, prepared, rest; };
+// Rows of the same pixels lie four banks apart: rows 0, 4, 1, 5, 2, 6, 3, 7 for lanes 0, 4, 8, ... let
+// every eight lanes that have 16 bytes each, four lanes a row, meet all banks.
+__device__ __forceinline__ constexpr int shuffled(int eighth) { return eighth / 2 + eighth % 2 * 4; }
 // Row and column of number i of rows of COLUMNS.
 template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& column) {
     row = i / COLUMNS, column = i % COLUMNS;
@@ -56,6 +61,11 @@ template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i
         return;
     }
     const int at = i % (8 * COLUMNS), pair = at / 128;
+    if (COLUMNS == 48) {
+        const int lane = at % 128 / 4;
+        row = i / (8 * COLUMNS) * 8 + lane % 4 + at % 4 / 2 * 4, column = pair * 16 + at % 2 * 8 + shuffled(lane / 4);
+        return;
+    }
     const bool alone = pair * 16 + 8 >= COLUMNS;
     const int lane = alone ? at % 128 / 2 : at % 128 / 4;
     row = i / (8 * COLUMNS) * 8 + lane % 4 + 4 * (at % 2), column = (pair * 2 + (alone ? 0 : at % 4 / 2)) * 8 + lane / 4;
@@ -151,7 +161,8 @@ constexpr int plain_stride(int pixels) { return pixels + 4; }
 // meet all banks.
 template <bool TF32, int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (TF32 ? pixel ^ (row & 4) : pixel); }
 
-// Which sums of a product [ROWS][PX] a thread holds: f32 six rows at four pixels, TF32 MT x NT tiles of 16 pixels and 8 rows. A
+// Which sums of a product [ROWS][PX] a thread holds: f32 six rows at four pixels, TF32 MT x NT tiles of 16 pixels and 8 rows or,
+// for 48 rows, six rows at four pixels too (weights are the first factor of `mma_tf32` then). A
 // warp has all rows of WPX pixels; SPLIT warps share a sum. Where there are too few pixels for that, HALVES of a warp's
 // lanes share a sum too (f32), or a warp has fewer tiles (TF32).
 template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
@@ -159,13 +170,26 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     static constexpr bool TF32 = TF32_;
     static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, GROUPS = ROWS / 6, HALVES = 768 / ROWS / WPX, SUMS = TF32 ? MT * NT * 4 : 24;
     static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, STRIDE = row_stride<TF32>(PX), TO = plain_stride(PX), SIZE = SPLIT * ROWS * TO;
+    static constexpr bool FOURS = ROWS == 48;  // six rows at four pixels in both precisions
     static_assert(PIXEL_WARPS * SPLIT == WARPS && PIXEL_WARPS * WPX == PX, "warps");
+    static_assert(!FOURS || WPX == 16, "four fours of a row");
     int lane, split, pixel;  // pixel: the first one of the warp
     __device__ __forceinline__ Product() {
         const unsigned thread = this_thread();
         lane = thread % 32, pixel = thread / 32 % PIXEL_WARPS * WPX, split = thread / 32 / PIXEL_WARPS;
     }
-    // First pixel of the four (two) that a lane has in tile m.
+    // What a thread holds where FOURS: row i of six, their first pixel, and the four sums of row i. The four lanes that share
+    // its rows are LANE_STEP apart, this one is number `four` of them.
+    static constexpr int LANE_STEP = TF32 ? 1 : 8;
+    __device__ __forceinline__ int four() const { return TF32 ? lane % 4 : lane / 8; }
+    __device__ __forceinline__ int row(int i) const { return (TF32 ? shuffled(lane / 4) : lane % 8) + i * 8; }
+    __device__ __forceinline__ int fours() const { return pixel + four() * 4; }
+    static __device__ __forceinline__ float4 held(const float* sums, int i) {
+        if (!TF32) return make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
+        const float* s = sums + i / 2 * 8 + i % 2 * 2;  // tiles of even and of odd pixels
+        return make_float4(s[0], s[4], s[1], s[5]);
+    }
+    // First pixel of the four (two) whose factors a lane brings for tile m.
     __device__ __forceinline__ int first(int m) const { return TF32 ? pixel + m * 16 + lane / 4 * 2 : pixel + lane % (32 / HALVES) / GROUPS * 4; }
     static __device__ __forceinline__ void clear(float* sums) {
 #pragma unroll
@@ -180,6 +204,31 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         for (int i = 0; i < 6; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) sums[i * 4 + j] = fmaf(row[i], v[j], sums[i * 4 + j]);
+    }
+    // The factors of eight rows of weights where FOURS, and the products with two pixels of rows lane % 4 and lane % 4 + 4.
+    static __device__ __forceinline__ void weights(unsigned (&a)[3][4], const Spot& from, int floats) {
+#pragma unroll
+        for (int m = 0; m < 3; m++) {
+            const float4 v = from.load4(floats + m * 128);
+            a[m][0] = __float_as_uint(v.x), a[m][1] = __float_as_uint(v.y), a[m][2] = __float_as_uint(v.z), a[m][3] = __float_as_uint(v.w);
+        }
+    }
+    // A load leaves two pixels in a pair of registers, a product wants two rows in one. The pairs are formed by an operation with
+    // `zero`, of which the compiler does not know that it is 0: left to itself it copies them anew for every product.
+    static __device__ __forceinline__ unsigned unknown_zero(const Spot& spot) {
+#ifdef EMULATED
+        return 0;
+#else
+        return spot.at >> 31;
+#endif
+    }
+    static __device__ __forceinline__ void products(float* sums, const unsigned (&a)[3][4], const float* lo, const float* hi, unsigned zero) {
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const unsigned b[2] = {__float_as_uint(lo[j]) | zero, __float_as_uint(hi[j]) | zero};
+#pragma unroll
+            for (int m = 0; m < 3; m++) mma_tf32(sums + (m * 2 + j) * 4, a[m], b);
+        }
     }
     // The factors of eight rows of weights, `from` being this lane's.
     static __device__ __forceinline__ void weights(unsigned (&b)[NT][2], const Spot& from, const Spot& last, int floats) {
@@ -213,16 +262,25 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
         } else {
             const int t = lane % 4;
             Spot even(w + lane * 4), last(w + lane * 2), low(x + spot<TF32, STRIDE>(t, first(0))), high(x + spot<TF32, STRIDE>(t + 4, first(0)));
+            const unsigned zero = unknown_zero(low);
 #pragma unroll 1
             for (int s = begin; s < end; s += by) {
-                unsigned b[NT][2];
-                weights(b, even, last, 0);
+                if constexpr (FOURS) {
+                    unsigned a[3][4];
+                    weights(a, even, 0);
+                    const float2 lo = low.load2(0), hi = high.load2(0);
+                    const float l[2] = {lo.x, lo.y}, h[2] = {hi.x, hi.y};
+                    products(sums, a, l, h, zero);
+                } else {
+                    unsigned b[NT][2];
+                    weights(b, even, last, 0);
 #pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    const float2 lo = low.load2(m * 16), hi = high.load2(m * 16);
-                    const unsigned a[4] = {__float_as_uint(lo.x), __float_as_uint(lo.y), __float_as_uint(hi.x), __float_as_uint(hi.y)};
+                    for (int m = 0; m < MT; m++) {
+                        const float2 lo = low.load2(m * 16), hi = high.load2(m * 16);
+                        const unsigned a[4] = {__float_as_uint(lo.x), __float_as_uint(lo.y), __float_as_uint(hi.x), __float_as_uint(hi.y)};
 #pragma unroll
-                    for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[n]);
+                        for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[n]);
+                    }
                 }
                 even.move(by * (8 * WIDE)), low.move(by * (8 * STRIDE)), high.move(by * (8 * STRIDE));
                 if (NT % 2) last.move(by * (8 * WIDE));
@@ -264,14 +322,30 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
             // pixels of a warp begin at a row, or at the middle of one if they are no more
             auto tile = [](int m) { return m * 16 / (S * S) * (IN * PLANE) + m * 16 % (S * S) / S * ROW + m * 16 % S; };
             const Spot here(planes + place(first(0)) + lane % 4 * PLANE), even(w + lane * 4), last(w + lane * 2);
-#pragma unroll 1
-            for (int unit = split; unit < (IN + 7) / 8 * 3; unit += SPLIT) {
+            const unsigned zero = unknown_zero(here);
+#pragma unroll(SPLIT == 1 ? 6 : 1)
+            for (int unit = SPLIT == 1 ? 0 : split; unit < (IN + 7) / 8 * 3; unit += SPLIT) {
                 const int eight = unit / 3, ky = unit % 3;
                 const bool half = IN % 8 && eight * 8 + 8 > IN;  // four channels remain
                 Spot from = here, even_from = even, last_from = last;
                 from.move(eight * (8 * PLANE) + ky * ROW);
                 even_from.move((eight * 9 + ky * 3) * (8 * WIDE));
                 if (NT % 2) last_from.move((eight * 9 + ky * 3) * (8 * WIDE));
+                if constexpr (FOURS) {
+                    unsigned a[3][3][4];
+#pragma unroll
+                    for (int kx = 0; kx < 3; kx++) weights(a[kx], even_from, kx * (8 * WIDE));
+                    float v[2][4];
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        float2 one = make_float2(0, 0), two = one;
+                        if (!h || !half) one = from.load2(4 * h * PLANE), two = from.load2(4 * h * PLANE + 2);
+                        v[h][0] = one.x, v[h][1] = one.y, v[h][2] = two.x, v[h][3] = two.y;
+                    }
+#pragma unroll
+                    for (int kx = 0; kx < 3; kx++) products(sums, a[kx], v[0] + kx, v[1] + kx, zero);
+                    continue;
+                }
                 unsigned b[3][NT][2];
 #pragma unroll
                 for (int kx = 0; kx < 3; kx++) weights(b[kx], even_from, last_from, kx * (8 * WIDE));
@@ -286,7 +360,9 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
                     }
 #pragma unroll
                     for (int kx = 0; kx < 3; kx++) {
-                        const unsigned a[4] = {__float_as_uint(v[0][kx]), __float_as_uint(v[0][kx + 1]), __float_as_uint(v[1][kx]), __float_as_uint(v[1][kx + 1])};
+                        // those of the tap in the middle lie in two pairs of registers; see `unknown_zero`
+                        const unsigned copied = kx == 1 ? zero : 0;
+                        const unsigned a[4] = {__float_as_uint(v[0][kx]) | copied, __float_as_uint(v[0][kx + 1]) | copied, __float_as_uint(v[1][kx]) | copied, __float_as_uint(v[1][kx + 1]) | copied};
 #pragma unroll
                         for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[kx][n]);
                     }
@@ -297,7 +373,11 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     // The sums to shared memory, [SPLIT][ROWS][TO].
     __device__ __forceinline__ void store(const float* sums, float* to) const {
         to += split * (ROWS * TO);
-        if constexpr (!TF32) {
+        if constexpr (FOURS) {
+            to += row(0) * TO + fours();
+#pragma unroll
+            for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(to + i * 8 * TO) = held(sums, i);
+        } else if constexpr (!TF32) {
             to += lane % GROUPS * TO + first(0);
 #pragma unroll
             for (int i = 0; i < 6; i++) {
