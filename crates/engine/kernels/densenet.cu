@@ -9,7 +9,8 @@
 // gradient times normalized value, is the sum of gamma times gamma's gradient over those FRNs.
 //
 // Products are tiles of [rows][pixels] (Product): f32 by FMA or TF32 by mma. They end in shared memory, and what follows
-// (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane), the same for both precisions.
+// (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane), the same for both precisions. Only the
+// input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide).
 #include "common.cuh"
 
 namespace dense {
@@ -581,10 +582,11 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
 };
 
 // Sums over LANES lanes of N numbers each, shared out: what remains, COUNT numbers, are the sums of number `first` and those after
-// it, as far as they lie before `end`; lanes that differ in DOUBLE only have the same. At first 0 and N.
-template <int N, int LANES> struct SharedSums {
+// it, as far as they lie before `end`; lanes that differ in DOUBLE only have the same. At first 0 and N. The lanes are STEP
+// apart, `lane` is this one's number among them.
+template <int N, int LANES, int STEP = 1> struct SharedSums {
     static constexpr int HALF = (N + 1) / 2;
-    typedef SharedSums<HALF, LANES / 2> Rest;
+    typedef SharedSums<HALF, LANES / 2, STEP> Rest;
     static constexpr int COUNT = Rest::COUNT, DOUBLE = Rest::DOUBLE | (N == 1 ? LANES / 2 : 0);
     static __device__ __forceinline__ void add(float* v, int lane, int& first, int& end) {
         const bool upper = N > 1 && (lane & (LANES / 2));
@@ -592,14 +594,14 @@ template <int N, int LANES> struct SharedSums {
         for (int i = 0; i < HALF; i++) {
             const float other = N == 1 ? v[i] : HALF + i < N ? v[HALF + i] : 0.0f;
             const float keep = upper ? other : v[i], send = upper ? v[i] : other;
-            v[i] = keep + __shfl_xor_sync(ALL_LANES, send, LANES / 2);
+            v[i] = keep + __shfl_xor_sync(ALL_LANES, send, LANES / 2 * STEP);
         }
         if (upper) first += HALF;
         else end = min(end, first + HALF);
         Rest::add(v, lane, first, end);
     }
 };
-template <int N> struct SharedSums<N, 1> {
+template <int N, int STEP> struct SharedSums<N, 1, STEP> {
     static constexpr int COUNT = N, DOUBLE = 0;
     static __device__ __forceinline__ void add(float*, int, int&, int&) {}
 };
@@ -631,7 +633,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
     static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 2 * COLUMNS * PLAIN), larger_of(Outer<COLUMNS, PX, WARPS, TF32>::SIZE, Outer<24, PX, WARPS, TF32>::SIZE));
     static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 48);
-    static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + CHANNELS + IMG * (4 * 48 + 48 + 3 * COLUMNS) + 48;
+    static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * COLUMNS) + 48;
 
     const Run& run;
     const Block& at;
@@ -648,13 +650,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     __device__ __forceinline__ float* plane(long long tensor, int i, int count, int channel) const { return values + tensor + ((long long)(image + i) * count + channel) * AREA; }
     __device__ __forceinline__ float4 load(const float* from, int i) const { return there(i) ? load_global(from) : make_float4(0, 0, 0, 0); }
 
-    // {gamma/root, beta, tau, 1/root} of `count` channels from parameters gamma, beta, tau; `roots` [image][stride].
-    __device__ __forceinline__ void tabulate(float4* table, int stride, const float* p, int count, const float* roots, float* gammas) const {
+    // {gamma/root, beta, tau, gamma} of `count` channels from parameters gamma, beta, tau; `roots` [image][stride].
+    __device__ __forceinline__ void tabulate(float4* table, int stride, const float* p, int count, const float* roots) const {
         for (int i = threadIdx.x; i < IMG * count; i += THREADS) {
             const int c = IMG == 1 ? i : i % count, k = IMG == 1 ? 0 : i / count;
             const float root = roots[k * stride + c], gamma = p[c];
-            table[k * stride + c] = make_float4(gamma * root, p[count + c], p[2 * count + c], root);
-            if (gammas && k == 0) gammas[c] = gamma;
+            table[k * stride + c] = make_float4(gamma * root, p[count + c], p[2 * count + c], gamma);
         }
     }
     // Four numbers into a bordered plane; the lane after this one has the four pixels that follow.
@@ -734,7 +735,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             float4 x[3];
             point_fetch(x, 0, 0, first, in, ready + prepared, weight_buffer);
             request<THREADS>(middle, ready + prepared + point_forward(in) + point_backward(in, REST), MIDDLE_FORWARD);
-            tabulate(table, CHANNELS, raw, in, roots + first, nullptr);
+            tabulate(table, CHANNELS, raw, in, roots + first);
             __syncthreads();
             const float *p2 = raw2 + l % 2 * (3 * 48), *after = point + parameter + layer_parameters(in);
             if (l + 1 < at.layers || at.next_channels) request<THREADS>(raw, after, 3 * (in + GROWTH));
@@ -878,7 +879,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             constexpr int HALF = S / 2;
             float4 x[3];
             point_fetch(x, 0, 0, 0, channels, ready + prepared, weight_buffer);
-            tabulate(table, CHANNELS, raw, channels, roots, nullptr);
+            tabulate(table, CHANNELS, raw, channels, roots);
             __syncthreads();
 #pragma unroll 1
             for (int o = 0; o < channels / 2; o += 48) {
@@ -921,13 +922,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // ---- backward ----------------------------------------------------------------------------------------------------------
 
     struct Back {
-        float *shifted, *dz, *u, *tile, *parts, *weights, *sums, *roots, *gammas, *z_gammas, *z_means, *frn_sums;
+        float *shifted, *dz, *u, *tile, *parts, *weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
         float4 *table, *z_table;
         __device__ __forceinline__ Back(float* shared) {
             shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + COLUMNS * PLAIN, weights = parts + PARTS;
             table = reinterpret_cast<float4*>(weights + WEIGHTS), z_table = table + IMG * CHANNELS;
-            roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS, gammas = sums + IMG * CHANNELS;
-            z_means = gammas + CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * COLUMNS;
+            roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS;
+            z_means = sums + IMG * CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * COLUMNS;
         }
     };
     static __device__ __forceinline__ float4 without_mean(const float4& g, const float4& v, float root, float mean) {
@@ -967,11 +968,112 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     }
 
     // A 1x1 convolution with FRN before it, 48 outputs: adds to the gradient at the normalized features and writes (or adds)
-    // the gradients of FRN and weights. `bring(strip)` puts the gradient of the outputs into `dz`. ROWS channels from c0 on,
-    // whose weights were requested before; `next` requests those that follow.
-    template <int ROWS, class B, class N> __device__ __forceinline__ void point_part(const Back& to, int channel, int in, int c0, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring, N next) const {
-        constexpr bool NARROW = ROWS == 24;
-        typedef Product<NARROW ? 24 : 48, PX, WARPS, TF32> P;
+    // the gradients of FRN and weights. `bring(strip)` puts the gradient of the outputs into `dz`. COLUMNS channels from c0 on,
+    // whose weights were requested before; `next` requests those that follow. A thread takes the sums of its product through
+    // FRN in its registers, so that a warp need not wait for others in between: it requests the features at its sums itself.
+    template <class B, class N> __device__ __forceinline__ void point_wide(const Back& to, int channel, int in, int c0, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring, N next) const {
+        typedef Outer<COLUMNS, PX, WARPS, TF32> O;
+        const int count = min(COLUMNS, in - c0);
+        float outer[O::SUMS];
+#pragma unroll
+        for (int i = 0; i < O::SUMS; i++) outer[i] = 0;
+        // what every warp has of the gradients of gamma, beta and tau: [3][PIXEL_WARPS][COLUMNS]
+        constexpr int OF_WARPS = Wide::PIXEL_WARPS * COLUMNS;
+        static_assert(3 * OF_WARPS <= COLUMNS * PLAIN, "they lie in `tile`");
+#pragma unroll 1
+        for (int strip = 0; strip < STRIPS; strip++) {
+            if (strip) __syncthreads();  // `Outer::add` of the strip before has read `u` and `dz`
+            const Wide product;
+            const int row = product.split * 48 + product.row(0), rows = count - row, p = product.fours(), own_image = p / PXI;  // row i exists if 8 i < rows
+            const bool exists = there(own_image);
+            const long long from = ((long long)(image + own_image) * channels + channel + c0 + row) * AREA + strip * PX + p % PXI;
+            float *u = to.u + row * PLAIN + p, *gradient = values + at.g + from;
+            const float* x = values + at.x + from;
+#pragma unroll
+            for (int i = 0; i < 6; i++) {
+                if (i * 8 >= rows) continue;
+                if (exists) request4(u + i * 8 * PLAIN, x + i * 8 * AREA);
+                else *reinterpret_cast<float4*>(u + i * 8 * PLAIN) = make_float4(0, 0, 0, 0);
+            }
+            group_ends();
+            if (STRIPS > 1 || c0 == 0) bring(strip);
+            float4 g[6];  // what there is of the gradient
+#pragma unroll
+            for (int i = 0; i < 6; i++) {
+                g[i] = make_float4(0, 0, 0, 0);
+                if (!write && exists && i * 8 < rows) g[i] = load_global(gradient + i * 8 * AREA);
+            }
+            all_but_last();
+            __syncthreads();  // weights and `dz` are there
+            if (product.split * 48 < count) {
+                float sums[Wide::SUMS], part[3][6];
+                product.clear(sums);
+                product.multiply(sums, to.weights + product.split * (48 * Wide::WIDE), to.dz, 0, 6, 1);
+                arrived();  // the features that this thread requested
+                const float4* table = to.table + own_image * CHANNELS + c0 + row;
+#pragma unroll
+                for (int i = 0; i < 6; i++) {
+                    part[0][i] = part[1][i] = part[2][i] = 0;
+                    if (i * 8 >= rows) continue;
+                    const float4 frn = table[i * 8], v = load4(u + i * 8 * PLAIN);
+                    const float4 sum = through_threshold(g[i], product.held(sums, i), v, frn, frn.w, part[0][i], part[1][i], part[2][i]);
+                    *reinterpret_cast<float4*>(u + i * 8 * PLAIN) = normalized<TF32>(v, frn);
+                    if (exists) store_global(gradient + i * 8 * AREA, sum);
+                }
+                // over the four lanes that share the rows, each of which ends with one or two of them
+                typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
+                int first, end;
+#pragma unroll
+                for (int q = 0; q < 3; q++) first = 0, end = 6, Sums::add(part[q], product.four(), first, end);
+                float* of_warp = to.tile + product.pixel / 16 * COLUMNS + row + first * 8;
+#pragma unroll
+                for (int i = 0; i < Sums::COUNT; i++)
+#pragma unroll
+                    for (int q = 0; q < 3; q++)
+                        if (first + i < end) of_warp[q * OF_WARPS + i * 8] = strip ? of_warp[q * OF_WARPS + i * 8] + part[q][i] : part[q][i];
+            }
+            __syncthreads();  // `u` is normalized, weights have been read, `tile` has what the warps summed
+            if (strip + 1 == STRIPS) next();
+            O::add(outer, to.dz, to.u, count);
+        }
+        for (int i = threadIdx.x; i < 3 * COLUMNS; i += THREADS) {
+            const int k = i / COLUMNS, c = i % COLUMNS;
+            if (c >= count) continue;
+            float sum = 0;
+#pragma unroll
+            for (int j = 0; j < IMG; j++) {
+                constexpr int EACH = Wide::PIXEL_WARPS / IMG;
+                float one = 0;
+#pragma unroll
+                for (int w = 0; w < EACH; w++) one += to.tile[k * OF_WARPS + (j * EACH + w) * COLUMNS + c];
+                if (k == 0) {
+                    one *= to.roots[j * CHANNELS + channel + c0 + c];
+                    to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
+                }
+                sum += one;
+            }
+            float* gradient = frn_gradient + k * in + c0 + c;
+            *gradient = again ? *gradient + sum : sum;
+        }
+        keep_outer<COLUMNS>(to, outer, in, c0, count, weight_gradient);
+    }
+    // The sums of `Outer` to the weights' gradient.
+    template <int ROWS> __device__ __forceinline__ void keep_outer(const Back& to, const float* outer, int in, int c0, int count, float* weight_gradient) const {
+        typedef Outer<ROWS, PX, WARPS, TF32> O;
+        __syncthreads();  // `u` and `tile`, where they go, have been read
+        O::store(outer, to.parts);
+        __syncthreads();
+        for (int i = threadIdx.x; i < 48 * ROWS / 4; i += THREADS) {
+            const int o = i / (ROWS / 4), c = i % (ROWS / 4) * 4;
+            if (c < count) store_global(weight_gradient + o * in + c0 + c, O::total(to.parts, o, c));
+        }
+        __syncthreads();
+    }
+    // The same for the 24 channels or less that remain from c0 on. Two warps share a sum of the product, so it goes through
+    // shared memory.
+    template <class B> __device__ __forceinline__ void point_rest(const Back& to, int channel, int in, int c0, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
+        constexpr int ROWS = 24;
+        typedef Rest P;
         typedef Plane<ROWS, IMG, PXI, THREADS> Own;
         typedef Outer<ROWS, PX, WARPS, TF32> O;
         const int count = min(ROWS, in - c0);
@@ -1019,13 +1121,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const P product;
                 float sums[P::SUMS];
                 product.clear(sums);
-                if constexpr (NARROW) product.multiply(sums, to.weights, to.dz, product.split, 6, P::SPLIT);
-                else if (GROUPS == 1 || product.split * 48 < count) product.multiply(sums, to.weights + product.split * (48 * P::WIDE), to.dz, 0, 6, 1);
+                product.multiply(sums, to.weights, to.dz, product.split, 6, P::SPLIT);
                 product.store(sums, to.tile);
             }
             arrived();
             __syncthreads();
-            if (strip + 1 == STRIPS) next();
             const Own own(0, this_thread());
             const int rows = count - own.row;
             {
@@ -1033,18 +1133,16 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 float *u = to.u + own.row * PLAIN + p, *after = plane(at.g, own.image, channels, channel + c0 + own.row) + strip * PX + own.pixel(0);
                 const float* tile = to.tile + own.row * PLAIN + p;
                 const float4* table = to.table + own.image * CHANNELS + c0 + own.row;
-                const float* gammas = to.gammas + c0 + own.row;
 #pragma unroll
                 for (int i = 0; i < Own::ITER; i++) {
                     if (i * Own::STEP >= rows) continue;
                     const float4 frn = table[i * Own::STEP];
-                    const float gamma = gammas[i * Own::STEP];
 #pragma unroll
                     for (int k = 0; k < Own::V; k++) {
                         const float* parts = tile + i * Own::STEP * PLAIN + k * FAR;
-                        const float4 d = NARROW ? added<P::SPLIT>(parts, P::ROWS * PLAIN) : load4(parts);
+                        const float4 d = added<P::SPLIT>(parts, P::ROWS * PLAIN);
                         float* here = u + i * Own::STEP * PLAIN + k * FAR;
-                        const float4 x = load4(here), sum = through_threshold(g[i][k], d, x, frn, gamma, part[0][i], part[1][i], part[2][i]);
+                        const float4 x = load4(here), sum = through_threshold(g[i][k], d, x, frn, frn.w, part[0][i], part[1][i], part[2][i]);
                         *reinterpret_cast<float4*>(here) = normalized<TF32>(x, frn);
                         if (there(own.image)) store_global(after + i * Own::STEP * AREA + k * FAR, sum);
                     }
@@ -1060,10 +1158,10 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 for (int i = 0; i < Sums::COUNT; i++) {
                     const int row = own.row + (first + i) * Own::STEP;
                     if ((own.lane & Sums::DOUBLE) || first + i >= end || row >= count) continue;
-                    const float dgamma = part[0][i] * to.table[own.image * CHANNELS + c0 + row].w;
+                    const float dgamma = part[0][i] * to.roots[own.image * CHANNELS + channel + c0 + row];
                     float* sums = to.frn_sums + own.image * COLUMNS + row;
                     sums[0] = dgamma, sums[IMG * COLUMNS] = part[1][i], sums[2 * IMG * COLUMNS] = part[2][i];
-                    to.sums[own.image * CHANNELS + channel + c0 + row] += to.gammas[c0 + row] * dgamma;
+                    to.sums[own.image * CHANNELS + channel + c0 + row] += to.table[own.image * CHANNELS + c0 + row].w * dgamma;
                 }
             }
             __syncthreads();
@@ -1077,14 +1175,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             float* gradient = frn_gradient + k * in + c0 + c;
             *gradient = again ? *gradient + sum : sum;
         }
-        __syncthreads();
-        O::store(outer, to.parts);
-        __syncthreads();
-        for (int i = threadIdx.x; i < 48 * ROWS / 4; i += THREADS) {
-            const int o = i / (ROWS / 4), c = i % (ROWS / 4) * 4;
-            if (c < count) store_global(weight_gradient + o * in + c0 + c, O::total(to.parts, o, c));
-        }
-        __syncthreads();
+        keep_outer<ROWS>(to, outer, in, c0, count, weight_gradient);
     }
     // Requests the weights of the channels from c on.
     __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c) const {
@@ -1096,9 +1187,9 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     template <class B> __device__ __forceinline__ void point_back(const Back& to, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
         const int wide = wide_channels(in, REST);
 #pragma unroll 1
-        for (int c = 0; c < wide; c += COLUMNS) point_part<COLUMNS>(to, channel, in, c, frn_gradient, weight_gradient, write, again, bring, [&] { get(to, weights, in, c + COLUMNS); });
+        for (int c = 0; c < wide; c += COLUMNS) point_wide(to, channel, in, c, frn_gradient, weight_gradient, write, again, bring, [&] { get(to, weights, in, c + COLUMNS); });
         if constexpr (REST)
-            if (in > wide) point_part<24>(to, channel, in, wide, frn_gradient, weight_gradient, write, again, bring, [] {});
+            if (in > wide) point_rest(to, channel, in, wide, frn_gradient, weight_gradient, write, again, bring);
     }
 
     // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem.
@@ -1194,7 +1285,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < 3; i++) z_frn[i] = __ldg(p2 + 48 * i + c);
             if (there(k)) z_root = values[at.z_roots + ((long long)l * at.batch + image + k) * 48 + c];
         }
-        tabulate(to.table, CHANNELS, p, in, to.roots + first, to.gammas);
+        tabulate(to.table, CHANNELS, p, in, to.roots + first);
         if (threadIdx.x < IMG * 48) {
             to.z_table[threadIdx.x] = make_float4(z_frn[0] * z_root, z_frn[1], z_frn[2], z_root);
             if (threadIdx.x < 48) to.z_gammas[threadIdx.x] = z_frn[0];
@@ -1314,7 +1405,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         // The transition's outputs come 48 at a time, each like a layer without its 3x3 convolution; then the layers.
         const int parts = S > 4 && at.next_channels ? channels / 96 : 0;
         const float* const pooled_weights = ready + prepared + parts * point_forward(channels);
-        if (parts) tabulate(to.table, CHANNELS, point + parameter, channels, to.roots, to.gammas);
+        if (parts) tabulate(to.table, CHANNELS, point + parameter, channels, to.roots);
 #pragma unroll 1
         for (int l = at.layers - 1 + parts; l >= 0; l--) {
             const bool pooled = l >= at.layers;

@@ -508,7 +508,7 @@ class DenseNet(Net):
         parts = max(min(warps // 3, px // 8) * 12 * 436, 2 * columns * (px + 4), outer(columns), outer(24))
         shifted, dz = 12 * images * plane, 48 * stride
         first = max(shifted, dz) if strips > 1 else shifted + dz
-        backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + channels + images * (5 * 48 + 3 * columns) + 48
+        backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + images * (5 * 48 + 3 * columns) + 48
         return 4 * forward, 4 * backward
 
     def launches(self):

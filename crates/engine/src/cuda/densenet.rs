@@ -126,7 +126,7 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
         .max(outer(24));
     let weights = MIDDLE_BACKWARD.max(MIDDLE * columns);
     let rest = images * (5 * MIDDLE + 3 * columns) + MIDDLE;
-    let backward = first + parts + weights + (6 * images + 1) * channels + rest;
+    let backward = first + parts + weights + 6 * images * channels + rest;
     (4 * forward, 4 * backward)
 }
 
@@ -387,17 +387,17 @@ mod tests {
         let f32 = [0, 1, 2, 3].map(|block| shared_bytes(block, false));
         let tf32 = [0, 1, 2, 3].map(|block| shared_bytes(block, true));
         let want = [
-            (170_112, 195_456),
-            (163_968, 206_592),
-            (153_984, 174_528),
-            (197_760, 227_136),
+            (170_112, 195_072),
+            (163_968, 205_824),
+            (153_984, 172_992),
+            (197_760, 225_600),
         ];
         assert_eq!(f32, want);
         let want = [
-            (170_880, 195_456),
-            (164_736, 207_360),
-            (157_056, 175_296),
-            (203_904, 227_904),
+            (170_880, 195_072),
+            (164_736, 206_592),
+            (157_056, 173_760),
+            (203_904, 226_368),
         ];
         assert_eq!(tf32, want);
     }
