@@ -10,7 +10,8 @@
 //
 // Products are tiles of [rows][pixels] (Product): f32 by FMA or TF32 by mma. They end in shared memory, and what follows
 // (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane), the same for both precisions. Only the
-// input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide).
+// input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and forward a layer's 1x1
+// convolution where no warps share a sum (middle_held).
 #include "common.cuh"
 
 namespace dense {
@@ -621,6 +622,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     typedef Plane<12, IMG, AREA, THREADS> Narrow_;
     typedef Outer9<S, PX, PLANE, WARPS, TF32> Nine;
     // forward
+    static constexpr bool HELD = Wide::SPLIT == 1;                   // no warps share a sum of a 1x1 convolution
     static constexpr int DEPTH = 24 * Wide::SPLIT;                   // channels brought at a time
     static constexpr int TOGETHER = STRIPS > 1 ? 8 : 48;             // planes of z brought at a time
     static constexpr int TILE = larger_of(larger_of(2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
@@ -663,14 +665,18 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // before and leaves its own last one to the lane after, and stores 16 bytes at once; one by one,
     // four lanes would meet in every bank. The last lane of a row stores its last number too, with
     // the border. Every number has one lane that writes it. For whole warps only.
-    static __device__ __forceinline__ void to_plane(float* plane, int pixel, const float4& v) {
+    // `STEP`: from a lane to the one with the pixels that follow.
+    template <int STEP = 1> static __device__ __forceinline__ void to_plane(float* plane, int pixel, const float4& v) {
         float* to = plane + (pixel / S + 1) * ROW + pixel % S;
         float before = 0;
-        if constexpr (S > 4) before = __shfl_sync(ALL_LANES, v.w, (threadIdx.x + 31) % 32);
+        if constexpr (S > 4) before = __shfl_sync(ALL_LANES, v.w, (threadIdx.x + 32 - STEP) % 32);
         *reinterpret_cast<float4*>(to) = make_float4(pixel % S ? before : 0.0f, v.x, v.y, v.z);
         if (pixel % S == S - 4) *reinterpret_cast<float4*>(to + 4) = make_float4(v.w, 0, 0, 0);
     }
 
+    // Features and weights of parts come in two buffers in turn, also from strip to strip: when all threads have met at the
+    // barrier of a part, all have done with the buffer that the part after it takes.
+    static __device__ __forceinline__ int turn(int strip, int chunk, int in) { return (strip * ((in + DEPTH - 1) / DEPTH) + chunk) % 2; }
     // Asks for part `chunk` of the `in` features from `channel` on of a strip, and for the weights of 48 rows.
     __device__ __forceinline__ void point_fetch(float4 (&v)[3], int chunk, int strip, int channel, int in, const float* weights, float* weight_buffer) const {
         constexpr int QUADS = PX / 4;
@@ -681,18 +687,17 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             v[i] = make_float4(0, 0, 0, 0);
             if (c < in) v[i] = load(plane(at.x, p / AREA, channels, channel + c) + strip * PX + p % AREA, p / AREA);
         }
-        request<THREADS>(weight_buffer + chunk % 2 * DEPTH * 48, weights + chunk * DEPTH * 48, min(DEPTH, round8(in - chunk * DEPTH)) * 48);
+        request<THREADS>(weight_buffer + turn(strip, chunk, in) * DEPTH * 48, weights + chunk * DEPTH * 48, min(DEPTH, round8(in - chunk * DEPTH)) * 48);
     }
-    // tile = these weights times FRN of those features, whose first part was asked for. Ends without a barrier.
-    __device__ __forceinline__ void point_product(float4 (&v)[3], int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
+    // sums = these weights times FRN of those features, whose first part was asked for. Ends without a barrier.
+    __device__ __forceinline__ void point_sums(const Wide& product, float* sums, float4 (&v)[3], int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
         constexpr int QUADS = PX / 4;
         static_assert(DEPTH * QUADS == 3 * THREADS, "three loads each");
-        const Wide product;
-        float sums[Wide::SUMS];
         const int chunks = (in + DEPTH - 1) / DEPTH;
         product.clear(sums);
         for (int chunk = 0; chunk < chunks; chunk++) {
-            float* buffer = tile + chunk % 2 * DEPTH * STRIDE;
+            const int now = turn(strip, chunk, in);
+            float* buffer = tile + now * DEPTH * STRIDE;
 #pragma unroll
             for (int i = 0; i < 3; i++) {
                 const int k = threadIdx.x / QUADS + i * (THREADS / QUADS), p = threadIdx.x % QUADS * 4, c = chunk * DEPTH + k;
@@ -702,9 +707,15 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             __syncthreads();
             if (chunk + 1 < chunks) point_fetch(v, chunk + 1, strip, channel, in, weights, weight_buffer);
             const int steps = min(DEPTH, round8(in - chunk * DEPTH)) / 8;
-            product.multiply(sums, weight_buffer + chunk % 2 * DEPTH * 48, buffer, product.split, steps, Wide::SPLIT);
+            product.multiply(sums, weight_buffer + now * DEPTH * 48, buffer, product.split, steps, Wide::SPLIT);
         }
-        __syncthreads();
+    }
+    // The same to `tile`, ends without a barrier.
+    __device__ __forceinline__ void point_product(float4 (&v)[3], int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
+        const Wide product;
+        float sums[Wide::SUMS];
+        point_sums(product, sums, v, strip, channel, in, weights, table, tile, weight_buffer);
+        __syncthreads();  // the features in `tile` have been read
         product.store(sums, tile);
     }
 
@@ -741,36 +752,30 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             if (l + 1 < at.layers || at.next_channels) request<THREADS>(raw, after, 3 * (in + GROWTH));
             if (l + 1 < at.layers) request<THREADS>(raw2 + (l + 1) % 2 * (3 * 48), after + 51 * (in + GROWTH), 3 * 48);
             float* z = values + at.z + l * at.z_step;
-            float part[Wide_::ITER];
-#pragma unroll
-            for (int i = 0; i < Wide_::ITER; i++) part[i] = 0;
-#pragma unroll 1
-            for (int strip = 0; strip < STRIPS; strip++) {
-                point_product(x, strip, first, in, ready + prepared, table, tile, weight_buffer);
+            if constexpr (HELD) {
+                middle_held(x, l, first, in, ready + prepared, p2, z, table, z_table, tile, planes, weight_buffer);
+            } else {
+                static_assert(HELD || STRIPS == 1, "strips have many pixels");
+                point_product(x, 0, first, in, ready + prepared, table, tile, weight_buffer);
                 __syncthreads();
-                if (strip + 1 < STRIPS) point_fetch(x, 0, strip + 1, first, in, ready + prepared, weight_buffer);
                 const unsigned thread = this_thread();
 #pragma unroll
                 for (int i = 0; i < Wide_::ITER; i++) {
                     const Wide_ own(i, thread);
                     if (!own.used) continue;
                     float4 v[Wide_::V];
+                    float sum = 0;
 #pragma unroll
                     for (int k = 0; k < Wide_::V; k++) {
                         v[k] = Wide::total(tile, own.row, own.image * PXI + own.pixel(k));
-                        part[i] = square(v[k], part[i]);
-                        if (there(own.image)) store_global(z + ((long long)(image + own.image) * 48 + own.row) * AREA + strip * PX + own.pixel(k), v[k]);
+                        sum = square(v[k], sum);
+                        if (there(own.image)) store_global(z + ((long long)(image + own.image) * 48 + own.row) * AREA + own.pixel(k), v[k]);
                     }
-                    if (strip + 1 < STRIPS) continue;
-                    const float root = 1.0f / sqrtf(Wide_::over_lanes(part[i]) / AREA + FRN_EPSILON);
+                    const float root = 1.0f / sqrtf(Wide_::over_lanes(sum) / AREA + FRN_EPSILON);
                     const float4 frn = make_float4(p2[own.row] * root, p2[48 + own.row], p2[96 + own.row], root);
-                    if (own.lane == 0) {
-                        if (there(own.image)) values[at.z_roots + ((long long)l * at.batch + image + own.image) * 48 + own.row] = root;
-                        z_table[own.image * 48 + own.row] = frn;
-                    }
-                    if constexpr (STRIPS == 1)
+                    if (own.lane == 0 && there(own.image)) values[at.z_roots + ((long long)l * at.batch + image + own.image) * 48 + own.row] = root;
 #pragma unroll
-                        for (int k = 0; k < Wide_::V; k++) to_plane(planes + (own.image * 48 + own.row) * PLANE, own.pixel(k), normalized<TF32>(v[k], frn));
+                    for (int k = 0; k < Wide_::V; k++) to_plane(planes + (own.image * 48 + own.row) * PLANE, own.pixel(k), normalized<TF32>(v[k], frn));
                 }
                 __syncthreads();
             }
@@ -822,6 +827,58 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             parameter += layer_parameters(in), prepared += layer_prepared(in, REST);
         }
         if (at.next_channels) transition(parameter, prepared, tile, weight_buffer, table, roots, raw);
+    }
+    // A layer's 1x1 convolution, whose first features were asked for, to `z` and the table of FRN 2, and through FRN 2 to `planes`
+    // if there is one strip. No warps share a sum, so that all of this is done by the threads that hold the sums.
+    __device__ __forceinline__ void middle_held(float4 (&x)[3], int l, int first, int in, const float* weights, const float* p2, float* z, const float4* table, float4* z_table, float* tile, float* planes, float* weight_buffer) const {
+        constexpr int WARP_STRIDE = 52;  // numbers of a warp; so far apart, those of eight warps meet few of the same banks
+        static_assert(Wide::PIXEL_WARPS == 16 && 16 * WARP_STRIDE <= DEPTH * 48 && 48 * 8 <= THREADS, "eight threads a channel");
+        const Wide product;
+        float sums[Wide::SUMS], part[6];
+#pragma unroll
+        for (int i = 0; i < 6; i++) part[i] = 0;
+#pragma unroll 1
+        for (int strip = 0; strip < STRIPS; strip++) {
+            point_sums(product, sums, x, strip, first, in, weights, table, tile, weight_buffer);
+            // without a barrier: what it fills was read before the last one, see `turn`
+            if (strip + 1 < STRIPS) point_fetch(x, 0, strip + 1, first, in, weights, weight_buffer);
+            float* to = z + ((long long)image * 48 + product.row(0)) * AREA + strip * PX + product.fours();
+#pragma unroll
+            for (int i = 0; i < 6; i++) {
+                const float4 v = product.held(sums, i);
+                part[i] = square(v, part[i]);
+                store_global(to + i * 8 * AREA, v);
+            }
+        }
+        // the warps' sums of squares, in the buffer of weights that comes next: it was read before the last barrier
+        float* squares = weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
+        typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
+        int from = 0, end = 6;
+        Sums::add(part, product.four(), from, end);
+#pragma unroll
+        for (int i = 0; i < Sums::COUNT; i++)
+            if (from + i < end) squares[product.pixel / 16 * WARP_STRIDE + product.row(0) + (from + i) * 8] = part[i];
+        __syncthreads();  // `squares` and, for the strips, `z` are there
+        if (threadIdx.x < 48 * 8) {
+            const int c = threadIdx.x / 8, w = threadIdx.x % 8;
+            float sum = squares[w * WARP_STRIDE + c] + squares[(w + 8) * WARP_STRIDE + c];
+#pragma unroll
+            for (int m = 4; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
+            const float root = 1.0f / sqrtf(sum / AREA + FRN_EPSILON);
+            if (w == 0) {
+                values[at.z_roots + ((long long)l * at.batch + image) * 48 + c] = root;
+                z_table[c] = make_float4(p2[c] * root, p2[48 + c], p2[96 + c], root);
+            }
+        }
+        __syncthreads();  // `z_table` is there
+        if constexpr (STRIPS == 1) {
+#pragma unroll
+            for (int i = 0; i < 6; i++) {
+                const int row = product.row(i);
+                to_plane<Wide::LANE_STEP>(planes + row * PLANE, product.fours(), normalized<TF32>(product.held(sums, i), z_table[row]));
+            }
+            __syncthreads();  // `planes` are there
+        }
     }
     template <class P> __device__ __forceinline__ void keep_root(const P& own, float sum, float* roots, int c) const {
         const float root = 1.0f / sqrtf(P::over_lanes(sum) / AREA + FRN_EPSILON);
