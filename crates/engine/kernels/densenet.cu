@@ -10,8 +10,8 @@
 //
 // Products are tiles of [rows][pixels] (Product): f32 by FMA or TF32 by mma. They end in shared memory, and what follows
 // (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane), the same for both precisions. Only the
-// input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and forward a layer's 1x1
-// convolution where no warps share a sum (middle_held).
+// input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and where no warps
+// share a sum, a layer's 1x1 convolution forward (middle_held) and its 3x3 convolution's input gradient (middle_back).
 #include "common.cuh"
 
 namespace dense {
@@ -1315,6 +1315,68 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
             for (int k = 0; k < Wide_::V; k++) request4(to + Wide_(i, thread).row * PLAIN + Wide_(i, thread).pixel(k), z + ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(k));
     }
+    // The 3x3 convolution's input gradient through threshold and scale of FRN 2 where no warps share a sum, by the threads that hold
+    // the sums: with strips to `dz` in memory, else with the normalization to `dz` on chip, and FRN 2 to `u`. Gradients of FRN 2
+    // go to `frn_sums`. No barrier stands between the strips: they only read what was there before.
+    __device__ __forceinline__ void middle_back(const Back& to, const float* z) const {
+        constexpr int WARP_STRIDE = 52, OF_WARPS = 16 * WARP_STRIDE;  // in `tile`: [3][warp][WARP_STRIDE]
+        static_assert(Wide::PIXEL_WARPS == 16 && 3 * OF_WARPS <= COLUMNS * PLAIN && 48 * 8 <= THREADS, "eight threads a channel");
+        const Wide product;
+        const long long from = ((long long)image * 48 + product.row(0)) * AREA + product.fours();
+        float4 v[6], g[6];
+#pragma unroll 1
+        for (int strip = 0; strip < STRIPS; strip++) {
+#pragma unroll
+            for (int i = 0; i < 6; i++) v[i] = load_global(z + from + i * 8 * AREA + strip * PX);
+            float sums[Wide::SUMS], part[3][6];
+            product.clear(sums);
+            product.template convolve<S, 12, PLANE>(sums, to.shifted, to.weights, strip * STRIP_ROWS);
+#pragma unroll
+            for (int i = 0; i < 6; i++) {
+                const int row = product.row(i);
+                const float4 frn = to.z_table[row];
+                part[0][i] = part[1][i] = part[2][i] = 0;
+                g[i] = through_threshold(make_float4(0, 0, 0, 0), product.held(sums, i), v[i], frn, to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
+                if constexpr (STRIPS > 1) store_global(values + at.dz + from + i * 8 * AREA + strip * PX, g[i]);
+                else *reinterpret_cast<float4*>(to.u + row * PLAIN + product.fours()) = normalized<TF32>(v[i], frn);
+            }
+            typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
+            int first, end;
+#pragma unroll
+            for (int q = 0; q < 3; q++) first = 0, end = 6, Sums::add(part[q], product.four(), first, end);
+            float* of_warp = to.tile + product.pixel / 16 * WARP_STRIDE + product.row(0) + first * 8;  // this lane's alone
+#pragma unroll
+            for (int i = 0; i < Sums::COUNT; i++)
+#pragma unroll
+                for (int q = 0; q < 3; q++)
+                    if (first + i < end) of_warp[q * OF_WARPS + i * 8] = strip ? of_warp[q * OF_WARPS + i * 8] + part[q][i] : part[q][i];
+        }
+        __syncthreads();  // `tile` has what the warps summed
+        if (threadIdx.x < 48 * 8) {
+            const int c = threadIdx.x / 8, w = threadIdx.x % 8;
+            float sum[3];
+#pragma unroll
+            for (int q = 0; q < 3; q++) {
+                sum[q] = to.tile[q * OF_WARPS + w * WARP_STRIDE + c] + to.tile[q * OF_WARPS + (w + 8) * WARP_STRIDE + c];
+#pragma unroll
+                for (int m = 4; m; m >>= 1) sum[q] += __shfl_xor_sync(ALL_LANES, sum[q], m);
+            }
+            if (w == 0) {
+                const float dgamma = sum[0] * to.z_table[c].w;
+                to.frn_sums[c] = dgamma, to.frn_sums[COLUMNS + c] = sum[1], to.frn_sums[2 * COLUMNS + c] = sum[2];
+                to.z_means[c] = to.z_gammas[c] * dgamma / AREA;
+            }
+        }
+        if constexpr (STRIPS == 1) {
+            __syncthreads();  // `z_means` are there
+#pragma unroll
+            for (int i = 0; i < 6; i++) {
+                const int row = product.row(i);
+                const float root = to.z_table[row].w;
+                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, product.fours())) = without_mean(g[i], v[i], root, to.z_means[row] * root);
+            }
+        }
+    }
     // A layer from its output back to threshold and scale of FRN 2, whose result goes to `dz` in memory; the gradients of FRN 2
     // and of the 3x3 convolution.
     __device__ __forceinline__ void layer_back(const Back& to, int l, int in, int first, int parameter, int prepared, const float* z) const {
@@ -1361,11 +1423,9 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         __syncthreads();
         if constexpr (STRIPS > 1) get_middle(to.u, z, 0);
         // the 3x3 convolution's input, through threshold and scale of FRN 2
-        float part[Wide_::ITER][3];
-#pragma unroll
-        for (int i = 0; i < Wide_::ITER; i++) part[i][0] = part[i][1] = part[i][2] = 0;
-#pragma unroll 1
-        for (int strip = 0; strip < STRIPS; strip++) {
+        if constexpr (HELD) {
+            middle_back(to, z);
+        } else {
             float4 v[Wide_::ITER][Wide_::V];
             thread = this_thread();
 #pragma unroll
@@ -1373,13 +1433,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const Wide_ own(i, thread);
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++)
-                    if (own.used) v[i][k] = load(z + ((long long)(image + own.image) * 48 + own.row) * AREA + strip * PX + own.pixel(k), own.image);
+                    if (own.used) v[i][k] = load(z + ((long long)(image + own.image) * 48 + own.row) * AREA + own.pixel(k), own.image);
             }
             const Wide product;
             float sums[Wide::SUMS];
             product.clear(sums);
-            product.template convolve<S, 12, PLANE>(sums, to.shifted, to.weights, strip * STRIP_ROWS);
-            if (strip) __syncthreads();
+            product.template convolve<S, 12, PLANE>(sums, to.shifted, to.weights, 0);
             product.store(sums, to.tile);
             __syncthreads();
 #pragma unroll
@@ -1389,26 +1448,21 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const float4 frn = to.z_table[own.image * 48 + own.row];
                 const float gamma = to.z_gammas[own.row];
                 float4 g[Wide_::V];
+                float part[3] = {0, 0, 0};
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++) {
                     const int px = own.image * PXI + own.pixel(k);
-                    g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, gamma, part[i][0], part[i][1], part[i][2]);
-                    if (STRIPS > 1) store_global(values + at.dz + ((long long)image * 48 + own.row) * AREA + strip * PX + own.pixel(k), g[k]);
-                    else *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
+                    g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, gamma, part[0], part[1], part[2]);
+                    *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
                 }
-                if (strip + 1 < STRIPS) continue;
-                const float dgamma = Wide_::over_lanes(part[i][0]) * frn.w, dbeta = Wide_::over_lanes(part[i][1]), dtau = Wide_::over_lanes(part[i][2]), mean = gamma * dgamma / AREA;
+                const float dgamma = Wide_::over_lanes(part[0]) * frn.w, dbeta = Wide_::over_lanes(part[1]), dtau = Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
                 if (own.lane == 0) {
                     float* sums = to.frn_sums + own.image * COLUMNS + own.row;
                     sums[0] = dgamma, sums[IMG * COLUMNS] = dbeta, sums[2 * IMG * COLUMNS] = dtau;
                 }
-                if constexpr (STRIPS > 1) {
-                    if (own.lane == 0) to.z_means[own.row] = mean;
-                } else {
 #pragma unroll
-                    for (int k = 0; k < Wide_::V; k++)
-                        *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
-                }
+                for (int k = 0; k < Wide_::V; k++)
+                    *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
             }
         }
         __syncthreads();
