@@ -1,13 +1,17 @@
 //! Sixteen images on their way through a program: one method per operation.
 
+use std::ops::Range;
+
 use machine::Isa;
 
 use super::lower::{Program, Step};
+use super::simple::FrnGradients;
 use super::taps::{self, Pooled, Start, Taps};
 use super::vector::LANES;
 use super::{conv, gather, outer, simple, winograd};
 use crate::backend::{BatchResult, Source};
 use crate::dropout::{DropoutMode, dropout_key, dropout_threshold};
+use crate::network::Shape;
 use crate::plan::{Convolution, Dense, Dropout, Frn, Op, Slot, Target};
 
 /// What a block needs to know.
@@ -127,6 +131,9 @@ impl Block<'_> {
     ///
     /// # Safety
     /// As for [`run`](Self::run), but there need be no gradients.
+    ///
+    /// # Panics
+    /// For FRN, which has [`frn_backward`](Self::frn_backward).
     pub unsafe fn pull_back(&self, step: &Step) {
         // SAFETY: as there.
         unsafe {
@@ -137,9 +144,7 @@ impl Block<'_> {
                 Step::Op(Op::LinearBackward { dense, dy, dx, .. }) => {
                     self.linear_input(dense, self.at(*dy), *dx);
                 }
-                Step::Op(Op::FrnBackward { frn, x, dy, dx }) => {
-                    self.frn_backward(frn, [x, dy], *dx, None);
-                }
+                Step::Op(Op::FrnBackward { .. }) => unreachable!("FRN has a call of its own"),
                 step => {
                     self.run(std::slice::from_ref(step));
                 }
@@ -147,22 +152,36 @@ impl Block<'_> {
         }
     }
 
-    unsafe fn frn_backward(
+    /// Gradients of some channels of an FRN.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run); the gradients of the parameters have room.
+    pub unsafe fn frn_backward(
         &self,
-        frn: &Frn,
+        (frn, channels): (&Frn, Range<usize>),
         [x, dy]: [&Slot; 2],
         dx: Option<Target>,
-        gradients: Option<[*mut f32; 3]>,
+        gradients: FrnGradients,
     ) {
-        // SAFETY: see `run`.
+        let first = channels.start;
+        let shape = Shape {
+            channels: channels.len(),
+            ..frn.shape
+        };
+        let offset = first * shape.plane() * LANES;
+        // SAFETY: see `run`; the channels are those of the FRN.
         unsafe {
             simple::run_frn_backward(
                 self.isa,
-                frn.shape,
-                (self.at(*x), self.at(frn.scale), self.at(*dy)),
-                frn.parameters.map(|p| self.parameter(p)),
+                shape,
+                (
+                    self.at(*x).add(offset),
+                    self.at(frn.scale).add(first * LANES),
+                    self.at(*dy).add(offset),
+                ),
+                frn.parameters.map(|p| self.parameter(p + first)),
                 gradients,
-                dx.map(|d| self.at(d.slot)),
+                dx.map(|d| self.at(d.slot).add(offset)),
                 dx.is_some_and(|d| d.accumulate),
             );
         }
@@ -196,7 +215,9 @@ impl Block<'_> {
                 }
                 Op::FrnBackward { frn, x, dy, dx } => {
                     let gradients = frn.parameters.map(|p| self.gradient(p));
-                    self.frn_backward(frn, [x, dy], *dx, Some(gradients));
+                    let all = 0..frn.shape.channels;
+                    let gradients = FrnGradients::Summed(gradients);
+                    self.frn_backward((frn, all), [x, dy], *dx, gradients);
                 }
                 Op::Relu { len, x, y } => simple::run_relu(isa, *len, at(x), at(y)),
                 Op::ReluBackward { len, y, dy, dx } => {

@@ -13,20 +13,23 @@ use machine::Isa;
 use super::block::Block;
 use super::lower::{Choices, Copies, Program, Step};
 use super::schedule::{Cpu, Shared};
-use super::simple::passed;
+use super::simple::FrnGradients;
 use super::vector::{LANES, Vector, kernel};
 use super::winograd::ClassTiles;
 use crate::backend::Source;
 use crate::dropout::DropoutMode;
 use crate::gram::{Answers, Request, most_probable};
 use crate::network::{Conv, Network, Shape};
-use crate::plan::{Convolution, Dense, Frn, Op, Plan, Purpose, Slot};
+use crate::plan::{Convolution, Dense, Op, Plan, Purpose, Slot};
 
 /// One number per image of a block.
 type Lanes = [f32; LANES];
 
-/// Classes whose gradients are summed in registers.
-const CLASSES: usize = 4;
+/// Classes whose gradients are summed in registers: as many as sums, inputs and a gradient have
+/// room for, and with many registers so that ten are two equal groups.
+const fn group<V: Vector>() -> usize {
+    if V::MANY_REGISTERS { 5 } else { 4 }
+}
 /// Pixels of the output that all weights meet before the next ones come.
 const PIXELS: usize = 64;
 /// Weights whose squares are summed at a time.
@@ -96,7 +99,7 @@ pub(crate) fn run(
                 request,
                 copies,
                 steps,
-                own: vec![[0.0; LANES]; 3 * m],
+                own: vec![[0.0; LANES]; m],
                 found: Vec::new(),
                 inverse: Vec::new(),
                 sums: vec![[0.0; LANES]; pairs(m)],
@@ -123,7 +126,7 @@ struct Pass<'a> {
     copies: &'a Copies,
     /// Loss and backward pass, for each class.
     steps: &'a [Vec<Step>],
-    /// Gradients of up to three weights, a vector per class.
+    /// Gradients of a weight, a vector per class.
     own: Vec<Lanes>,
     /// Of all weights of an output channel, and their `1/Λ`.
     found: Vec<Lanes>,
@@ -144,8 +147,18 @@ impl Pass<'_> {
             self.block.load(Source::Floats(self.request.images));
             self.block.run(&plan.ops[..plan.forward]);
             self.choose(out.logits, out.classes);
+            // whether the weights of the step have been met already
+            let mut met = false;
             for i in 1..self.steps[0].len() {
-                let weighted = self.share(i);
+                if let Step::Op(Op::FrnBackward { .. }) = self.steps[0][i] {
+                    met = self.normalized(i);
+                    if self.request.last_layer {
+                        break;
+                    }
+                    continue;
+                }
+                let weighted = met || self.share(i);
+                met = false;
                 if weighted && self.request.last_layer {
                     break;
                 }
@@ -207,7 +220,7 @@ impl Pass<'_> {
         unsafe { std::slice::from_raw_parts(self.block.at(slot).cast(), len) }
     }
 
-    /// Adds what the weights of a step give; says whether it has any.
+    /// Adds what the weights of a convolution or dense layer give; says whether the step is one.
     ///
     /// # Safety
     /// As for [`Block::run`].
@@ -216,61 +229,129 @@ impl Pass<'_> {
         let Step::Op(op) = &steps[0][number] else {
             return false;
         };
-        let (Op::ConvBackward { dy, .. }
-        | Op::LinearBackward { dy, .. }
-        | Op::FrnBackward { dy, .. }) = *op
-        else {
+        let (Op::ConvBackward { dy, .. } | Op::LinearBackward { dy, .. }) = *op else {
             return false;
         };
-        let copy = |k: usize| self.block.at(self.copies.slot(dy, k)).cast_const();
-        let delta: Vec<*const f32> = (0..self.request.classes).map(copy).collect();
+        let delta = self.copied(dy);
         // SAFETY: the slots hold what the operation says; its scratch memory is large enough.
         unsafe {
             match op {
-                Op::ConvBackward { conv, x, .. } => self.conv(conv, *x, &delta),
+                Op::ConvBackward { conv, x, .. } => {
+                    let input = self.input(conv, *x);
+                    for o in 0..conv.shape.output.channels {
+                        self.conv(conv, &input, &delta, o);
+                    }
+                }
                 Op::LinearBackward { dense, x, .. } => self.linear(dense, *x, &delta),
-                Op::FrnBackward { frn, x, .. } => self.frn(frn, *x, &delta),
                 _ => unreachable!("the others have no weights"),
             }
         }
         true
     }
 
-    unsafe fn conv(&mut self, conv: &Convolution, x: Slot, delta: &[*const f32]) {
-        let shape = &conv.shape;
-        let weights = shape.input.channels * shape.kernel * shape.kernel;
-        let mut inverse = std::mem::take(&mut self.inverse);
-        inverse.resize(weights, 0.0);
-        let mut found = std::mem::take(&mut self.found);
-        found.resize(weights * delta.len(), [0.0; LANES]);
+    /// Where a gradient is, for every class.
+    fn copied(&self, slot: Slot) -> Vec<*const f32> {
+        let copy = |k: usize| self.block.at(self.copies.slot(slot, k)).cast_const();
+        (0..self.request.classes).map(copy).collect()
+    }
+
+    /// Pulls the gradients of all classes back through an FRN, channel by channel, and adds what
+    /// its parameters give. A convolution before it meets the gradients of a channel while they are
+    /// in the cache; says whether there is one.
+    ///
+    /// # Safety
+    /// As for [`Block::run`].
+    unsafe fn normalized(&mut self, number: usize) -> bool {
+        let steps = self.steps;
+        let Step::Op(Op::FrnBackward { frn, dx, .. }) = &steps[0][number] else {
+            unreachable!("the caller has looked");
+        };
+        // an FRN over a concatenation begins where its first part does, and has more channels
+        let feeds = |conv: &Convolution, dy: Slot| {
+            dx.is_some_and(|dx| dx.slot == dy) && conv.shape.output == frn.shape
+        };
+        let before = match steps[0].get(number + 1) {
+            Some(Step::Op(Op::ConvBackward { conv, x, dy, .. }))
+                if feeds(conv, *dy) && !self.request.last_layer =>
+            {
+                // SAFETY: passed on from the caller.
+                let input = unsafe { self.input(conv, *x) };
+                Some((conv, input, self.copied(*dy)))
+            }
+            _ => None,
+        };
+        let m = self.request.classes;
+        let mut found = vec![[0.0; LANES]; 3 * m];
+        for c in 0..frn.shape.channels {
+            // SAFETY: the slots hold what the operation says, and there is a vector for each
+            // parameter and class.
+            unsafe {
+                for (k, steps) in steps.iter().enumerate() {
+                    let Step::Op(Op::FrnBackward { frn, x, dy, dx }) = &steps[number] else {
+                        unreachable!("all classes have the same steps");
+                    };
+                    let to = found.as_mut_ptr().add(k).cast();
+                    let each = FrnGradients::Each(to, m * LANES);
+                    self.block.frn_backward((frn, c..c + 1), [x, dy], *dx, each);
+                }
+                let inverse = frn.parameters.map(|at| self.request.inverse(at + c));
+                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
+                run_squares(self.block.isa, &found, &inverse, None, own, sums);
+                if let Some((conv, input, delta)) = &before {
+                    self.conv(conv, input, delta, c);
+                }
+            }
+        }
+        self.gather();
+        before.is_some()
+    }
+
+    /// The input of a convolution, as its weights meet it.
+    ///
+    /// # Safety
+    /// See `share`.
+    unsafe fn input(&self, conv: &Convolution, x: Slot) -> Input {
         let (isa, x, scratch) = (self.block.isa, self.block.at(x), self.block.scratch());
         let tiled = self.block.program.winograd[conv.number].is_some();
         // SAFETY: see `share`.
         unsafe {
-            let input = match tiled {
-                true => Input::Tiled(ClassTiles::new(isa, shape, x, scratch)),
-                false => Input::Padded(Padded::new(shape, x, scratch)),
-            };
-            for o in 0..shape.output.channels {
-                let first = conv.weight + o * weights;
-                let each = inverse.iter_mut().enumerate();
-                each.for_each(|(i, to)| *to = self.request.inverse(first + i));
-                let bias = conv.bias.map(|bias| self.request.inverse(bias + o));
-                let pixels = shape.output.plane();
-                let offset = o * pixels * LANES;
-                match &input {
-                    Input::Tiled(tiles) => tiles.gradients(isa, (delta, offset), &mut found),
-                    Input::Padded(input) => {
-                        run_channel(isa, shape, input, (delta, offset), &mut found);
-                    }
-                }
-                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
-                let plane = (delta, offset, pixels);
-                run_squares(isa, &found, &inverse, bias, plane, own, sums);
-                self.gather();
+            match tiled {
+                true => Input::Tiled(ClassTiles::new(isa, &conv.shape, x, scratch)),
+                false => Input::Padded(Padded::new(&conv.shape, x, scratch)),
             }
         }
-        (self.inverse, self.found) = (inverse, found);
+    }
+
+    /// Adds what the weights of an output channel give.
+    ///
+    /// # Safety
+    /// See `share`.
+    unsafe fn conv(&mut self, conv: &Convolution, input: &Input, delta: &[*const f32], o: usize) {
+        let shape = &conv.shape;
+        let weights = shape.input.channels * shape.kernel * shape.kernel;
+        let first = conv.weight + o * weights;
+        self.inverse.clear();
+        let places = first..first + weights;
+        self.inverse
+            .extend(places.map(|at| self.request.inverse(at)));
+        self.found.resize(weights * delta.len(), [0.0; LANES]);
+        let (isa, found) = (self.block.isa, &mut self.found[..]);
+        let pixels = shape.output.plane();
+        let offset = o * pixels * LANES;
+        // SAFETY: see `share`.
+        unsafe {
+            match input {
+                Input::Tiled(tiles) => tiles.gradients(isa, (delta, offset), found),
+                Input::Padded(input) => run_channel(isa, shape, input, (delta, offset), found),
+            }
+            let bias = conv.bias.map(|bias| Bias {
+                inverse: self.request.inverse(bias + o),
+                plane: (delta, offset, pixels),
+            });
+            let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
+            run_squares(isa, found, &self.inverse, bias, own, sums);
+        }
+        self.gather();
     }
 
     unsafe fn linear(&mut self, dense: &Dense, x: Slot, delta: &[*const f32]) {
@@ -292,32 +373,6 @@ impl Pass<'_> {
                 }
                 let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
                 run_dense(self.block.isa, (delta, o * LANES), size, bias, own, sums);
-            }
-        }
-        self.gather();
-    }
-
-    unsafe fn frn(&mut self, frn: &Frn, x: Slot, delta: &[*const f32]) {
-        for c in 0..frn.shape.channels {
-            let inverse = frn.parameters.map(|at| self.request.inverse(at + c));
-            let parameters = frn.parameters.map(|at| self.request.parameters[at + c]);
-            let offset = c * frn.shape.plane() * LANES;
-            // SAFETY: see `share`.
-            unsafe {
-                let x = self.block.at(x).add(offset);
-                let scale = self.block.at(frn.scale).add(c * LANES);
-                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
-                let values = (x.cast_const(), scale.cast_const());
-                run_normalized(
-                    self.block.isa,
-                    frn.shape.plane(),
-                    values,
-                    (delta, offset),
-                    parameters,
-                    inverse,
-                    own,
-                    sums,
-                );
             }
         }
         self.gather();
@@ -501,8 +556,8 @@ unsafe fn correlate_all<V: Vector, const FRESH: bool, const W: usize>(
     delta: &[*const f32],
     (sums, stride): (*mut f32, usize),
 ) {
-    for (group, few) in delta.chunks(CLASSES).enumerate() {
-        let sums = (sums.wrapping_add(group * CLASSES * LANES), stride);
+    for (number, few) in delta.chunks(group::<V>()).enumerate() {
+        let sums = (sums.wrapping_add(number * group::<V>() * LANES), stride);
         // SAFETY: passed on from the caller.
         unsafe {
             match *few {
@@ -510,7 +565,8 @@ unsafe fn correlate_all<V: Vector, const FRESH: bool, const W: usize>(
                 [a, b] => correlate::<V, FRESH, W, 2>(meeting, x, [a, b], sums),
                 [a, b, c] => correlate::<V, FRESH, W, 3>(meeting, x, [a, b, c], sums),
                 [a, b, c, d] => correlate::<V, FRESH, W, 4>(meeting, x, [a, b, c, d], sums),
-                _ => unreachable!("chunks have one to {CLASSES} classes"),
+                [a, b, c, d, e] => correlate::<V, FRESH, W, 5>(meeting, x, [a, b, c, d, e], sums),
+                _ => unreachable!("groups have one to five classes"),
             }
         }
     }
@@ -603,19 +659,24 @@ kernel!(
     )
 );
 
-/// What the weights of one output channel add, whose gradients were `found`, and its bias, whose
-/// gradient is the sum over the plane of `delta`.
+/// The bias of an output channel: its `1/Λ`, and the plane of which its gradients are the sums, for
+/// every class from an offset on so many pixels.
+#[derive(Clone, Copy)]
+struct Bias<'a> {
+    inverse: f32,
+    plane: (&'a [*const f32], usize, usize),
+}
+
+/// What some weights add, whose gradients were `found`, and a bias.
 #[inline(always)]
 unsafe fn squares<V: Vector>(
     found: &[Lanes],
     inverse: &[f32],
-    bias: Option<f32>,
-    (delta, offset, pixels): (&[*const f32], usize, usize),
+    bias: Option<Bias<'_>>,
     own: &mut [Lanes],
     sums: *mut f32,
 ) {
-    let m = delta.len();
-    let own = &mut own[..m];
+    let m = own.len();
     // SAFETY: the caller promises whole planes and a vector for each pair.
     unsafe {
         for part in 0..V::PARTS {
@@ -630,6 +691,7 @@ unsafe fn squares<V: Vector>(
                 add_square::<V>(g, V::splat(*inverse), part, sums);
             }
             let Some(bias) = bias else { continue };
+            let (delta, offset, pixels) = bias.plane;
             let shift = part * V::WIDTH;
             for (g, delta) in own.iter_mut().zip(delta) {
                 let mut sum = V::splat(0.0);
@@ -638,7 +700,7 @@ unsafe fn squares<V: Vector>(
                 }
                 sum.store(g.as_mut_ptr().add(shift));
             }
-            add_square::<V>(own, V::splat(bias), part, sums);
+            add_square::<V>(own, V::splat(bias.inverse), part, sums);
         }
     }
 }
@@ -646,8 +708,7 @@ kernel!(
     run_squares = squares(
         found: &[Lanes],
         inverse: &[f32],
-        bias: Option<f32>,
-        delta: (&[*const f32], usize, usize),
+        bias: Option<Bias<'_>>,
         own: &mut [Lanes],
         sums: *mut f32,
     )
@@ -697,59 +758,6 @@ kernel!(
         delta: (&[*const f32], usize),
         size: *const f32,
         bias: f32,
-        own: &mut [Lanes],
-        sums: *mut f32,
-    )
-);
-
-/// What γ, β and τ of one channel add.
-#[inline(always)]
-unsafe fn normalized<V: Vector>(
-    pixels: usize,
-    (x, scale): (*const f32, *const f32),
-    (delta, offset): (&[*const f32], usize),
-    parameters: [f32; 3],
-    inverse: [f32; 3],
-    own: &mut [Lanes],
-    sums: *mut f32,
-) {
-    let m = delta.len();
-    // SAFETY: the caller promises whole channels.
-    unsafe {
-        for part in 0..V::PARTS {
-            let at = part * V::WIDTH;
-            let s = V::load(scale.add(at));
-            let [gamma, beta, tau] = parameters.map(|p| V::splat(p));
-            let factor = s.mul(gamma);
-            for (k, delta) in delta.iter().enumerate() {
-                let delta = delta.add(offset + at);
-                let mut found = [V::splat(0.0); 3];
-                for p in 0..pixels {
-                    let v = V::load(x.add(p * LANES + at));
-                    let d = V::load(delta.add(p * LANES));
-                    let passed = passed(beta.fma(factor, v), tau, d);
-                    found[0] = found[0].fma(passed, v);
-                    found[1] = found[1].add(passed);
-                    found[2] = found[2].add(d.sub(passed));
-                }
-                found[0] = found[0].mul(s);
-                for (which, found) in found.into_iter().enumerate() {
-                    found.store(own[which * m + k].as_mut_ptr().add(at));
-                }
-            }
-            for (g, inverse) in own.chunks_exact(m).zip(inverse) {
-                add_square::<V>(g, V::splat(inverse), part, sums);
-            }
-        }
-    }
-}
-kernel!(
-    run_normalized = normalized(
-        pixels: usize,
-        values: (*const f32, *const f32),
-        delta: (&[*const f32], usize),
-        parameters: [f32; 3],
-        inverse: [f32; 3],
         own: &mut [Lanes],
         sums: *mut f32,
     )

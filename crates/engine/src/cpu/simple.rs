@@ -115,7 +115,7 @@ kernel!(
 
 /// What TLU passes on of a gradient: all above the threshold, half of it there, nothing below.
 #[inline(always)]
-pub(super) unsafe fn passed<V: Vector>(y: V, tau: V, gradient: V) -> V {
+unsafe fn passed<V: Vector>(y: V, tau: V, gradient: V) -> V {
     // SAFETY: passed on from the caller.
     unsafe {
         let here = y.where_equal(tau, gradient.mul(V::splat(0.5)), V::splat(0.0));
@@ -123,13 +123,22 @@ pub(super) unsafe fn passed<V: Vector>(y: V, tau: V, gradient: V) -> V {
     }
 }
 
-/// Gradients of FRN+TLU, those of the parameters where they are wanted. `dx` may be `dy`.
+/// Where the gradients of FRN's parameters go: γ, β and τ of each channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FrnGradients {
+    /// Summed over the images and added to those of before.
+    Summed([*mut f32; 3]),
+    /// A vector for each, γ, β and τ of a channel one after another, so many numbers apart.
+    Each(*mut f32, usize),
+}
+
+/// Gradients of FRN+TLU. `dx` may be `dy`.
 #[inline(always)]
 unsafe fn frn_backward<V: Vector>(
     shape: Shape,
     (x, scale, dy): (*const f32, *const f32, *const f32),
     parameters: [*const f32; 3],
-    gradients: Option<[*mut f32; 3]>,
+    gradients: FrnGradients,
     dx: Option<*mut f32>,
     accumulate: bool,
 ) {
@@ -143,7 +152,7 @@ unsafe fn frn_backward<V: Vector>(
                 V::splat(*parameters[1].add(c)),
                 V::splat(*parameters[2].add(c)),
             ];
-            let [mut dgamma, mut dbeta, mut dtau] = [0.0f32; 3];
+            let mut total = [0.0f32; 3];
             for part in 0..V::PARTS {
                 let offset = c * pixels * LANES + part * V::WIDTH;
                 let (x, dy) = (x.add(offset), dy.add(offset));
@@ -161,9 +170,19 @@ unsafe fn frn_backward<V: Vector>(
                     sum[2] = sum[2].add(g.sub(passed));
                 }
                 let inner = sums[0][0].add(sums[1][0]);
-                dgamma += inner.mul(s).sum();
-                dbeta += sums[0][1].add(sums[1][1]).sum();
-                dtau += sums[0][2].add(sums[1][2]).sum();
+                let found = [
+                    inner.mul(s),
+                    sums[0][1].add(sums[1][1]),
+                    sums[0][2].add(sums[1][2]),
+                ];
+                for (which, (total, found)) in total.iter_mut().zip(found).enumerate() {
+                    match gradients {
+                        FrnGradients::Summed(_) => *total += found.sum(),
+                        FrnGradients::Each(to, apart) => {
+                            found.store(to.add((3 * c + which) * apart + part * V::WIDTH));
+                        }
+                    }
+                }
                 let Some(dx) = dx else { continue };
                 let dx = dx.add(offset);
                 let back = inner.mul(s).mul(s).mul(V::splat(1.0 / pixels as f32));
@@ -186,10 +205,11 @@ unsafe fn frn_backward<V: Vector>(
                     d.store(dx.add(p * LANES));
                 }
             }
-            let Some(gradients) = gradients else { continue };
-            *gradients[0].add(c) += dgamma;
-            *gradients[1].add(c) += dbeta;
-            *gradients[2].add(c) += dtau;
+            if let FrnGradients::Summed(gradients) = gradients {
+                for (to, total) in gradients.iter().zip(total) {
+                    *to.add(c) += total;
+                }
+            }
         }
     }
 }
@@ -198,7 +218,7 @@ kernel!(
         shape: Shape,
         values: (*const f32, *const f32, *const f32),
         parameters: [*const f32; 3],
-        gradients: Option<[*mut f32; 3]>,
+        gradients: FrnGradients,
         dx: Option<*mut f32>,
         accumulate: bool,
     )

@@ -43,6 +43,27 @@ fn everything(classes: usize) -> Network {
     net.build(out).expect("the layers fit")
 }
 
+/// FRN over more channels than the convolution before it has, as in a DenseNet: both begin at the
+/// same place.
+fn joined(classes: usize) -> Network {
+    let mut net = NetworkBuilder::new("joined", Shape::new(2, 7, 6));
+    let mut at = net.input();
+    for (name, channels) in [("a", 5), ("b", 4), ("c", 3)] {
+        let conv = Conv2d {
+            stride: 1,
+            padding: PaddingRule::Symmetric(1),
+            ..Conv2d::new(channels, 3)
+        };
+        let new = net.conv2d(name, at, conv);
+        at = net.concat(&format!("{name}j"), &[new, at]);
+        at = net.frn_tlu(&format!("{name}n"), at);
+    }
+    let at = net.global_avg_pool("g", at);
+    let at = net.flatten("f", at);
+    let out = net.linear("o", at, classes);
+    net.build(out).expect("the layers fit")
+}
+
 /// Convolutions in Winograd's form, with tiles of either size: planes of one tile, of some, and of
 /// more than a strip; odd numbers of rows, columns and channels; paddings 0, 1 and 2.
 fn tiled(classes: usize) -> Network {
@@ -131,6 +152,7 @@ fn matrices_are_those_of_the_dense_jacobian() {
     for (net, scale) in [
         (everything(4), 0.5),
         (everything(37), 0.5),
+        (joined(4), 0.5),
         (tiled(5), 0.3),
         (tiled(35), 0.3),
         (zoo::lenet(10).unwrap(), 0.15),
