@@ -13,6 +13,7 @@
 
 use std::io::{Cursor, Read};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use cbopt::{Rule, RuleConfig, Update};
 use datasets::formats::npy::Npz;
@@ -91,10 +92,10 @@ pub const TARGETS: [Target; 20] = [
     kept("posterior", maxitive::readers::posterior),
     Target {
         name: "weights",
-        read: |bytes| weights::decode(Path::new("weights"), bytes, &tiny()).is_ok(),
+        read: |bytes| weights::decode(Path::new("weights"), bytes, &TINY).is_ok(),
         made: || {
-            let tiny = tiny();
-            let bytes = weights::encode(Path::new("weights"), &tiny, &tiny.initial_parameters(1));
+            let weights = TINY.initial_parameters(1);
+            let bytes = weights::encode(Path::new("weights"), &TINY, &weights);
             vec![bytes.expect("as many as it has")]
         },
     },
@@ -110,12 +111,12 @@ pub const TARGETS: [Target; 20] = [
         name: "state",
         read: |bytes| {
             // by every rule, whichever it belongs to
-            let read = |rule: Rule| rule.state_from_bytes(LENGTH, bytes).is_ok();
-            rules().map(read).fold(false, |one, other| one | other)
+            let read = |rule: &Rule| rule.state_from_bytes(LENGTH, bytes).is_ok();
+            RULES.iter().map(read).fold(false, |one, other| one | other)
         },
         made: || {
-            let state = |rule: Rule| rule.state(LENGTH).to_bytes();
-            rules().map(state).collect()
+            let state = |rule: &Rule| rule.state(LENGTH).to_bytes();
+            RULES.iter().map(state).collect()
         },
     },
     Target {
@@ -144,22 +145,21 @@ const fn kept(name: &'static str, read: fn(&[u8]) -> bool) -> Target {
 }
 
 /// A network of few weights.
-fn tiny() -> Network {
-    let config: NetworkConfig = toml::from_str(TINY).expect("a network");
+static TINY: LazyLock<Network> = LazyLock::new(|| {
+    let text = r#"
+        name = "tiny"
+        layers = [{ layer = "flatten" }, { layer = "dense" }]
+    "#;
+    let config: NetworkConfig = toml::from_str(text).expect("a network");
     let input = Shape::new(1, 4, 4);
     config.build(input, 2).expect("layers that fit")
-}
-
-const TINY: &str = r#"
-    name = "tiny"
-    layers = [{ layer = "flatten" }, { layer = "dense" }]
-"#;
+});
 
 /// Every rule with its defaults.
-fn rules() -> impl Iterator<Item = Rule> {
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let by_id = |id: &str| RuleConfig::by_id(id)?.build().ok();
-    RuleConfig::IDS.into_iter().filter_map(by_id)
-}
+    RuleConfig::IDS.into_iter().filter_map(by_id).collect()
+});
 
 impl Target {
     /// The reader of this name.

@@ -96,9 +96,19 @@ fn run(target: Target, options: &Options) -> Result<(), String> {
     let start = Instant::now();
     while done < options.executions && start.elapsed().as_secs_f64() < options.seconds {
         let input = mutate(&files, &mut random);
-        let began = Instant::now();
-        let seen = execute(target, &input).map_err(|problem| keep(target, &input, &problem))?;
-        slowest = slowest.max(began.elapsed().as_secs_f64());
+        let timed = || {
+            let began = Instant::now();
+            let seen = execute(target, &input).map_err(|problem| keep(target, &input, &problem))?;
+            Ok::<_, String>((seen, began.elapsed().as_secs_f64()))
+        };
+        let (seen, mut seconds) = timed()?;
+        // waiting for a processor is no slowness of the reader: the best of six
+        for _ in 0..5 {
+            if seconds > slowest {
+                seconds = seconds.min(timed()?.1);
+            }
+        }
+        slowest = slowest.max(seconds);
         done += 1;
         accepted += u64::from(seen.accepted);
         most = most.max(seen.bytes);
