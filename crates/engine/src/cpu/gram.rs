@@ -4,7 +4,8 @@
 //! The gradients of values have an arena for each class, so that an operation with weights sees
 //! those of all classes at once. It gives what its weights add to the matrix, weight by weight, and
 //! no gradient of a weight is kept. Convolutions that take Winograd's form elsewhere take it here,
-//! with the tiles of the input transformed once for all classes.
+//! with the tiles of the input transformed once for all classes. FRN goes channel by channel, all
+//! classes of one, so that a convolution before it meets them while they are in the cache.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
