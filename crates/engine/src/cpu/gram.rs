@@ -33,8 +33,6 @@ const fn group<V: Vector>() -> usize {
 }
 /// Pixels of the output that all weights meet before the next ones come.
 const PIXELS: usize = 64;
-/// Weights whose squares are summed at a time.
-const SQUARES: usize = 4;
 
 /// Pairs of classes, `(k, l)` with `l ≤ k`.
 fn pairs(classes: usize) -> usize {
@@ -296,8 +294,8 @@ impl Pass<'_> {
                     self.block.frn_backward((frn, c..c + 1), [x, dy], *dx, each);
                 }
                 let inverse = frn.parameters.map(|at| self.request.inverse(at + c));
-                let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
-                run_squares(self.block.isa, &found, &inverse, None, own, sums);
+                let sums = self.sums.as_mut_ptr().cast();
+                run_squares(self.block.isa, &found, &inverse, sums);
                 if let Some((conv, input, delta)) = &before {
                     self.conv(conv, input, delta, c);
                 }
@@ -339,18 +337,25 @@ impl Pass<'_> {
         let (isa, found) = (self.block.isa, &mut self.found[..]);
         let pixels = shape.output.plane();
         let offset = o * pixels * LANES;
+        let sums = self.sums.as_mut_ptr().cast();
         // SAFETY: see `share`.
         unsafe {
             match input {
-                Input::Tiled(tiles) => tiles.gradients(isa, (delta, offset), found),
-                Input::Padded(input) => run_channel(isa, shape, input, (delta, offset), found),
+                Input::Tiled(tiles) => {
+                    tiles.add_squares(isa, (delta, offset), found, &self.inverse, sums);
+                }
+                Input::Padded(input) => {
+                    run_channel(isa, shape, input, (delta, offset), found);
+                    run_squares(isa, found, &self.inverse, sums);
+                }
             }
-            let bias = conv.bias.map(|bias| Bias {
-                inverse: self.request.inverse(bias + o),
-                plane: (delta, offset, pixels),
-            });
-            let (own, sums) = (&mut self.own[..], self.sums.as_mut_ptr().cast());
-            run_squares(isa, found, &self.inverse, bias, own, sums);
+            if let Some(bias) = conv.bias {
+                let bias = Bias {
+                    inverse: self.request.inverse(bias + o),
+                    plane: (delta, offset, pixels),
+                };
+                run_bias(isa, bias, &mut self.own, sums);
+            }
         }
         self.gather();
     }
@@ -461,39 +466,106 @@ impl Padded {
     }
 }
 
-/// `G += Σ s g gᵀ` for every image over `W` weights: each `g` has a vector per class. More than one
-/// weight at a time, because the sums are loaded and stored once for all of them.
+/// Gradients of some weights, a vector per class for each of them.
+#[derive(Clone, Copy)]
+struct Found {
+    start: *const f32,
+    weights: usize,
+    classes: usize,
+}
+
+/// Adds to the sums of `R` rows and `C` columns, which stay in registers while the weights pass; of
+/// a tile on the `DIAGONAL` only what is not above it.
 #[inline(always)]
-unsafe fn add_squares<V: Vector, const W: usize>(
-    g: [&[Lanes]; W],
-    scale: [V; W],
-    part: usize,
+unsafe fn add_tile<V: Vector, const R: usize, const C: usize, const DIAGONAL: bool>(
+    found: Found,
+    scale: impl Fn(usize) -> V,
+    (row, column): (usize, usize),
     sums: *mut f32,
 ) {
-    let at = part * V::WIDTH;
-    let mut to = sums.wrapping_add(at);
-    // SAFETY: the caller promises a vector for each pair, and as many for each weight.
+    // SAFETY: the caller promises a vector for each pair.
     unsafe {
-        let load = |w: usize, k: usize| V::load(g[w].as_ptr().cast::<f32>().add(k * LANES + at));
-        for k in 0..g[0].len() {
-            let scaled: [V; W] = std::array::from_fn(|w| load(w, k).mul(scale[w]));
-            for l in 0..=k {
-                let mut sum = V::load(to);
-                for (w, scaled) in scaled.iter().enumerate() {
-                    sum = sum.fma(*scaled, load(w, l));
+        let at = |i: usize, j: usize| sums.add((pairs(row + i) + column + j) * LANES);
+        let counts = |i: usize, j: usize| !DIAGONAL || j <= i;
+        let mut tile: [[V; C]; R] = std::array::from_fn(|i| {
+            std::array::from_fn(|j| match counts(i, j) {
+                true => V::load(at(i, j)),
+                false => V::splat(0.0),
+            })
+        });
+        for weight in 0..found.weights {
+            let g = found.start.add(weight * found.classes * LANES);
+            let right: [V; C] = std::array::from_fn(|j| V::load(g.add((column + j) * LANES)));
+            let scale = scale(weight);
+            for (i, sums) in tile.iter_mut().enumerate() {
+                let left = V::load(g.add((row + i) * LANES)).mul(scale);
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    if counts(i, j) {
+                        *sum = sum.fma(left, right[j]);
+                    }
                 }
-                sum.store(to);
-                to = to.wrapping_add(LANES);
+            }
+        }
+        for (i, sums) in tile.iter().enumerate() {
+            for (j, sum) in sums.iter().enumerate() {
+                if counts(i, j) {
+                    sum.store(at(i, j));
+                }
             }
         }
     }
 }
 
-/// [`add_squares`] for one weight.
+/// `G += Σ s g gᵀ` over the weights, by tiles of `B` rows and columns.
 #[inline(always)]
-unsafe fn add_square<V: Vector>(g: &[Lanes], scale: V, part: usize, sums: *mut f32) {
+unsafe fn add_tiles<V: Vector, const B: usize>(
+    found: Found,
+    scale: impl Fn(usize) -> V,
+    sums: *mut f32,
+) {
+    let whole = found.classes / B * B;
     // SAFETY: passed on from the caller.
-    unsafe { add_squares::<V, 1>([g], [scale], part, sums) }
+    unsafe {
+        for row in (0..whole).step_by(B) {
+            for column in (0..row).step_by(B) {
+                add_tile::<V, B, B, false>(found, &scale, (row, column), sums);
+            }
+            add_tile::<V, B, B, true>(found, &scale, (row, row), sums);
+        }
+        for row in whole..found.classes {
+            for column in (0..whole).step_by(B) {
+                add_tile::<V, 1, B, false>(found, &scale, (row, column), sums);
+            }
+            for column in whole..=row {
+                add_tile::<V, 1, 1, false>(found, &scale, (row, column), sums);
+            }
+        }
+    }
+}
+
+/// [`add_tiles`] for a part of the images, with tiles that fit the registers.
+#[inline(always)]
+unsafe fn add_squares<V: Vector>(
+    found: &[Lanes],
+    classes: usize,
+    scale: impl Fn(usize) -> V,
+    part: usize,
+    sums: *mut f32,
+) {
+    let shift = part * V::WIDTH;
+    let found = Found {
+        start: found.as_ptr().cast::<f32>().wrapping_add(shift),
+        weights: found.len() / classes,
+        classes,
+    };
+    let sums = sums.wrapping_add(shift);
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match V::MANY_REGISTERS {
+            true => add_tiles::<V, 5>(found, scale, sums),
+            false => add_tiles::<V, 3>(found, scale, sums),
+        }
+    }
 }
 
 /// Classes whose gradients meet the input at a time.
@@ -668,31 +740,30 @@ struct Bias<'a> {
     plane: (&'a [*const f32], usize, usize),
 }
 
-/// What some weights add, whose gradients were `found`, and a bias.
+/// What some weights add, whose gradients were `found` and whose `1/Λ` are `inverse`.
+///
+/// # Safety
+/// `sums` has a vector for each pair of classes.
 #[inline(always)]
-unsafe fn squares<V: Vector>(
-    found: &[Lanes],
-    inverse: &[f32],
-    bias: Option<Bias<'_>>,
-    own: &mut [Lanes],
-    sums: *mut f32,
-) {
-    let m = own.len();
+pub(super) unsafe fn squares<V: Vector>(found: &[Lanes], inverse: &[f32], sums: *mut f32) {
+    let classes = found.len() / inverse.len();
+    for part in 0..V::PARTS {
+        // SAFETY: passed on from the caller; there is an inverse for each weight.
+        unsafe {
+            let scale = |weight: usize| V::splat(*inverse.get_unchecked(weight));
+            add_squares::<V>(found, classes, scale, part, sums);
+        }
+    }
+}
+kernel!(run_squares = squares(found: &[Lanes], inverse: &[f32], sums: *mut f32));
+
+/// What a bias adds.
+#[inline(always)]
+unsafe fn add_bias<V: Vector>(bias: Bias<'_>, own: &mut [Lanes], sums: *mut f32) {
+    let (delta, offset, pixels) = bias.plane;
     // SAFETY: the caller promises whole planes and a vector for each pair.
     unsafe {
         for part in 0..V::PARTS {
-            let weights = inverse.len() / SQUARES * SQUARES;
-            let (many, few) = found.split_at(weights * m);
-            let some = many.chunks_exact(SQUARES * m);
-            for (g, inverse) in some.zip(inverse.as_chunks::<SQUARES>().0) {
-                let g: [&[Lanes]; SQUARES] = std::array::from_fn(|w| &g[w * m..(w + 1) * m]);
-                add_squares::<V, SQUARES>(g, inverse.map(|i| V::splat(i)), part, sums);
-            }
-            for (g, inverse) in few.chunks_exact(m).zip(&inverse[weights..]) {
-                add_square::<V>(g, V::splat(*inverse), part, sums);
-            }
-            let Some(bias) = bias else { continue };
-            let (delta, offset, pixels) = bias.plane;
             let shift = part * V::WIDTH;
             for (g, delta) in own.iter_mut().zip(delta) {
                 let mut sum = V::splat(0.0);
@@ -701,19 +772,11 @@ unsafe fn squares<V: Vector>(
                 }
                 sum.store(g.as_mut_ptr().add(shift));
             }
-            add_square::<V>(own, V::splat(bias.inverse), part, sums);
         }
+        squares::<V>(own, &[bias.inverse], sums);
     }
 }
-kernel!(
-    run_squares = squares(
-        found: &[Lanes],
-        inverse: &[f32],
-        bias: Option<Bias<'_>>,
-        own: &mut [Lanes],
-        sums: *mut f32,
-    )
-);
+kernel!(run_bias = add_bias(bias: Bias<'_>, own: &mut [Lanes], sums: *mut f32));
 
 /// `Σ x²/Λ` of a row of weights; `inverse` has an entry for each or one for all.
 #[inline(always)]
@@ -750,7 +813,7 @@ unsafe fn dense<V: Vector>(
         }
         for part in 0..V::PARTS {
             let scale = V::load(size.add(part * V::WIDTH)).add(V::splat(bias));
-            add_square::<V>(own, scale, part, sums);
+            add_squares::<V>(own, own.len(), |_| scale, part, sums);
         }
     }
 }

@@ -605,15 +605,19 @@ unsafe fn fold_sums<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     }
 }
 
-/// The gradients of the weights of one output channel, for every class and image: `out` has those
-/// of a weight for all classes one after another.
+/// Adds what the weights of one output channel give. Their gradients are `found`, those of a weight
+/// for all classes one after another: where one group has all classes, of a few input channels at
+/// a time, so that they are used while they are in the first cache.
 #[inline(always)]
-unsafe fn class_gradients<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
+unsafe fn class_squares<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     tiles: &ClassTiles,
     (delta, offset): (&[*const f32], usize),
-    out: *mut f32,
+    found: &mut [[f32; LANES]],
+    inverse: &[f32],
+    pairs: *mut f32,
 ) {
     let (channels, m, capacity) = (tiles.input.channels, delta.len(), tiles.capacity);
+    let at_once = m <= CHUNK;
     let input_plane = channels * capacity * LANES + GAP;
     let class_plane = CHUNK * capacity * LANES + GAP;
     let block = tiles.block();
@@ -660,20 +664,35 @@ unsafe fn class_gradients<V: Vector, F: Form<N, M>, const N: usize, const M: usi
                         }
                     }
                 }
-                for at in 0..some * count {
-                    let (i, k) = (first + at / count, group * CHUNK + at % count);
-                    for part in 0..V::PARTS {
-                        let shift = part * V::WIDTH;
-                        let from = tiles.sums.add(at * LANES + shift);
-                        let g = both!(N => 3, F::kernel_gradient, i, j => {
-                            V::load(from.add((N * i + j) * sums_plane))
-                        });
-                        for (tap, g) in g.as_flattened().iter().enumerate() {
-                            g.store(out.add(((9 * i + tap) * m + k) * LANES + shift));
+                for start in (0..some).step_by(USED) {
+                    let few = USED.min(some - start);
+                    let skipped = if at_once { 0 } else { first + start };
+                    let out = found
+                        .as_mut_ptr()
+                        .cast::<f32>()
+                        .add(9 * skipped * m * LANES);
+                    for at in 0..few * count {
+                        let (i, k) = (at / count, group * CHUNK + at % count);
+                        for part in 0..V::PARTS {
+                            let shift = part * V::WIDTH;
+                            let from = tiles.sums.add((start * count + at) * LANES + shift);
+                            let g = both!(N => 3, F::kernel_gradient, i, j => {
+                                V::load(from.add((N * i + j) * sums_plane))
+                            });
+                            for (tap, g) in g.as_flattened().iter().enumerate() {
+                                g.store(out.add(((9 * i + tap) * m + k) * LANES + shift));
+                            }
                         }
+                    }
+                    if at_once {
+                        let inverse = &inverse[9 * (first + start)..][..9 * few];
+                        gram::squares::<V>(&found[..9 * few * m], inverse, pairs);
                     }
                 }
             }
+        }
+        if !at_once {
+            gram::squares::<V>(found, inverse, pairs);
         }
     }
 }
@@ -746,10 +765,12 @@ passes!(
         out: *mut f32,
     );
     run_fold_sums = fold_sums(count: usize, sums: *const f32, dw: *mut f32);
-    run_class_gradients = class_gradients(
+    run_class_squares = class_squares(
         tiles: &ClassTiles,
         delta: (&[*const f32], usize),
-        out: *mut f32,
+        found: &mut [[f32; LANES]],
+        inverse: &[f32],
+        pairs: *mut f32,
     );
 );
 
@@ -957,8 +978,11 @@ pub(crate) struct ClassTiles {
     sums: *mut f32,
 }
 
-/// Input channels of which the sums of all points and classes stay in the first caches.
-const BLOCK: usize = 4;
+/// Input channels whose sums over tiles are formed one after another: gradients are fetched for each
+/// such block, and the sums of many channels leave the cache.
+const BLOCK: usize = 8;
+/// Input channels whose gradients of weights stay in the first cache until they are used.
+const USED: usize = 4;
 
 impl ClassTiles {
     /// The numbers that tiles, gradients and sums take.
@@ -1034,19 +1058,23 @@ impl ClassTiles {
         })
     }
 
-    /// The gradients of the weights of the output channel at the offset, for each class one
-    /// after another.
+    /// Adds what the weights of the output channel at the offset give, whose `1/Λ` are `inverse`,
+    /// to the sums of all pairs of classes.
     ///
     /// # Safety
-    /// `delta` has a whole output for each of the classes, and `out` room for all weights.
-    pub unsafe fn gradients(
+    /// `delta` has a whole output for each of the classes, and `pairs` a vector for each pair.
+    pub unsafe fn add_squares(
         &self,
         isa: Isa,
         delta: (&[*const f32], usize),
-        out: &mut [[f32; LANES]],
+        found: &mut [[f32; LANES]],
+        inverse: &[f32],
+        pairs: *mut f32,
     ) {
-        // SAFETY: the caller's promise.
-        unsafe { run_class_gradients(isa, self.tiling, self, delta, out.as_mut_ptr().cast()) };
+        assert_eq!(inverse.len(), 9 * self.input.channels);
+        assert_eq!(found.len(), inverse.len() * delta.0.len());
+        // SAFETY: the caller's promise, and the lengths were checked.
+        unsafe { run_class_squares(isa, self.tiling, self, delta, found, inverse, pairs) };
     }
 }
 
