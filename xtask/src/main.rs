@@ -51,6 +51,12 @@ sbom    what the program is built of, as a CycloneDX document in JSON";
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
 const SLOW_EXAMPLES: [&str; 1] = ["swap"];
 
+/// What clippy is told.
+const LINTS: &str = "-D warnings";
+
+/// What `cargo clippy` puts behind each word for its compiler.
+const CLIPPY_SEPARATOR: &str = "__CLIPPY_HACKERY__";
+
 /// The target whose instruction set has code of its own in the kernels.
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
@@ -91,7 +97,8 @@ fn task() -> Result<()> {
 fn quick() -> Result<()> {
     cargo("format", "fmt --all --check")?;
     widths()?;
-    cargo("lints", "clippy --all-targets --locked -- -D warnings")?;
+    let lints = format!("clippy --all-targets --locked -- {LINTS}");
+    cargo("lints", &lints)?;
     cargo("tests", "test --locked --no-fail-fast")
 }
 
@@ -101,10 +108,8 @@ fn check() -> Result<()> {
     spelling()?;
     dependencies()?;
     let kernels = Row::start("kernels")?;
-    cargo(
-        "lints",
-        "clippy --workspace --all-targets --locked -- -D warnings",
-    )?;
+    let lints = format!("clippy --workspace --all-targets --locked -- {LINTS}");
+    cargo("lints", &lints)?;
     cargo("tests compiled", "test --workspace --locked --no-run")?;
     let mut rows = vec![kernels];
     let tests = timed("tests", || {
@@ -354,12 +359,28 @@ fn examples() -> Result<()> {
     std::fs::remove_dir_all(&folder).context("cannot remove what the examples wrote")
 }
 
+/// The documentation, and its links. It needs the checked crates, which the lints have left: with
+/// their compiler and its words cargo takes those, else it would check the workspace once more.
 fn documentation() -> Result<()> {
     let mut command = cargo_command("doc --workspace --no-deps --locked");
     command.env(
         "RUSTDOCFLAGS",
         "-D warnings -D rustdoc::broken_intra_doc_links",
     );
+    let found = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()?
+        .stdout;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&found).trim());
+    let driver = sysroot.join("bin/clippy-driver");
+    if driver.exists() {
+        let words = LINTS
+            .split(' ')
+            .map(|word| word.to_owned() + CLIPPY_SEPARATOR);
+        command
+            .env("RUSTC_WORKSPACE_WRAPPER", driver)
+            .env("CLIPPY_ARGS", words.collect::<String>());
+    }
     run("documentation", &mut command)
 }
 
