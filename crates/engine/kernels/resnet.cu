@@ -2,7 +2,8 @@
 // has one image, and its planes stay in shared memory from convolution to convolution. f32 by FMA and TF32 by mma come from
 // one source: they differ in which sums a thread holds (Tile) and in the inner loops.
 //
-// Planes in shared memory have a border of zeros: pixel x stands in column x + LEFT, a row has S + 4 columns. With TF32 what is
+// Planes in shared memory have a border of zeros: pixel x stands in column x + LEFT, a row has S + 4 columns (f32: and
+// ends with the first one of the next). With TF32 what is
 // stored there is rounded already. The input of a convolution of stride 2 is stored as four planes per channel, one for even
 // and odd rows and columns each, so that its rows are read without gaps.
 #include "common.cuh"
@@ -102,8 +103,9 @@ __device__ __forceinline__ float above(float a, float b) {
 }
 
 template <int S, bool TF32> struct Planes {
-    static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 2;
-    // Strides that spread the planes read together over all banks.
+    static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 4;
+    // Strides that spread the planes read together over all banks; in f32 the four numbers behind
+    // the last row are zeros that belong to its border.
     static constexpr int PLANE = (S + 2) * ROW + (TF32 ? 0 : 4);
 };
 
@@ -217,13 +219,14 @@ template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
     }
 };
 
-// Ten columns from FIRST on, of twelve.
-template <int FIRST> __device__ __forceinline__ void load10(const float* from, float* v) {
-    const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4), c = *reinterpret_cast<const float4*>(from + 8);
-    const float all[12] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
-#pragma unroll
-    for (int i = 0; i < 10; i++) v[i] = all[i + FIRST];
+__device__ __forceinline__ void load8(const float* from, float* v) {
+    const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
+// FMA: eight pixels with their neighbors on both sides, of a row that begins at `from`.
+__device__ __forceinline__ void load10(const float* from, float* v) { v[0] = from[3], load8(from + 4, v + 1), v[9] = from[12]; }
+// Eight and the one behind, of a plane without border.
+__device__ __forceinline__ void load9(const float* from, float* v) { load8(from, v), v[8] = from[8]; }
 __device__ __forceinline__ void load2(const float* from, float* v) {
     const float2 a = *reinterpret_cast<const float2*>(from);
     v[0] = a.x, v[1] = a.y;
@@ -236,19 +239,20 @@ enum { SAME, HALF, POINT, BACK, BACK_POINT };
 // FMA: one input channel's part of the sums of four channels at two rows of eight pixels: these
 // read 0.6 bytes of shared memory per product, one row and two channels 1.5, and shared memory
 // delivers one. `plane` is where the first row begins, `weight` [tap][WIDE] the first of the four
-// channels.
+// channels. A product reads three registers, of which the hardware delivers one out of the even ones
+// and one out of the odd ones each cycle, besides what the product before had too. So neighbors
+// have a factor in common, back and forth over the channels; and a row of taps is a loop, since the
+// compiler gives numbers with regard to that only while registers are not scarce.
 template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ void two_rows(float (&sums)[2][4][8], const float* plane, const float* weight) {
     constexpr int KS = MODE == POINT ? 1 : 3;
-    float v[2][10], odd[2][10];
-    if (MODE == SAME) load10<1>(plane, v[0]);
-#pragma unroll
+#pragma unroll 1
     for (int ky = 0; ky < KS; ky++) {
-        // SAME keeps the second row as the first one of the next `ky`
-        if (MODE == SAME) load10<1>(plane + (ky + 1) * P::ROW, v[(ky + 1) % 2]);
+        float v[2][10], odd[2][10];
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            if (MODE == HALF) load10<0>(plane + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW, v[r]), load10<0>(plane + ((ky & 1) * 2 + 1) * QUARTER + (r + ky / 2) * P::ROW, odd[r]);
-            if (MODE == POINT) load10<0>(plane + r * P::ROW, v[r]);
+            if (MODE == SAME) load10(plane + (r + ky) * P::ROW, v[r]);
+            if (MODE == HALF) load9(plane + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW, v[r]), load9(plane + ((ky & 1) * 2 + 1) * QUARTER + (r + ky / 2) * P::ROW, odd[r]);
+            if (MODE == POINT) load9(plane + r * P::ROW, v[r]);
         }
 #pragma unroll
         for (int kx = 0; kx < KS; kx++) {
@@ -257,10 +261,11 @@ template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ v
 #pragma unroll
             for (int r = 0; r < 2; r++)
 #pragma unroll
-                for (int q = 0; q < 4; q++)
+                for (int i = 0; i < 8; i++)
 #pragma unroll
-                    for (int i = 0; i < 8; i++) {
-                        const float in = MODE == SAME ? v[(ky + r) % 2][i + kx] : MODE == HALF ? (kx == 1 ? odd[r][i] : v[r][i + kx / 2]) : v[r][i];
+                    for (int j = 0; j < 4; j++) {
+                        const int q = i % 2 ? 3 - j : j;
+                        const float in = MODE == SAME ? v[r][i + kx] : MODE == HALF ? (kx == 1 ? odd[r][i] : v[r][i + kx / 2]) : v[r][i];
                         sums[r][q][i] = fmaf(w[q], in, sums[r][q][i]);
                     }
         }
@@ -326,11 +331,11 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
                 for (int ky = 0; ky < KS; ky++) {
                     if (MODE == BACK && (ky & 1) != down) continue;  // ky here is 2 - ky of the forward pass
                     float v[10], odd[10];
-                    if (MODE == SAME) load10<1>(plane + (y + ky) * P::ROW + x, v);
-                    if (MODE == HALF) load10<0>(plane + (ky & 1) * 2 * QUARTER + (y + ky / 2) * P::ROW + x, v), load10<0>(plane + ((ky & 1) * 2 + 1) * QUARTER + (y + ky / 2) * P::ROW + x, odd);
-                    if (MODE == POINT) load10<0>(plane + y * P::ROW + x, v);
-                    if (MODE == BACK) load10<1>(plane + (y + (ky == 0 ? 0 : 1)) * P::ROW + x, v);
-                    if (MODE == BACK_POINT) load10<1>(plane + (y + 1) * P::ROW + x, v);
+                    if (MODE == SAME) load10(plane + (y + ky) * P::ROW + x, v);
+                    if (MODE == HALF) load9(plane + (ky & 1) * 2 * QUARTER + (y + ky / 2) * P::ROW + x, v), load9(plane + ((ky & 1) * 2 + 1) * QUARTER + (y + ky / 2) * P::ROW + x, odd);
+                    if (MODE == POINT) load9(plane + y * P::ROW + x, v);
+                    if (MODE == BACK) load10(plane + (y + (ky == 0 ? 0 : 1)) * P::ROW + x, v);
+                    if (MODE == BACK_POINT) load10(plane + (y + 1) * P::ROW + x, v);
 #pragma unroll
                     for (int kx = 0; kx < KS; kx++) {
                         if (MODE == BACK && (kx & 1) != right) continue;
@@ -477,13 +482,13 @@ template <class T> __device__ __forceinline__ void to_planes(const T& tile, cons
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++) {
             float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + P::LEFT;
-            const float a = product_input<T::TF32>(v[T::sum(i, p, 0)]), b = product_input<T::TF32>(v[T::sum(i, p, 1)]);
-            if (P::LEFT == 2) *reinterpret_cast<float2*>(to) = make_float2(a, b);
-            else to[0] = a, to[1] = b;
+            if (T::TF32) to[0] = product_input<T::TF32>(v[T::sum(i, p, 0)]), to[1] = product_input<T::TF32>(v[T::sum(i, p, 1)]);
+            else if (p % 2 == 0) *reinterpret_cast<float4*>(to) = make_float4(v[T::sum(i, p, 0)], v[T::sum(i, p, 1)], v[T::sum(i, p + 1, 0)], v[T::sum(i, p + 1, 1)]);
         }
 }
-// A thread clears the border of a row: all of the first and the last one, of the others four
-// columns, which are LEFT before the row's pixels and the rest behind them.
+// A thread clears the border of a row: all of the first and the last one and what is behind it, of
+// the others four columns, which are LEFT before the row's pixels and the rest behind them. In f32
+// all four are before: the first one of the next row is behind.
 template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(float* planes) {
     typedef Planes<S, TF32> P;
 #pragma unroll
@@ -494,6 +499,9 @@ template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(
         if (y == 0 || y == S + 1) {
 #pragma unroll
             for (int x = 0; x < P::ROW; x += 4) *reinterpret_cast<float4*>(row + x) = make_float4(0, 0, 0, 0);
+            if (!TF32 && y) *reinterpret_cast<float4*>(row + P::ROW) = make_float4(0, 0, 0, 0);
+        } else if (!TF32) {
+            *reinterpret_cast<float4*>(row) = make_float4(0, 0, 0, 0);
         } else {
 #pragma unroll
             for (int x = 0; x < 4; x++) row[x < P::LEFT ? x : S + x] = 0;
@@ -609,22 +617,22 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
                 const float* d = dz + (o0 + lane / 8 * 4) * P::PLANE + (y + 1) * P::ROW + x;
                 const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
                 float v[3][10], odd[3][10];
-                if (MODE == SAME) load10<1>(from, v[0]), load10<1>(from + P::ROW, v[1]);
-                if (MODE == HALF) load10<0>(from, v[0]), load10<0>(from + QUARTER, odd[0]);
+                if (MODE == SAME) load10(from, v[0]), load10(from + P::ROW, v[1]);
+                if (MODE == HALF) load9(from, v[0]), load9(from + QUARTER, odd[0]);
 #pragma unroll
                 for (int r = 0; r < STRIP; r++) {
                     // SAME: input row y + r + ky stands in v[(r + ky) % 3]. HALF: even rows y + r +
                     // (0, 1) in v[(r + (0, 1)) % 2], odd ones in v[2].
-                    if (MODE == SAME) load10<1>(from + (r + 2) * P::ROW, v[(r + 2) % 3]);
+                    if (MODE == SAME) load10(from + (r + 2) * P::ROW, v[(r + 2) % 3]);
                     if (MODE == HALF) {
-                        load10<0>(from + (r + 1) * P::ROW, v[(r + 1) % 2]), load10<0>(from + QUARTER + (r + 1) * P::ROW, odd[(r + 1) % 2]);
-                        load10<0>(from + 2 * QUARTER + r * P::ROW, v[2]), load10<0>(from + 3 * QUARTER + r * P::ROW, odd[2]);
+                        load9(from + (r + 1) * P::ROW, v[(r + 1) % 2]), load9(from + QUARTER + (r + 1) * P::ROW, odd[(r + 1) % 2]);
+                        load9(from + 2 * QUARTER + r * P::ROW, v[2]), load9(from + 3 * QUARTER + r * P::ROW, odd[2]);
                     }
-                    if (MODE == POINT) load10<0>(from + r * P::ROW, v[0]);
+                    if (MODE == POINT) load9(from + r * P::ROW, v[0]);
 #pragma unroll
                     for (int q = 0; q < 4; q++) {
                         float d0[10];
-                        load10<1>(d + q * P::PLANE + r * P::ROW, d0);
+                        load10(d + q * P::PLANE + r * P::ROW, d0);
 #pragma unroll
                         for (int ky = 0; ky < KS; ky++)
 #pragma unroll
@@ -734,10 +742,10 @@ __device__ __forceinline__ void clear(float* to, int count) {
 template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill_planes(float* to, V value) {
     typedef Planes<S, TF32> P;
 #pragma unroll 8
-    for (int i = threadIdx.x; i < C * (S + 2) * P::ROW; i += THREADS_R) {
-        const int x = i % P::ROW - P::LEFT, y = i / P::ROW % (S + 2) - 1, c = i / (P::ROW * (S + 2));
+    for (int i = threadIdx.x; i < C * P::PLANE; i += THREADS_R) {
+        const int c = i / P::PLANE, x = i % P::PLANE % P::ROW - P::LEFT, y = i % P::PLANE / P::ROW - 1;
         const bool inside = x >= 0 && x < S && y >= 0 && y < S;
-        to[c * P::PLANE + (y + 1) * P::ROW + x + P::LEFT] = inside ? product_input<TF32>(value(c, y, x)) : 0;
+        to[i] = inside ? product_input<TF32>(value(c, y, x)) : 0;
     }
 }
 // Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind; or only the first of the four.
