@@ -917,49 +917,73 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     // last use of the planes, or of the slot by anybody; and planes are written there a barrier
     // after all have taken what they ordered.
     __device__ __forceinline__ float* slot(int i) const { return first + i * TENSOR; }
-    // Second convolution of block k, back to the gradient before the first FRN, in `second`. `sums`
-    // is the gradient at the block's sum; the convolution's result was ordered to slot 1. `x` is
-    // ordered to slot 0 for whoever comes after, `next` are its weights.
-    __device__ __forceinline__ void second_half_back(float* sums, int conv1_tail, int conv2, int ready, int k, const float* x, const Ahead& next) const {
-        const float* z = tensor(1 + 3 * k);
-        drop(T(), sums, 2 * k + 1);
-        {
-            const T tile;
-            float value[T::SUMS];
-            arrived();
-            tile.take(slot(1), value);
-            unfinish(tile, sums, value, tail(2 + 2 * k), second, gradient(conv2 + SAME_CONV), scratch, {z, slot(0)}, buffer, ahead<C, C>(ready + READY));
-        }
-        {
-            const T tile;
-            const float* p = tail(1 + 2 * k);
-            float v[T::SUMS];
-            arrived_but<RING>();
-            tile.take(slot(0), v);
-#pragma unroll
-            for (int i = 0; i < T::CHANNELS; i++) {
-                const int c = tile.channel(i);
-                const float scale = p[C + c] * p[4 * C + c], beta = p[2 * C + c], tau = p[3 * C + c];
-#pragma unroll
-                for (int j = 0; j < T::PAIRS * 2; j++) {
-                    float& value = v[T::sum(i, j / 2, j % 2)];
-                    value = above(fmaf(scale, value, beta), tau);
-                }
+    // Back through the convolutions from the last one to number LAST, one loop for all of them: two
+    // copies of it did not fit into the cache of instructions. `sums` are the gradient at the sum of
+    // the last block, whose convolution was ordered to slot 1; they end up as the gradient at what
+    // goes into convolution LAST, before dropout. 1 + 2k and 2 + 2k are those of block k: what the
+    // first of them made is ordered to slot 0, what the second of them made to slot 1.
+    template <int LAST> __device__ __forceinline__ void back(float* sums) const {
+#pragma unroll 1
+        for (int conv = 2 * BLOCKS; conv >= LAST; conv--) {
+            const int k = (conv - 1) / 2;
+            const bool is_second = conv % 2 == 0;
+            const float* z = tensor(1 + 3 * k);
+            const float* x = is_second ? z : k ? tensor(3 * k) : tensor(10);
+            // of the second convolution of block 0 if that begins with a stride
+            const int parameters = !STEM && k == 0 ? DOWN1 : block_parameters(k) + (is_second ? SAME_CONV + TAIL : 0);
+            const int ready = !STEM && k == 0 ? READY1 + READY1_BACK : block_prepared(k) + (is_second ? 2 * READY : 0);
+            drop(T(), sums, is_second ? 2 * k + 1 : 2 * k);
+            {
+                const T tile;
+                float value[T::SUMS];
+                arrived();
+                tile.take(slot(is_second), value);
+                unfinish(tile, sums, value, tail(conv), second, gradient(parameters + SAME_CONV), scratch, {x, slot(0)}, buffer, ahead<C, C>(ready + READY));
             }
-            drop(tile, v, 2 * k);
-            __syncthreads();  // all have taken theirs out of slot 0
-            clear_border<S, C, TF32>(first);
-            to_planes(tile, v, first);
+            {
+                const T tile;
+                float v[T::SUMS];
+                arrived_but<RING>();
+                tile.take(slot(0), v);
+                if (is_second) {
+                    const float* p = tail(1 + 2 * k);
+#pragma unroll
+                    for (int i = 0; i < T::CHANNELS; i++) {
+                        const int c = tile.channel(i);
+                        const float scale = p[C + c] * p[4 * C + c], beta = p[2 * C + c], tau = p[3 * C + c];
+#pragma unroll
+                        for (int j = 0; j < T::PAIRS * 2; j++) {
+                            float& value = v[T::sum(i, j / 2, j % 2)];
+                            value = above(fmaf(scale, value, beta), tau);
+                        }
+                    }
+                    drop(tile, v, 2 * k);
+                }
+                __syncthreads();  // all have taken theirs out of slot 0
+                clear_border<S, C, TF32>(first);
+                to_planes(tile, v, first);
+            }
+            __syncthreads();  // the planes are there
+            if (is_second) warm(k ? 3 * k : STEM ? 10 : 0);
+            else if (k) warm(3 * k - 1), warm(3 * k - 2);
+            weigh<S, C, C, SAME, TF32>(second, first, gradient(parameters));
+            convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer, [&] {
+                const T tile;
+                tile.order(is_second ? z : tensor(12), slot(0));
+                if (!is_second) tile.order(k ? tensor(3 * k - 1) : tensor(0), slot(1));
+            });
+            if (!is_second) {
+                // and what goes past the block
+                const T tile;
+                float d[T::SUMS];
+                arrived();
+                tile.take(slot(0), d);
+                drop(tile, d, 2 * k + 1);
+#pragma unroll
+                for (int i = 0; i < T::SUMS; i++) sums[i] += d[i];
+                tile.save(tensor(12), sums);
+            }
         }
-        __syncthreads();  // the planes are there
-        weigh<S, C, C, SAME, TF32>(second, first, gradient(conv2));
-        convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer, [&] { T().order(z, slot(0)); });
-        drop(T(), sums, 2 * k);
-        const T tile;
-        float value[T::SUMS];
-        arrived();
-        tile.take(slot(0), value);
-        unfinish(tile, sums, value, tail(1 + 2 * k), second, gradient(conv1_tail), scratch, {x, slot(0)}, buffer, next);
     }
 
     __device__ __forceinline__ void backward(const Images* set) const {
@@ -973,37 +997,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         T().load_plain(tensor(11), sums);
         T().save(tensor(12), sums);
         __syncthreads();
-#pragma unroll 1
-        for (int k = BLOCKS - 1; k >= (STEM ? 0 : 1); k--) {
-            const int ready = block_prepared(k), conv = block_parameters(k);
-            if (k || STEM) warm(k ? 3 * k : 10);
-            second_half_back(sums, conv + SAME_CONV, conv + SAME_CONV + TAIL, ready + 2 * READY, k, k ? tensor(3 * k) : tensor(10), ahead<C, C>(ready + READY));
-            {
-                const T tile;
-                arrived_but<RING>();
-                tile.take(slot(0), sums);
-                __syncthreads();  // all have taken theirs out of slot 0
-                clear_border<S, C, TF32>(first);
-                to_planes(tile, sums, first);
-            }
-            __syncthreads();  // the planes are there
-            if (k) warm(3 * k - 1), warm(3 * k - 2);
-            else warm(0);
-            weigh<S, C, C, SAME, TF32>(second, first, gradient(conv));
-            convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer, [&] {
-                const T tile;
-                tile.order(tensor(12), slot(0));
-                tile.order(k ? tensor(3 * k - 1) : tensor(0), slot(1));
-            });
-            const T tile;
-            float d[T::SUMS];
-            arrived();
-            tile.take(slot(0), d);
-            drop(tile, d, 2 * k + 1);
-#pragma unroll
-            for (int i = 0; i < T::SUMS; i++) sums[i] += d[i];
-            tile.save(tensor(12), sums);
-        }
+        back<STEM ? 1 : 2>(sums);
         if constexpr (STEM) {
             {
                 const T tile;
@@ -1019,7 +1013,14 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
         } else {
             const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
-            second_half_back(sums, 9 * C * IN, DOWN1, READY1 + READY1_BACK, 0, nullptr, ahead<C, IN>(READY1));
+            drop(T(), sums, 0);
+            {
+                const T tile;
+                float value[T::SUMS];
+                arrived();
+                tile.take(slot(0), value);
+                unfinish(tile, sums, value, tail(1), second, gradient(9 * C * IN), scratch, Order(), buffer, ahead<C, IN>(READY1));
+            }
             // all took theirs out of slot 0 before the barriers in `unfinish`
             fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
