@@ -102,6 +102,20 @@ __device__ __forceinline__ float above(float a, float b) {
 #endif
 }
 
+// A factor in a plane. mma does not look at the 13 low bits, so nobody has to clear them there.
+template <bool TF32> __device__ __forceinline__ float plane_input(float v) { return TF32 && !WITHOUT_ROUNDING ? __uint_as_float(__float_as_uint(v) + 0x1000u) : v; }
+// 1 above 0, 0 below, 1/2 there (and within 3e-39 of it something in between).
+__device__ __forceinline__ float share_above(float v) {
+#ifdef EMULATED
+    const float share = fmaf(v, 1.7014118e38f, 0.5f);
+    return share > 1 ? 1 : share > 0 ? share : 0;
+#else
+    float share;
+    asm("fma.rn.sat.f32 %0, %1, 0f7f000000, 0f3f000000;" : "=f"(share) : "f"(v));
+    return share;
+#endif
+}
+
 template <int S, bool TF32> struct Planes {
     static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 4;
     // Strides that spread the planes read together over all banks; in f32 the four numbers behind
@@ -482,7 +496,7 @@ template <class T> __device__ __forceinline__ void to_planes(const T& tile, cons
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++) {
             float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + P::LEFT;
-            if (T::TF32) to[0] = product_input<T::TF32>(v[T::sum(i, p, 0)]), to[1] = product_input<T::TF32>(v[T::sum(i, p, 1)]);
+            if (T::TF32) to[0] = plane_input<T::TF32>(v[T::sum(i, p, 0)]), to[1] = plane_input<T::TF32>(v[T::sum(i, p, 1)]);
             else if (p % 2 == 0) *reinterpret_cast<float4*>(to) = make_float4(v[T::sum(i, p, 0)], v[T::sum(i, p, 1)], v[T::sum(i, p + 1, 0)], v[T::sum(i, p + 1, 1)]);
         }
 }
@@ -552,11 +566,11 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
 template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* value, const float* parameters, float* to, float* gradient, float* scratch, const Order& also, float* buffer, const Ahead& next) {
     constexpr int S = T::S, C = T::CN;
     const float* roots = parameters + 4 * C;
-    float part[4][T::CHANNELS];  // gamma, beta, tau, normalized values
+    float part[4][T::CHANNELS];  // gamma over 1/root, beta, tau, values
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
-        const float root = roots[c], gamma = parameters[C + c], scale = gamma * root, beta = parameters[2 * C + c], tau = parameters[3 * C + c];
+        const float scale = parameters[C + c] * roots[c], beta = parameters[2 * C + c], tau = parameters[3 * C + c];
 #pragma unroll
         for (int k = 0; k < 4; k++) part[k][i] = 0;
         if (!tile.idle())
@@ -564,16 +578,15 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
             for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    const float v = value[T::sum(i, p, e)], out = fmaf(scale, v, beta), normalized = v * root;
-                    const float share = out > tau ? 1.0f : out < tau ? 0.0f : 0.5f, d = sums[T::sum(i, p, e)], passed = share * d;
-                    part[0][i] = fmaf(passed, normalized, part[0][i]);
+                    const float v = value[T::sum(i, p, e)], d = sums[T::sum(i, p, e)], passed = share_above(fmaf(scale, v, beta) - tau) * d;
+                    part[0][i] = fmaf(passed, v, part[0][i]);
                     part[1][i] += passed;
-                    part[2][i] = fmaf(1.0f - share, d, part[2][i]);
-                    part[3][i] += normalized;
+                    part[2][i] += d - passed;
+                    part[3][i] += v;
                     sums[T::sum(i, p, e)] = passed;
                 }
     }
-    const float* totals = over_pixels<T, 4>(tile, part, scratch, also, buffer, next, [](int, float sum) { return sum; });
+    const float* totals = over_pixels<T, 4>(tile, part, scratch, also, buffer, next, [=](int i, float sum) { return i < C || i >= 3 * C ? sum * roots[i % C] : sum; });
     if (threadIdx.x < C) {
         const int c = threadIdx.x;
         const float dgamma = totals[c], dbeta = totals[C + c];
@@ -738,31 +751,67 @@ extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce_tf32(const Ru
 __device__ __forceinline__ void clear(float* to, int count) {
     for (int i = threadIdx.x * 4; i < count; i += THREADS_R * 4) *reinterpret_cast<float4*>(to + i) = make_float4(0, 0, 0, 0);
 }
-// Bordered planes of value(c, y, x), all of them written, the border too.
-template <int S, int C, bool TF32, class V> __device__ __forceinline__ void fill_planes(float* to, V value) {
-    typedef Planes<S, TF32> P;
-#pragma unroll 8
-    for (int i = threadIdx.x; i < C * P::PLANE; i += THREADS_R) {
-        const int c = i / P::PLANE, x = i % P::PLANE % P::ROW - P::LEFT, y = i % P::PLANE / P::ROW - 1;
-        const bool inside = x >= 0 && x < S && y >= 0 && y < S;
-        to[i] = inside ? product_input<TF32>(value(c, y, x)) : 0;
+// Loops here have as many rounds as are known when this is compiled, and load everything before
+// they store anything: else a thread waits for each of its loads.
+//
+// Bordered planes of a visited image (`placed_pixel`), all of them written, the border too.
+template <bool TF32> __device__ __forceinline__ void fill_image(float* to, const Images& set, const Visit& visit) {
+    typedef Planes<32, TF32> P;
+    constexpr int COUNT = 3 * P::PLANE, EACH = (COUNT + THREADS_R - 1) / THREADS_R, AREA = 1024;
+    const int thread = this_thread();
+    float v[EACH];
+    const auto channel = [=](int n) { return (thread + n * THREADS_R) / P::PLANE; };
+    const auto y = [=](int n) { return (thread + n * THREADS_R) % P::PLANE / P::ROW - 1; };
+    const auto x = [=](int n) { return (thread + n * THREADS_R) % P::PLANE % P::ROW - P::LEFT; };
+    const auto inside = [=](int n) { return channel(n) < 3 && x(n) >= 0 && x(n) < 32 && y(n) >= 0 && y(n) < 32; };
+    if (set.ready) {
+        const float* from = set.ready + (size_t)visit.image * (3 * AREA);
+#pragma unroll
+        for (int n = 0; n < EACH; n++) v[n] = inside(n) ? __ldg(from + channel(n) * AREA + y(n) * 32 + x(n)) : 0;
+    } else {
+        const uint8_t* from = set.pixels + (size_t)visit.image * (3 * AREA);
+        int pixel[EACH];
+#pragma unroll
+        for (int n = 0; n < EACH; n++) {
+            const int row = y(n) + visit.down, column = x(n) + visit.right;
+            const bool there = inside(n) && row >= 0 && row < 32 && column >= 0 && column < 32;
+            const int byte = __ldg(from + (there ? channel(n) * AREA + row * 32 + (visit.flip ? 31 - column : column) : 0));
+            pixel[n] = there ? byte : 0;
+        }
+#pragma unroll
+        for (int n = 0; n < EACH; n++) {
+            const float value = __ldg(set.tables + (inside(n) ? channel(n) * 256 + pixel[n] : 0));
+            v[n] = inside(n) ? value : 0;
+        }
     }
+#pragma unroll
+    for (int n = 0; n < EACH; n++)
+        if (thread + n * THREADS_R < COUNT) to[thread + n * THREADS_R] = plane_input<TF32>(v[n]);
 }
 // Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind; or only the first of the four.
 template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
     typedef Planes<S, TF32> P;
-    constexpr int ROWS = ONE ? S : 2 * S;
-#pragma unroll 16
-    for (int i = threadIdx.x; i < C * ROWS * S; i += THREADS_R) {
-        const int x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
-        const float2 v = __ldg(reinterpret_cast<const float2*>(from + (c * 2 * S + y) * 2 * S + 2 * x));
-        float* at = to + (y % 2 * 2 * C + c) * P::PLANE + y / 2 * P::ROW + x;
-        at[0] = product_input<TF32>(v.x);
-        if (!ONE) at[C * P::PLANE] = product_input<TF32>(v.y);
+    constexpr int ROWS = ONE ? S : 2 * S, EACH = C * ROWS * S / THREADS_R;
+    static_assert(C * ROWS * S % THREADS_R == 0, "rounds");
+    const int thread = this_thread();
+    float2 v[EACH];
+#pragma unroll
+    for (int n = 0; n < EACH; n++) {
+        const int i = thread + n * THREADS_R, x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
+        v[n] = __ldg(reinterpret_cast<const float2*>(from + (c * 2 * S + y) * 2 * S + 2 * x));
     }
-    for (int i = threadIdx.x; i < (ONE ? 1 : 4) * C * (2 * S + 1); i += THREADS_R) {
-        const int j = i % (2 * S + 1);
-        to[i / (2 * S + 1) * P::PLANE + (j < S ? j * P::ROW + S : S * P::ROW + j - S)] = 0;
+    constexpr int BORDER = (ONE ? 1 : 4) * C * (2 * S + 1);
+#pragma unroll
+    for (int n = 0; n < (BORDER + THREADS_R - 1) / THREADS_R; n++) {
+        const int i = thread + n * THREADS_R, j = i % (2 * S + 1);
+        if (i < BORDER) to[i / (2 * S + 1) * P::PLANE + (j < S ? j * P::ROW + S : S * P::ROW + j - S)] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < EACH; n++) {
+        const int i = thread + n * THREADS_R, x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
+        float* at = to + (y % 2 * 2 * C + c) * P::PLANE + y / 2 * P::ROW + x;
+        at[0] = plane_input<TF32>(v[n].x);
+        if (!ONE) at[C * P::PLANE] = plane_input<TF32>(v[n].y);
     }
 }
 
@@ -820,11 +869,18 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         return i == 0 ? DOWN + C * IN : i == 1 ? 9 * C * IN : i == 2 ? DOWN1 + SAME_CONV : block_parameters(1) + (i - 3) * (SAME_CONV + TAIL) + SAME_CONV;
     }
     __device__ __forceinline__ void load_tails(bool with_roots) const {
-        for (int i = threadIdx.x; i < 7 * 5 * C; i += THREADS_R) {
-            const int conv = i / (5 * C), j = i % (5 * C);
-            if (j < 4 * C) tails[i] = point[tail_parameters(conv) + j];
-            else if (with_roots) tails[i] = roots(conv)[j - 4 * C];
+        constexpr int EACH = (TAILS + THREADS_R - 1) / THREADS_R;
+        const int thread = this_thread();
+        float v[EACH];
+#pragma unroll
+        for (int n = 0; n < EACH; n++) {
+            const int i = thread + n * THREADS_R, conv = i / (5 * C), j = i % (5 * C);
+            v[n] = 0;
+            if (i < TAILS && (j < 4 * C || with_roots)) v[n] = __ldg(j < 4 * C ? point + tail_parameters(conv) + j : roots(conv) + j - 4 * C);
         }
+#pragma unroll
+        for (int n = 0; n < EACH; n++)
+            if (thread + n * THREADS_R < TAILS) tails[thread + n * THREADS_R] = v[n];
     }
     // Brings a tensor of this image nearer, to L2. Measured: it pays in the second and third stage, not in the first.
     __device__ __forceinline__ void warm(int i) const {
@@ -878,7 +934,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         clear(second, SET);
         if constexpr (STEM) {
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-            fill_planes<S, 3, TF32>(first, [&](int c, int y, int x) { return placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x); });
+            fill_image<TF32>(first, *set, visit);
             clear(first + 3 * P::PLANE, SET - 3 * P::PLANE);
             convolve<T, SAME, 8, 8, 1>(T(), sums, first, prepared(0), buffer);
             const T tile;
@@ -1007,7 +1063,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             }
             // all took theirs out of slot 1 before the barriers in `unfinish`
             const Visit visit = run.visits[run.steps[run.step].first_visit + image];
-            fill_planes<S, 3, TF32>(first, [&](int c, int y, int x) { return placed_pixel(*set, visit, 3, 32, 32, (c * S + y) * S + x); });
+            fill_image<TF32>(first, *set, visit);
             clear(first + 3 * P::PLANE, 5 * P::PLANE);
             __syncthreads();
             weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
