@@ -286,27 +286,13 @@ template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ v
     }
 }
 
-// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE], brought to
-// `buffer` in pieces of PIECE channels, at most DEPTH of them at a time. The first ones were asked
-// for before; whoever does that knows that `buffer` is free. `meanwhile` asks for other things,
-// which nobody here waits for, when all threads have come here.
-template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffer, M meanwhile = M()) {
-    typedef Planes<T::S, T::TF32> P;
-    constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
-    static_assert(IN % PIECE == 0 && PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
-    // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all
-    // their sums over a share of the input channels each, and exchange them at the end.
-    constexpr bool SHARED = !T::TF32 && (MODE == SAME || MODE == HALF || MODE == POINT);
-    constexpr int SHARES = SHARED ? 8 / T::Q : 1;
-    float wide[SHARED ? 2 : 1][4][8];
-    static_assert(!SHARED || (T::PHASES == 1 && (T::Q == 2 || T::Q == 4) && PIECE / T::SPLIT % SHARES == 0), "shares");
-#pragma unroll
-    for (int i = 0; i < (SHARED ? 64 : T::SUMS); i++) (SHARED ? wide[i / 32][i / 8 % 4][i % 8] : sums[i]) = 0;
-    const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
-    constexpr int SIZE = PIECE * TAPS * WIDE;
-    float* const buffers = buffer;
+// A convolution's prepared weights are brought to `buffers` in pieces of PIECE channels, SIZE
+// numbers each, at most DEPTH of them at a time. The first ones were asked for before; whoever does
+// that knows that the buffers are free. `meanwhile` asks for other things, which nobody here waits
+// for, when all threads have come here; `work` is done with each piece.
+template <int IN, int PIECE, int DEPTH, int SIZE, class M, class W> __device__ __forceinline__ void over_pieces(const float* prepared, float* buffers, M meanwhile, W work) {
     constexpr int PIECES = IN / PIECE, RING = PIECES < DEPTH ? PIECES : DEPTH;
-    static_assert(RING > 1 || PIECES == 1, "a piece is asked for while another is used");
+    static_assert(IN % PIECE == 0 && (RING > 1 || PIECES == 1), "a piece is asked for while another is used");
 #pragma unroll 1
     for (int number = 0; number < PIECES; number++) {
         // a group for each piece, empty ones at the end, and one of `meanwhile` behind those that
@@ -319,13 +305,110 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
         // piece `number - 1` then, and its place is free.
         __syncthreads();
         if (number == 0) meanwhile(), end_group();
-        const int piece = number * PIECE;
-        buffer = buffers + number % RING * SIZE;
         if (PIECES > 1 && number > 0) {
             if (number + RING - 1 < PIECES) fetch(buffers + (number - 1) % RING * SIZE, prepared + (number + RING - 1) * SIZE, SIZE);
             end_group();
         }
-        if (MODE == BACK_POINT && tile.phase) continue;
+        work(number * PIECE, buffers + number % RING * SIZE);
+    }
+}
+
+// FMA: the transposes of HALF and POINT, from S x S pixels to CN channels of twice as many rows and
+// columns. A thread has a row of eight pixels and forms what comes of them in two rows of sixteen of
+// two channels, over a share of the input channels; lanes exchange these at the end, and a thread
+// keeps ROWS rows of one channel.
+template <int S, int CN> struct Four {
+    static constexpr int WIDTH = S / 8, PIXEL_WARPS = WIDTH * WIDTH, SHARES = THREADS_R / (CN / 2 * S * WIDTH), ROWS = 4 / SHARES;
+    static_assert(SHARES == 2 || SHARES == 4, "shares");
+    int pair, share, y, x;
+    __device__ __forceinline__ Four() {
+        const int thread = this_thread(), lane = thread % 32, warp = thread / 32, pixel_warp = warp % PIXEL_WARPS;
+        pair = warp / PIXEL_WARPS * (4 / SHARES) + lane / 8 / SHARES, share = lane / 8 % SHARES;
+        y = pixel_warp / WIDTH * 8 + lane % 8, x = pixel_warp % WIDTH * 8;
+    }
+    // The first of the sixteen columns of row `row` of those that this thread keeps.
+    __device__ __forceinline__ int place(int row) const { return ((2 * pair + share % 2) * 2 * S + 2 * y + (ROWS == 2 ? row : share / 2)) * 2 * S + 2 * x; }
+    // Of two lanes each gives away what the other one keeps.
+    __device__ __forceinline__ static float given(float a, float b, bool second, int lanes) { return (second ? b : a) + __shfl_xor_sync(ALL_LANES, second ? a : b, lanes); }
+
+    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float (&sums)[ROWS][16], const float* planes, const float* prepared, float* buffer, M meanwhile) const {
+        typedef Planes<S, false> P;
+        constexpr int LONG = CN + 8;
+        float wide[2][2][16];
+#pragma unroll
+        for (int i = 0; i < 64; i++) wide[i / 32][i / 16 % 2][i % 16] = 0;
+        over_pieces<IN, PIECE, DEPTH, PIECE * 9 * LONG>(prepared, buffer, meanwhile, [&](int piece, const float* weights) {
+            const float* plane = planes + (piece + share) * P::PLANE + y * P::ROW + x;
+            const float* weight = weights + share * 9 * LONG + 2 * pair;
+#pragma unroll 1
+            for (int c = 0; c < PIECE; c += SHARES, plane += SHARES * P::PLANE, weight += SHARES * 9 * LONG) {
+                float v[2][10];
+                load10(plane, v[0]), load10(plane + P::ROW, v[1]);
+#pragma unroll
+                for (int tap = 0; tap < 9; tap++) {
+                    // what is the first tap here was the last one forward
+                    const int down = tap / 3 % 2, right = tap % 3 % 2;
+                    float w[2];
+                    load2(weight + tap * LONG, w);
+#pragma unroll
+                    for (int i = 0; i < 8; i++)
+#pragma unroll
+                        for (int j = 0; j < 2; j++) {
+                            const int q = i % 2 ? 1 - j : j;
+                            wide[q][down][2 * i + right] = fmaf(w[q], v[tap / 3 ? 1 : 0][i + (tap % 3 ? 1 : 0)], wide[q][down][2 * i + right]);
+                        }
+                }
+            }
+        });
+#pragma unroll
+        for (int i = 0; i < 32; i++) wide[0][i / 16][i % 16] = given(wide[0][i / 16][i % 16], wide[1][i / 16][i % 16], share % 2, 8);
+#pragma unroll
+        for (int i = 0; i < ROWS * 16; i++) sums[i / 16][i % 16] = ROWS == 2 ? wide[0][i / 16][i % 16] : given(wide[0][0][i % 16], wide[0][1][i % 16], share / 2, 16);
+    }
+    // To the even columns of the first of the two rows. Of two lanes that have a row each, both get
+    // the sums.
+    template <int IN> __device__ __forceinline__ void back_point(float (&sums)[8], const float* planes, const float* prepared, float* buffer) const {
+        typedef Planes<S, false> P;
+        constexpr int LONG = CN + 8;
+        float wide[2][8];
+#pragma unroll
+        for (int i = 0; i < 16; i++) wide[i / 8][i % 8] = 0;
+        over_pieces<IN, IN, 1, IN * LONG>(prepared, buffer, Nothing(), [&](int, const float* weights) {
+            const float* plane = planes + share * P::PLANE + (y + 1) * P::ROW + x + P::LEFT;
+            const float* weight = weights + share * LONG + 2 * pair;
+#pragma unroll 4
+            for (int c = 0; c < IN; c += SHARES, plane += SHARES * P::PLANE, weight += SHARES * LONG) {
+                float v[8], w[2];
+                load8(plane, v), load2(weight, w);
+#pragma unroll
+                for (int i = 0; i < 16; i++) wide[i / 8][i % 8] = fmaf(w[i / 8], v[i % 8], wide[i / 8][i % 8]);
+            }
+        });
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            sums[i] = given(wide[0][i], wide[1][i], share % 2, 8);
+            if (SHARES == 4) sums[i] += __shfl_xor_sync(ALL_LANES, sums[i], 16);
+        }
+    }
+};
+
+// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE]; see
+// `over_pieces`.
+template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffers, M meanwhile = M()) {
+    typedef Planes<T::S, T::TF32> P;
+    constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
+    static_assert(PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
+    // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all
+    // their sums over a share of the input channels each, and exchange them at the end.
+    constexpr bool SHARED = !T::TF32;
+    constexpr int SHARES = SHARED ? 8 / T::Q : 1;
+    float wide[SHARED ? 2 : 1][4][8];
+    static_assert(!SHARED || (T::PHASES == 1 && (T::Q == 2 || T::Q == 4) && PIECE / T::SPLIT % SHARES == 0), "shares");
+#pragma unroll
+    for (int i = 0; i < (SHARED ? 64 : T::SUMS); i++) (SHARED ? wide[i / 32][i / 8 % 4][i % 8] : sums[i]) = 0;
+    const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
+    over_pieces<IN, PIECE, DEPTH, PIECE * TAPS * WIDE>(prepared, buffers, meanwhile, [&](int piece, const float* buffer) {
+        if (MODE == BACK_POINT && tile.phase) return;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
         if constexpr (SHARED) {
             const int share = tile.lane % 2 + (T::Q == 2 ? tile.lane / 8 % 2 * 2 : 0), first = begin + share;
@@ -335,40 +418,6 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
             for (int c = begin; c < end; c += SHARES) {
                 two_rows<P, MODE, WIDE, QUARTER>(wide, plane, weight);
                 plane += SHARES * P::PLANE, weight += SHARES * TAPS * WIDE;
-            }
-        } else if constexpr (!T::TF32) {
-            const float* weight = buffer + tile.channel(0);
-            const int y = tile.y(0), x = tile.x(0);
-            for (int c = begin; c < end; c++) {
-                const float* plane = planes + (piece + c) * P::PLANE;
-#pragma unroll
-                for (int ky = 0; ky < KS; ky++) {
-                    if (MODE == BACK && (ky & 1) != down) continue;  // ky here is 2 - ky of the forward pass
-                    float v[10], odd[10];
-                    if (MODE == SAME) load10(plane + (y + ky) * P::ROW + x, v);
-                    if (MODE == HALF) load9(plane + (ky & 1) * 2 * QUARTER + (y + ky / 2) * P::ROW + x, v), load9(plane + ((ky & 1) * 2 + 1) * QUARTER + (y + ky / 2) * P::ROW + x, odd);
-                    if (MODE == POINT) load9(plane + y * P::ROW + x, v);
-                    if (MODE == BACK) load10(plane + (y + (ky == 0 ? 0 : 1)) * P::ROW + x, v);
-                    if (MODE == BACK_POINT) load10(plane + (y + 1) * P::ROW + x, v);
-#pragma unroll
-                    for (int kx = 0; kx < KS; kx++) {
-                        if (MODE == BACK && (kx & 1) != right) continue;
-                        float w[T::Q];
-                        if constexpr (T::Q == 4) {
-                            const float4 u = *reinterpret_cast<const float4*>(weight + (c * TAPS + ky * KS + kx) * WIDE);
-                            w[0] = u.x, w[1] = u.y, w[2] = u.z, w[3] = u.w;
-                        } else {
-                            load2(weight + (c * TAPS + ky * KS + kx) * WIDE, w);
-                        }
-#pragma unroll
-                        for (int q = 0; q < T::Q; q++)
-#pragma unroll
-                            for (int i = 0; i < 8; i++) {
-                                const float in = MODE == SAME ? v[i + kx] : MODE == HALF ? (kx == 1 ? odd[i] : v[i + kx / 2]) : MODE == POINT ? v[i] : MODE == BACK ? v[i + (kx == 0 ? 0 : 1)] : v[i + 1];
-                                sums[q * 8 + i] = fmaf(w[q], in, sums[q * 8 + i]);
-                            }
-                    }
-                }
             }
         } else {
             constexpr int TAP = T::CHANNEL_WARPS * 128;
@@ -419,7 +468,7 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
                 }
             }
         }
-    }
+    });
     if constexpr (SHARED) {
         // each of two lanes gives away what the other one holds: first a row, then two of four
         // channels
@@ -1081,15 +1130,27 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             fill_quarters<S, IN, TF32, false>(first, x);
             __syncthreads();
             weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
-            Wide wide;
-            float wide_sums[Wide::SUMS];
-            float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S) + tile_phase(wide);
-            convolve<Wide, BACK, C, PIECE, DEPTH>(wide, wide_sums, second, prepared(READY1), buffer, [&] {
+            float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S);
+            const auto meanwhile = [&] {
                 const T tile;
                 tile.order(tensor(12), slot(0));
                 tile.order(tensor(0), slot(1));
-            });
-            spread<false>(wide, wide_sums, to);
+            };
+            if constexpr (TF32) {
+                const Wide wide;
+                float wide_sums[Wide::SUMS];
+                convolve<Wide, BACK, C, PIECE, DEPTH>(wide, wide_sums, second, prepared(READY1), buffer, meanwhile);
+                spread<false>(wide, wide_sums, to + tile_phase(wide));
+            } else {
+                const Four<S, IN> four;
+                float wide_sums[Four<S, IN>::ROWS][16];
+                four.template back<C, PIECE, DEPTH>(wide_sums, second, prepared(READY1), buffer, meanwhile);
+#pragma unroll
+                for (int i = 0; i < Four<S, IN>::ROWS * 16; i += 4) {
+                    const float* v = wide_sums[i / 16] + i % 16;
+                    store_global(to + four.place(i / 16) + i % 16, make_float4(v[0], v[1], v[2], v[3]));
+                }
+            }
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
             {
                 const T tile;
@@ -1103,8 +1164,24 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
-            convolve<Wide, BACK_POINT, C, C, 1>(wide, wide_sums, second, prepared(shortcut), buffer);
-            if (wide.phase == 0) spread<true>(wide, wide_sums, to);
+            if constexpr (TF32) {
+                const Wide wide;
+                float wide_sums[Wide::SUMS];
+                convolve<Wide, BACK_POINT, C, C, 1>(wide, wide_sums, second, prepared(shortcut), buffer);
+                if (wide.phase == 0) spread<true>(wide, wide_sums, to);
+            } else {
+                const Four<S, IN> four;
+                float more[8], *row = to + four.place(0);
+                float4 old[4];
+                const bool first_row = Four<S, IN>::ROWS == 2 || four.share / 2 == 0;
+                if (first_row)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) old[i] = load_global(row + 4 * i);
+                four.template back_point<C>(more, second, prepared(shortcut), buffer);
+                if (first_row)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) store_global(row + 4 * i, make_float4(old[i].x + more[2 * i], old[i].y, old[i].z + more[2 * i + 1], old[i].w));
+            }
         }
     }
     static __device__ __forceinline__ int tile_phase(const Wide& wide) { return wide.phase / 2 * 2 * S + wide.phase % 2; }
