@@ -123,23 +123,23 @@ template <int S, bool TF32> struct Planes {
     static constexpr int PLANE = (S + 2) * ROW + (TF32 ? 0 : 4);
 };
 
-// Which sums a thread holds: CHANNELS channels at PAIRS pairs of neighboring pixels, of CN channels and S x S pixels (times
-// PHASES, the even and odd rows and columns of a plane twice as wide). SPLIT warps share a sum over input channels.
-template <int S_, int CN_, int PHASES_, bool TF32_> struct Tile {
-    static constexpr int S = S_, CN = CN_, PHASES = PHASES_;
+// Which sums a thread holds: CHANNELS channels at PAIRS pairs of neighboring pixels, of CN channels and S x S pixels. SPLIT
+// warps share a sum over input channels.
+template <int S_, int CN_, bool TF32_> struct Tile {
+    static constexpr int S = S_, CN = CN_;
     static constexpr bool TF32 = TF32_;
-    static constexpr int Q = PHASES * (S / 8) * (S / 8) * CN / 64 < 2 ? 2 : PHASES * (S / 8) * (S / 8) * CN / 64;  // FMA: channels of a thread
-    static constexpr int MT = S * S / 16 * CN / 8 * PHASES / 32 < 2 ? 2 : S * S / 16 * CN / 8 * PHASES / 32, NT = 2;  // mma: tiles of a warp
+    static constexpr int Q = (S / 8) * (S / 8) * CN / 64 < 2 ? 2 : (S / 8) * (S / 8) * CN / 64;  // FMA: channels of a thread
+    static constexpr int MT = S * S / 16 * CN / 8 / 32 < 2 ? 2 : S * S / 16 * CN / 8 / 32, NT = 2;  // mma: tiles of a warp
     static constexpr int CHANNELS = TF32 ? 2 * NT : Q, PAIRS = TF32 ? MT : 4, SUMS = CHANNELS * PAIRS * 2;
     static constexpr int PIXEL_WARPS = TF32 ? S * S / 16 / MT : (S / 8) * (S / 8), CHANNEL_WARPS = TF32 ? CN / 8 / NT : CN / (4 * Q);
-    static constexpr int SPLIT = WARPS_R / (PHASES * PIXEL_WARPS * CHANNEL_WARPS);
-    int thread, lane, pixel_warp, channel_warp, phase, split;
+    static constexpr int SPLIT = WARPS_R / (PIXEL_WARPS * CHANNEL_WARPS);
+    int thread, lane, pixel_warp, channel_warp, split;
     __device__ __forceinline__ bool idle() const { return SPLIT > 1 && split; }  // its sums were given to another warp
     __device__ __forceinline__ Tile() {
         thread = this_thread(), lane = thread % 32;
         const int warp = thread / 32;
         pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS % CHANNEL_WARPS;
-        phase = PHASES > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS) % PHASES : 0, split = SPLIT > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS * PHASES) : 0;
+        split = SPLIT > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS) : 0;
     }
     __device__ __forceinline__ int channel(int i) const {
         return TF32 ? (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2 : (channel_warp * 4 + lane / 8) * Q + i;
@@ -250,8 +250,7 @@ __device__ __forceinline__ void load2(const float* from, float* v) {
 }
 
 // SAME: 3x3 over bordered planes. HALF: 3x3 of stride 2 over four planes per channel. POINT: 1x1 of stride 2 over the same.
-// BACK: the transpose of HALF, one phase of the result per warp. BACK_POINT: the transpose of POINT, to phase 0.
-enum { SAME, HALF, POINT, BACK, BACK_POINT };
+enum { SAME, HALF, POINT };
 
 // FMA: one input channel's part of the sums of four channels at two rows of eight pixels: these
 // read 0.6 bytes of shared memory per product, one row and two channels 1.5, and shared memory
@@ -316,11 +315,12 @@ template <int IN, int PIECE, int DEPTH, int SIZE, class M, class W> __device__ _
     }
 }
 
-// FMA: the transposes of HALF and POINT, from S x S pixels to CN channels of twice as many rows and
-// columns. A thread has a row of eight pixels and forms what comes of them in two rows of sixteen of
+// The transposes of HALF and POINT, from S x S pixels to CN channels of twice as many rows and
+// columns. FMA: a thread has a row of eight pixels and forms what comes of them in two rows of sixteen of
 // two channels, over a share of the input channels; lanes exchange these at the end, and a thread
 // keeps ROWS rows of one channel.
-template <int S, int CN> struct Four {
+template <int S, int CN, bool TF32> struct Four;
+template <int S, int CN> struct Four<S, CN, false> {
     static constexpr int WIDTH = S / 8, PIXEL_WARPS = WIDTH * WIDTH, SHARES = THREADS_R / (CN / 2 * S * WIDTH), ROWS = 4 / SHARES;
     static_assert(SHARES == 2 || SHARES == 4, "shares");
     int pair, share, y, x;
@@ -368,9 +368,25 @@ template <int S, int CN> struct Four {
 #pragma unroll
         for (int i = 0; i < ROWS * 16; i++) sums[i / 16][i % 16] = ROWS == 2 ? wide[0][i / 16][i % 16] : given(wide[0][0][i % 16], wide[0][1][i % 16], share / 2, 16);
     }
-    // To the even columns of the first of the two rows. Of two lanes that have a row each, both get
-    // the sums.
-    template <int IN> __device__ __forceinline__ void back_point(float (&sums)[8], const float* planes, const float* prepared, float* buffer) const {
+    // The transpose of HALF, to `to`, [channel, row, column].
+    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float* to, const float* planes, const float* prepared, float* buffer, M meanwhile) const {
+        float sums[ROWS][16];
+        back<IN, PIECE, DEPTH>(sums, planes, prepared, buffer, meanwhile);
+#pragma unroll
+        for (int i = 0; i < ROWS * 16; i += 4) {
+            const float* v = sums[i / 16] + i % 16;
+            store_global(to + place(i / 16) + i % 16, make_float4(v[0], v[1], v[2], v[3]));
+        }
+    }
+    // That of POINT, which has the even columns of even rows, added to it. Of two lanes that have a
+    // row each, both get the sums.
+    template <int IN> __device__ __forceinline__ void add_point(float* to, const float* planes, const float* prepared, float* buffer) const {
+        const bool first_row = ROWS == 2 || share / 2 == 0;
+        float *row = to + place(0), sums[8];
+        float4 old[4];
+        if (first_row)
+#pragma unroll
+            for (int i = 0; i < 4; i++) old[i] = load_global(row + 4 * i);
         typedef Planes<S, false> P;
         constexpr int LONG = CN + 8;
         float wide[2][8];
@@ -392,6 +408,91 @@ template <int S, int CN> struct Four {
             sums[i] = given(wide[0][i], wide[1][i], share % 2, 8);
             if (SHARES == 4) sums[i] += __shfl_xor_sync(ALL_LANES, sums[i], 16);
         }
+        if (first_row)
+#pragma unroll
+            for (int i = 0; i < 4; i++) store_global(row + 4 * i, make_float4(old[i].x + sums[2 * i], old[i].y, old[i].z + sums[2 * i + 1], old[i].w));
+    }
+};
+// The same by mma: a warp has 16 pixels and NT times eight channels, all four phases, so that no
+// warp has more taps than others. A thread ends with four neighbors of a row.
+template <int S, int CN> struct Four<S, CN, true> {
+    typedef Planes<S, true> P;
+    static constexpr int TILES = S * S / 16, NT = TILES * (CN / 8) / WARPS_R, TAP = CN / 16 * 128;
+    static_assert(NT == 1 || NT == 2, "tiles");
+    int lane, channel, y, x;
+    __device__ __forceinline__ Four() {
+        const int thread = this_thread(), pixel = thread / 32 % TILES * 16 + thread % 32 / 4 * 2;
+        lane = thread % 32, channel = thread / 32 / TILES * (8 * NT), y = pixel / S, x = pixel % S;
+    }
+    __device__ __forceinline__ const float* weights(const float* from) const { return from + channel / 16 * 128 + lane * 4 + channel % 16 / 4; }
+    static __device__ __forceinline__ void load(const Spot& weight, int at, unsigned (&b)[NT][2]) {
+        if constexpr (NT == 2) {
+            const float4 w = weight.load4(at);
+            b[0][0] = __float_as_uint(w.x), b[0][1] = __float_as_uint(w.y), b[1][0] = __float_as_uint(w.z), b[1][1] = __float_as_uint(w.w);
+        } else {
+            const float2 w = weight.load2(at);
+            b[0][0] = __float_as_uint(w.x), b[0][1] = __float_as_uint(w.y);
+        }
+    }
+    // Number i of the 2 NT channels of this thread, in row `down` of the two.
+    __device__ __forceinline__ int place(int i, int down) const { return ((channel + i / 2 * 8 + lane % 4 * 2 + i % 2) * 2 * S + 2 * y + down) * 2 * S + 2 * x; }
+
+    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float* to, const float* planes, const float* prepared, float* buffer, M meanwhile) const {
+        float sums[4][NT][4];
+#pragma unroll
+        for (int i = 0; i < 16 * NT; i++) sums[i / (4 * NT)][i / 4 % NT][i % 4] = 0;
+        over_pieces<IN, PIECE, DEPTH, PIECE * 9 * CN>(prepared, buffer, meanwhile, [&](int piece, const float* from) {
+            Spot weight(weights(from));
+            const float* plane = planes + (piece + lane % 4) * P::PLANE + y * P::ROW + x;
+#pragma unroll 1
+            for (int c = 0; c < PIECE; c += 8, weight.move(9 * TAP), plane += 8 * P::PLANE) {
+                float v[2][2][3];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float* row = plane + 4 * (i % 2) * P::PLANE + i / 2 * P::ROW;
+                    load2(row, v[i / 2][i % 2]), v[i / 2][i % 2][2] = row[2];
+                }
+#pragma unroll
+                for (int tap = 0; tap < 9; tap++) {
+                    const int dx = tap % 3 ? 1 : 0, phase = tap / 3 % 2 * 2 + tap % 3 % 2;
+                    const auto& row = v[tap / 3 ? 1 : 0];
+                    const unsigned a[4] = {__float_as_uint(row[0][dx]), __float_as_uint(row[0][dx + 1]), __float_as_uint(row[1][dx]), __float_as_uint(row[1][dx + 1])};
+                    unsigned b[NT][2];
+                    load(weight, tap * TAP, b);
+#pragma unroll
+                    for (int n = 0; n < NT; n++) mma_tf32(sums[phase][n], a, b[n]);
+                }
+            }
+        });
+#pragma unroll
+        for (int i = 0; i < 4 * NT; i++) {
+            const int down = i / (2 * NT), n = i / 2 % NT, odd = i % 2;
+            const float *left = sums[2 * down][n] + odd, *right = sums[2 * down + 1][n] + odd;
+            store_global(to + place(i % (2 * NT), down), make_float4(left[0], right[0], left[2], right[2]));
+        }
+    }
+    template <int IN> __device__ __forceinline__ void add_point(float* to, const float* planes, const float* prepared, float* buffer) const {
+        float sums[NT][4];
+        float4 old[2 * NT];
+#pragma unroll
+        for (int i = 0; i < 2 * NT; i++) old[i] = load_global(to + place(i, 0));
+#pragma unroll
+        for (int i = 0; i < 4 * NT; i++) sums[i / 4][i % 4] = 0;
+        over_pieces<IN, IN, 1, IN * CN>(prepared, buffer, Nothing(), [&](int, const float* from) {
+            Spot weight(weights(from));
+            const float* plane = planes + lane % 4 * P::PLANE + (y + 1) * P::ROW + x + 1;
+#pragma unroll 4
+            for (int c = 0; c < IN; c += 8, weight.move(TAP), plane += 8 * P::PLANE) {
+                const float* other = plane + 4 * P::PLANE;
+                const unsigned a[4] = {__float_as_uint(plane[0]), __float_as_uint(plane[1]), __float_as_uint(other[0]), __float_as_uint(other[1])};
+                unsigned b[NT][2];
+                load(weight, 0, b);
+#pragma unroll
+                for (int n = 0; n < NT; n++) mma_tf32(sums[n], a, b[n]);
+            }
+        });
+#pragma unroll
+        for (int i = 0; i < 2 * NT; i++) store_global(to + place(i, 0), make_float4(old[i].x + sums[i / 2][i % 2], old[i].y, old[i].z + sums[i / 2][2 + i % 2], old[i].w));
     }
 };
 
@@ -399,19 +500,17 @@ template <int S, int CN> struct Four {
 // `over_pieces`.
 template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffers, M meanwhile = M()) {
     typedef Planes<T::S, T::TF32> P;
-    constexpr int TAPS = MODE == POINT || MODE == BACK_POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
+    constexpr int TAPS = MODE == POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
     static_assert(PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
     // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all
     // their sums over a share of the input channels each, and exchange them at the end.
     constexpr bool SHARED = !T::TF32;
     constexpr int SHARES = SHARED ? 8 / T::Q : 1;
     float wide[SHARED ? 2 : 1][4][8];
-    static_assert(!SHARED || (T::PHASES == 1 && (T::Q == 2 || T::Q == 4) && PIECE / T::SPLIT % SHARES == 0), "shares");
+    static_assert(!SHARED || ((T::Q == 2 || T::Q == 4) && PIECE / T::SPLIT % SHARES == 0), "shares");
 #pragma unroll
     for (int i = 0; i < (SHARED ? 64 : T::SUMS); i++) (SHARED ? wide[i / 32][i / 8 % 4][i % 8] : sums[i]) = 0;
-    const int down = tile.phase / 2, right = tile.phase % 2;  // BACK
     over_pieces<IN, PIECE, DEPTH, PIECE * TAPS * WIDE>(prepared, buffers, meanwhile, [&](int piece, const float* buffer) {
-        if (MODE == BACK_POINT && tile.phase) return;
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
         if constexpr (SHARED) {
             const int share = tile.lane % 2 + (T::Q == 2 ? tile.lane / 8 % 2 * 2 : 0), first = begin + share;
@@ -431,11 +530,9 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
             for (int c = begin; c < end; c += 8, weight.move(TAPS * TAP), plane += 8 * P::PLANE) {
 #pragma unroll
                 for (int ky = 0; ky < KS; ky++) {
-                    if (MODE == BACK && (ky & 1) != down) continue;
                     unsigned b[KS][T::NT][2];
 #pragma unroll
                     for (int kx = 0; kx < KS; kx++) {
-                        if (MODE == BACK && (kx & 1) != right) continue;
                         const float4 w = weight.load4((ky * KS + kx) * TAP);
                         b[kx][0][0] = __float_as_uint(w.x), b[kx][0][1] = __float_as_uint(w.y), b[kx][1][0] = __float_as_uint(w.z), b[kx][1][1] = __float_as_uint(w.w);
                     }
@@ -452,18 +549,15 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
                                 load2(even, v[h]), v[h][2] = even[2], load2(even + QUARTER, odd[h]);
                             }
                             if (MODE == POINT) load2(p, v[h]);
-                            if (MODE == BACK) load2(p + (ky == 0 ? 0 : P::ROW), v[h]), v[h][2] = p[(ky == 0 ? 0 : P::ROW) + 2];
-                            if (MODE == BACK_POINT) v[h][0] = p[P::ROW + 1], v[h][1] = p[P::ROW + 2];
                         }
 #pragma unroll
                         for (int kx = 0; kx < KS; kx++) {
-                            if (MODE == BACK && (kx & 1) != right) continue;
                             unsigned a[4];
 #pragma unroll
                             for (int h = 0; h < 2; h++)
 #pragma unroll
                                 for (int e = 0; e < 2; e++)
-                                    a[h * 2 + e] = __float_as_uint(MODE == SAME ? v[h][kx + e] : MODE == HALF ? (kx == 1 ? odd[h][e] : v[h][kx / 2 + e]) : MODE == BACK ? v[h][(kx == 0 ? 0 : 1) + e] : v[h][e]);
+                                    a[h * 2 + e] = __float_as_uint(MODE == SAME ? v[h][kx + e] : MODE == HALF ? (kx == 1 ? odd[h][e] : v[h][kx / 2 + e]) : v[h][e]);
 #pragma unroll
                             for (int n = 0; n < T::NT; n++) mma_tf32(sums + (m * T::NT + n) * 4, a, b[kx][n]);
                         }
@@ -548,7 +642,10 @@ template <class T> __device__ __forceinline__ void to_planes(const T& tile, cons
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++) {
             float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + P::LEFT;
-            if (T::TF32) to[0] = plane_input<T::TF32>(v[T::sum(i, p, 0)]), to[1] = plane_input<T::TF32>(v[T::sum(i, p, 1)]);
+            // half of the lanes begin with the second pixel, so that they meet the other banks
+            const bool later = T::TF32 && tile.lane & 2;
+            const float a = plane_input<T::TF32>(v[T::sum(i, p, 0)]), b = plane_input<T::TF32>(v[T::sum(i, p, 1)]);
+            if (T::TF32) to[later] = later ? b : a, to[!later] = later ? a : b;
             else if (p % 2 == 0) *reinterpret_cast<float4*>(to) = make_float4(v[T::sum(i, p, 0)], v[T::sum(i, p, 1)], v[T::sum(i, p + 1, 0)], v[T::sum(i, p + 1, 1)]);
         }
 }
@@ -867,8 +964,8 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     static constexpr bool STEM = S == 32;
     static constexpr int IN = STEM ? 8 : C / 2, PIECE = C == 32 ? 32 : 16, DEPTH = C == 64 ? (TF32 ? 3 : 2) : 1, BLOCKS = 3;
     typedef Planes<S, TF32> P;
-    typedef Tile<S, C, 1, TF32> T;
-    typedef Tile<S, C / 2, 4, TF32> Wide;  // the input's gradient, by phases
+    typedef Tile<S, C, TF32> T;
+    typedef Four<S, IN, TF32> Wide;  // the input's gradient
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
     static constexpr int MORE = TF32 ? 0 : 8, BUFFER = DEPTH * PIECE * 9 * (C + MORE), SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
     static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
@@ -1134,21 +1231,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
                 tile.order(tensor(12), slot(0));
                 tile.order(tensor(0), slot(1));
             };
-            if constexpr (TF32) {
-                const Wide wide;
-                float wide_sums[Wide::SUMS];
-                convolve<Wide, BACK, C, PIECE, DEPTH>(wide, wide_sums, second, prepared(READY1), buffer, meanwhile);
-                spread<false>(wide, wide_sums, to + tile_phase(wide));
-            } else {
-                const Four<S, IN> four;
-                float wide_sums[Four<S, IN>::ROWS][16];
-                four.template back<C, PIECE, DEPTH>(wide_sums, second, prepared(READY1), buffer, meanwhile);
-#pragma unroll
-                for (int i = 0; i < Four<S, IN>::ROWS * 16; i += 4) {
-                    const float* v = wide_sums[i / 16] + i % 16;
-                    store_global(to + four.place(i / 16) + i % 16, make_float4(v[0], v[1], v[2], v[3]));
-                }
-            }
+            Wide().template back<C, PIECE, DEPTH>(to, second, prepared(READY1), buffer, meanwhile);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
             {
                 const T tile;
@@ -1162,37 +1245,8 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             fill_quarters<S, IN, TF32, true>(first, x);
             __syncthreads();
             weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
-            if constexpr (TF32) {
-                const Wide wide;
-                float wide_sums[Wide::SUMS];
-                convolve<Wide, BACK_POINT, C, C, 1>(wide, wide_sums, second, prepared(shortcut), buffer);
-                if (wide.phase == 0) spread<true>(wide, wide_sums, to);
-            } else {
-                const Four<S, IN> four;
-                float more[8], *row = to + four.place(0);
-                float4 old[4];
-                const bool first_row = Four<S, IN>::ROWS == 2 || four.share / 2 == 0;
-                if (first_row)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) old[i] = load_global(row + 4 * i);
-                four.template back_point<C>(more, second, prepared(shortcut), buffer);
-                if (first_row)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) store_global(row + 4 * i, make_float4(old[i].x + more[2 * i], old[i].y, old[i].z + more[2 * i + 1], old[i].w));
-            }
+            Wide().template add_point<C>(to, second, prepared(shortcut), buffer);
         }
-    }
-    static __device__ __forceinline__ int tile_phase(const Wide& wide) { return wide.phase / 2 * 2 * S + wide.phase % 2; }
-    template <bool ADD> static __device__ __forceinline__ void spread(const Wide& wide, const float* sums, float* to) {
-#pragma unroll
-        for (int i = 0; i < Wide::CHANNELS; i++)
-#pragma unroll
-            for (int p = 0; p < Wide::PAIRS; p++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    float& d = to[(wide.channel(i) * 2 * S + 2 * wide.y(p)) * 2 * S + 2 * (wide.x(p) + e)];
-                    d = ADD ? d + sums[Wide::sum(i, p, e)] : sums[Wide::sum(i, p, e)];
-                }
     }
 };
 
