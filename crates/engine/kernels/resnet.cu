@@ -758,8 +758,8 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
 // Gradient of the weights in the order [unit][sum / 4][lane][sum % 4] of the threads: `dz` bordered
 // planes, `in` bordered planes (SAME) or four per channel. A warp has 16 x 8 channels; where these
 // are fewer than the warps, rows of pixels are shared out and the parts added in `in`, whose planes
-// are gone afterwards. TF32 takes rows four at a time, so that a row of the input is loaded once for
-// its three taps.
+// are gone afterwards. Rows go four at a time, so that a row of the input is loaded once for its
+// three taps, but in f32 where planes are small.
 template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient) {
     typedef Planes<S, TF32> P;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, UNITS = OUT / 16 * (IN / 8), QUARTER = IN * P::PLANE;
@@ -774,9 +774,42 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
 #pragma unroll 1
         for (int strip = 0; strip < ROWS / STRIP * (S / 8); strip++) {
             const int y = y0 + strip / (S / 8) * STRIP, x = strip % (S / 8) * 8;
-            if constexpr (!TF32) {
-                // four channels of OUT and one of IN, a row at a time: with more of them the
-                // registers are scarce, see `two_rows`
+            if constexpr (!TF32 && S > 8) {
+                // four channels of OUT and one of IN, four rows at a time
+                const float* d = dz + (o0 + lane / 8 * 4) * P::PLANE + (y + 1) * P::ROW + x;
+                const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
+                float v[3][10], odd[3][10];
+                if (MODE == SAME) load10(from, v[0]), load10(from + P::ROW, v[1]);
+                if (MODE == HALF) load9(from, v[0]), load9(from + QUARTER, odd[0]);
+#pragma unroll
+                for (int r = 0; r < STRIP; r++) {
+                    // SAME: input row y + r + ky stands in v[(r + ky) % 3]. HALF: even rows y + r +
+                    // (0, 1) in v[(r + (0, 1)) % 2], odd ones in v[2].
+                    if (MODE == SAME) load10(from + (r + 2) * P::ROW, v[(r + 2) % 3]);
+                    if (MODE == HALF) {
+                        load9(from + (r + 1) * P::ROW, v[(r + 1) % 2]), load9(from + QUARTER + (r + 1) * P::ROW, odd[(r + 1) % 2]);
+                        load9(from + 2 * QUARTER + r * P::ROW, v[2]), load9(from + 3 * QUARTER + r * P::ROW, odd[2]);
+                    }
+                    if (MODE == POINT) load9(from + r * P::ROW, v[0]);
+#pragma unroll
+                    for (int q = 0; q < 4; q++) {
+                        float d0[10];
+                        load10(d + q * P::PLANE + r * P::ROW, d0);
+#pragma unroll
+                        for (int ky = 0; ky < KS; ky++)
+#pragma unroll
+                            for (int kx = 0; kx < KS; kx++)
+#pragma unroll
+                                for (int i = 0; i < 8; i++) {
+                                    const int row = MODE == SAME ? (r + ky) % 3 : MODE == HALF ? (ky == 1 ? 2 : (r + ky / 2) % 2) : 0;
+                                    const float value = MODE == HALF ? (kx == 1 ? odd[row][i] : v[row][i + kx / 2]) : v[row][i + kx];
+                                    float& sum = sums[(ky * KS + kx) * 4 + q];
+                                    sum = fmaf(d0[i + 1], value, sum);
+                                }
+                    }
+                }
+            } else if constexpr (!TF32) {
+                // a row at a time: with more of them the registers are scarce, see `two_rows`
                 const float* d = dz + (o0 + lane / 8 * 4) * P::PLANE + (y + 1) * P::ROW + x + P::LEFT;
                 const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
 #pragma unroll 1
