@@ -29,18 +29,17 @@ struct Block {
 };
 
 __device__ __forceinline__ constexpr int round8(int n) { return (n + 7) / 8 * 8; }
-// Channels that a 1x1 convolution's input gradient takes 48 at a time. Where `rest` (planes of 16 x 16 or more), up to 24 may
-// remain for a narrower product; elsewhere the last 48 are filled up.
-__device__ __forceinline__ constexpr int wide_channels(int in, bool rest) { return (in / 48 + (in % 48 > (rest ? 24 : 0))) * 48; }
+// A 1x1 convolution's input gradient takes 48 channels at a time, the last ones filled up.
+__device__ __forceinline__ constexpr int round48(int n) { return (n + 47) / 48 * 48; }
 __device__ __forceinline__ constexpr int point_forward(int in) { return round8(in) * 48; }
-__device__ __forceinline__ constexpr int point_backward(int in, bool rest) { return wide_channels(in, rest) * 48 + (in > wide_channels(in, rest) ? 48 * 24 : 0); }
+__device__ __forceinline__ constexpr int point_backward(int in) { return round48(in) * 48; }
 constexpr int MIDDLE_FORWARD = 48 * 9 * 16, MIDDLE_BACKWARD = 16 * 9 * 48, STEM_FORWARD = 8 * 9 * 24, STEM = 24 * 27;
 // Prepared weights and parameters of a layer that reads `in` channels.
-__device__ __forceinline__ constexpr int layer_prepared(int in, bool rest) { return point_forward(in) + point_backward(in, rest) + MIDDLE_FORWARD + MIDDLE_BACKWARD; }
+__device__ __forceinline__ constexpr int layer_prepared(int in) { return point_forward(in) + point_backward(in) + MIDDLE_FORWARD + MIDDLE_BACKWARD; }
 __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * in + 3 * 48 + 12 * 48 * 9; }
 
 // Weights as the kernels want them, rounded for TF32. A 1x1 convolution: for every 48 outputs forward [in, filled up to
-// eights][48], then for every 48 outputs backward [48 outputs][48] for 48 inputs each and [48][24] for a rest.
+// eights][48], then for every 48 outputs backward [48 outputs][48] for 48 inputs each.
 // 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: f32 [in][tap][out], TF32 for every
 // eight of `in` [tap][in][out]; those of backward reversed. For TF32, eight rows of COLUMNS numbers lie as `mma_tf32` takes
 // them: two tiles of eight columns as [lane][tile][half], a last one alone as [lane][half], of rows lane % 4 + 4 half and
@@ -49,7 +48,7 @@ __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * 
 // column half. For f32, a lane has six columns (COLUMNS / 6 apart): the first four of every lane
 // come first, then the last two of every lane, so that a load of 16 bytes and one of 8 bring them.
 // Grid (any, table, run).
-struct Prepare { int weight, out, in, taps, prepared, rest; };
+struct Prepare { int weight, out, in, taps, prepared, reserved; };
 // Rows of the same pixels lie four banks apart: rows 0, 4, 1, 5, 2, 6, 3, 7 for lanes 0, 4, 8, ... let
 // every eight lanes that have 16 bytes each, four lanes a row, meet all banks.
 __device__ __forceinline__ constexpr int shuffled(int eighth) { return eighth / 2 + eighth % 2 * 4; }
@@ -87,16 +86,15 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     const int step = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x, in = p.in;
     int o, c, tap;
     if (p.taps == 1) {
-        const int forward = point_forward(in), backward = point_backward(in, p.rest), parts = p.out / 48, wide = wide_channels(in, p.rest);
+        const int forward = point_forward(in), backward = point_backward(in), parts = p.out / 48;
         for (int i = begin; i < parts * (forward + backward); i += step) {
             if (i < parts * forward) {
                 place_of<TF32, 48>(i % forward, c, o);
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
-                if (at < wide * 48) place_of<TF32, 48>(at % (48 * 48), o, c), c += at / (48 * 48) * 48;
-                else place_of<TF32, 24>(at - wide * 48, o, c), c += wide;
-                o += j / backward * 48;
+                place_of<TF32, 48>(at % (48 * 48), o, c);
+                c += at / (48 * 48) * 48, o += j / backward * 48;
             }
             to[i] = c < in ? product_input<TF32>(w[o * in + c]) : 0;
         }
@@ -136,6 +134,16 @@ __device__ __forceinline__ void all_but_last() {
     emu::end_copies(1);
 #else
     asm volatile("cp.async.wait_group 1;" ::: "memory");
+#endif
+}
+// A barrier of the WARPS neighboring warps that `warp` is one of, two, four or all sixteen.
+template <int WARPS> __device__ __forceinline__ void meet(unsigned warp) {
+#ifdef EMULATED
+    emu::meet(WARPS);
+#else
+    static_assert(WARPS == 2 || WARPS == 4 || WARPS == 16, "numbers 1 to 8, 9 to 12, 0");
+    if (WARPS == 16) __syncthreads();
+    else asm volatile("bar.sync %0, %1;" ::"r"((WARPS == 2 ? 1 : 9) + warp / WARPS), "n"(WARPS * 32) : "memory");
 #endif
 }
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
@@ -289,6 +297,31 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
             }
         }
     }
+    // sums += 48 rows of weights times 48 rows of pixels, the factors of eight rows loaded while
+    // those before are multiplied.
+    __device__ __forceinline__ void multiply48(float* sums, const float* w, const float* x) const {
+        static_assert(FOURS, "48 rows");
+        if constexpr (!TF32) {
+            multiply(sums, w, x, 0, 6, 1);
+        } else {
+            const int t = lane % 4;
+            const Spot even(w + lane * 4), low(x + spot<TF32, STRIDE>(t, first(0))), high(x + spot<TF32, STRIDE>(t + 4, first(0)));
+            const unsigned zero = unknown_zero(low);
+            unsigned a[2][3][4];
+            float2 lo[2], hi[2];
+            auto bring = [&](int s) {
+                lo[s % 2] = low.load2(s * (8 * STRIDE)), hi[s % 2] = high.load2(s * (8 * STRIDE));
+                weights(a[s % 2], even, s * (8 * WIDE));
+            };
+            bring(0);
+#pragma unroll
+            for (int s = 0; s < 6; s++) {
+                if (s + 1 < 6) bring(s + 1);
+                const float l[2] = {lo[s % 2].x, lo[s % 2].y}, h[2] = {hi[s % 2].x, hi[s % 2].y};
+                products(sums, a[s % 2], l, h, zero);
+            }
+        }
+    }
     // sums += 3x3 convolution of bordered planes [image][IN][S + 2][S + 4], shared out among SPLIT warps; weights as `prepare` has them.
     // `row`: the row of the image where the pixels begin.
     template <int S, int IN, int PLANE> __device__ __forceinline__ void convolve(float* sums, const float* planes, const float* w, int row) const {
@@ -438,65 +471,48 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
                        product_input<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), product_input<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
 
-// Sums over the pixels of a strip of unshifted rows `u` [columns][PLAIN] times shifted planes or rows.
-// 48 rows `d` [48][STRIDE] times COLUMNS rows `a` [COLUMNS][PLAIN]: a warp has 48 x 24 of them, SPLIT warps share the pixels.
-template <int COLUMNS, int PX, int WARPS, bool TF32> struct Outer {
-    static constexpr int PARTS = COLUMNS / 24, MOST = WARPS / PARTS, SPLIT = MOST < PX / 8 ? MOST : PX / 8, STRIDE = row_stride<TF32>(PX), PLAIN = plain_stride(PX), SUMS = 36, WIDE = row_stride<TF32>(COLUMNS), SIZE = SPLIT * 48 * WIDE;
-    // The columns from `count` on may hold anything.
-    static __device__ __forceinline__ void add(float* sums, const float* d, const float* a, int count) {
-        const unsigned thread = this_thread();
-        const int lane = thread % 32, warp = thread / 32, split = warp / PARTS;
-        if (split >= SPLIT || warp % PARTS * 24 >= count) return;
-        a += warp % PARTS * 24 * PLAIN;
+// Sums over the 32 pixels of two neighboring warps: 48 rows `d` [48][STRIDE] times 48 rows `u`
+// [48][PITCH]. Each of the two warps has 48 x 24 of them.
+template <int STRIDE, bool TF32> struct Outer {
+    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE;
+    static __device__ __forceinline__ void add(float* sums, const float* d, const float* u, int half) {
+        const int lane = this_thread() % 32;
+        u += half * (24 * PITCH);
         if constexpr (!TF32) {
-            d += (lane % 4 + lane / 16 * 4) * STRIDE, a += lane / 4 % 4 * PLAIN;
+            d += (lane % 4 + lane / 16 * 4) * STRIDE, u += lane / 4 % 4 * (6 * PITCH);
 #pragma unroll 1
-            for (int p = split * (PX / SPLIT); p < (split + 1) * (PX / SPLIT); p += 4) {
+            for (int p = 0; p < 32; p += 4) {
                 float4 left[6];
 #pragma unroll
                 for (int i = 0; i < 6; i++) left[i] = load4(d + i * 8 * STRIDE + p);
 #pragma unroll
                 for (int j = 0; j < 6; j++) {
-                    const float4 right = load4(a + j * 4 * PLAIN + p);
+                    const float4 right = load4(u + j * PITCH + p);
 #pragma unroll
                     for (int i = 0; i < 6; i++)
                         sums[i * 6 + j] = fmaf(left[i].w, right.w, fmaf(left[i].z, right.z, fmaf(left[i].y, right.y, fmaf(left[i].x, right.x, sums[i * 6 + j]))));
                 }
             }
         } else {
-            const int row = lane % 8, first = split * (PX / SPLIT);
-            Spot left(d + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4) + first), right(a + (row + lane / 16 * 8) * PLAIN + lane / 8 % 2 * 4 + first);
-#pragma unroll 2
-            for (int p = 0; p < PX / SPLIT; p += 8) {
+            const int row = lane % 8;
+            const Spot left(d + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4)), right(u + (row + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4);
+#pragma unroll
+            for (int p = 0; p < 32; p += 8) {
                 unsigned columns[3][2], rows[4];
-                matrices4(columns[0], right.row(0));
-                matrices2(columns[2], right.row(16 * PLAIN));
+                matrices4(columns[0], right.row(p));
+                matrices2(columns[2], right.row(16 * PITCH + p));
 #pragma unroll
                 for (int m = 0; m < 3; m++) {
-                    matrices4(rows, left.row(m * 16 * STRIDE));
+                    matrices4(rows, left.row(m * 16 * STRIDE + p));
 #pragma unroll
                     for (int n = 0; n < 3; n++) mma_tf32(sums + (m * 3 + n) * 4, rows, columns[n]);
                 }
-                left.move(8), right.move(8);
             }
         }
     }
-    // To shared memory, [SPLIT][48][WIDE].
-    static __device__ __forceinline__ void store(const float* sums, float* to) {
-        const unsigned thread = this_thread();
-        const int lane = thread % 32, warp = thread / 32, split = warp / PARTS;
-        if (split >= SPLIT) return;
-        to += split * (48 * WIDE) + warp % PARTS * 24;
-#pragma unroll
-        for (int i = 0; i < SUMS; i += TF32 ? 2 : 1) {
-            const int row = TF32 ? i / 12 * 16 + i % 4 / 2 * 8 + lane / 4 : i / 6 * 8 + lane % 4 + lane / 16 * 4;
-            const int column = TF32 ? i / 4 % 3 * 8 + lane % 4 * 2 : i % 6 * 4 + lane / 4 % 4;
-            if (TF32) *reinterpret_cast<float2*>(to + row * WIDE + column) = make_float2(sums[i], sums[i + 1]);
-            else to[row * WIDE + column] = sums[i];
-        }
-    }
-    // Four of them, the parts of all warps added.
-    static __device__ __forceinline__ float4 total(const float* from, int row, int column) { return added<SPLIT>(from + row * WIDE + column, 48 * WIDE); }
+    // Row and column of sums i and i + 1, i even, which are neighbors.
+    static __device__ __forceinline__ int row(int i, int lane) { return TF32 ? i / 12 * 16 + i % 4 / 2 * 8 + lane / 4 : i / 6 * 8 + lane % 4 + lane / 16 * 4; }
+    static __device__ __forceinline__ int column(int i, int lane) { return TF32 ? i / 4 % 3 * 8 + lane % 4 * 2 : lane / 4 % 4 * 6 + i % 6; }
 };
 
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
@@ -629,13 +645,18 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
     static constexpr int FORWARD = TILE + PLANES + 2 * DEPTH * 48 + MIDDLE_FORWARD + TABLES;
-    // backward: COLUMNS channels of a 1x1 convolution's input at a time, 48 for each warp of the same pixels
-    static constexpr bool REST = PX == 256;
-    static constexpr int GROUPS = Wide::SPLIT, COLUMNS = 48 * GROUPS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
+    // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS of
+    // them have COLUMNS channels. Two neighboring warps share 32 pixels.
+    static constexpr int TEAM = Wide::PIXEL_WARPS, TEAMS = Wide::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
+    typedef Outer<STRIDE, TF32> Out;
+    static constexpr int PAIRS = WARPS / 2, OWN = 48 * Out::PITCH;  // normalized features of a pair
+    static constexpr int OF_TEAMS = larger_of((STRIPS > 1 ? 2 : 1) * PAIRS * OWN, TEAM > 4 ? PAIRS * Out::SIZE : 0);  // and what pairs share later
+    static constexpr int OF_WARPS = TEAM * COLUMNS;  // gradients of FRN by warps: [3][TEAM][COLUMNS]
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
-    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 2 * COLUMNS * PLAIN), larger_of(Outer<COLUMNS, PX, WARPS, TF32>::SIZE, Outer<24, PX, WARPS, TF32>::SIZE));
+    static constexpr int AFTER_U = STRIPS > 1 ? 48 * PLAIN : HELD ? 3 * 16 * 52 : Wide::SIZE;
+    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 48 * PLAIN + AFTER_U), OF_TEAMS + 3 * OF_WARPS);
     static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 48);
-    static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * COLUMNS) + 48;
+    static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * 48) + 48;
 
     const Run& run;
     const Block& at;
@@ -745,7 +766,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const int in = at.width + GROWTH * l, first = GROWTH * (at.layers - l);
             float4 x[3];
             point_fetch(x, 0, 0, first, in, ready + prepared, weight_buffer);
-            request<THREADS>(middle, ready + prepared + point_forward(in) + point_backward(in, REST), MIDDLE_FORWARD);
+            request<THREADS>(middle, ready + prepared + point_forward(in) + point_backward(in), MIDDLE_FORWARD);
             tabulate(table, CHANNELS, raw, in, roots + first);
             __syncthreads();
             const float *p2 = raw2 + l % 2 * (3 * 48), *after = point + parameter + layer_parameters(in);
@@ -824,7 +845,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             }
             arrived();
             __syncthreads();
-            parameter += layer_parameters(in), prepared += layer_prepared(in, REST);
+            parameter += layer_parameters(in), prepared += layer_prepared(in);
         }
         if (at.next_channels) transition(parameter, prepared, tile, weight_buffer, table, roots, raw);
     }
@@ -979,13 +1000,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // ---- backward ----------------------------------------------------------------------------------------------------------
 
     struct Back {
-        float *shifted, *dz, *u, *tile, *parts, *weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
+        float *shifted, *dz, *u, *tile, *of_warps, *parts, *weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
         float4 *table, *z_table;
         __device__ __forceinline__ Back(float* shared) {
-            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + COLUMNS * PLAIN, weights = parts + PARTS;
+            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + 48 * PLAIN, of_warps = parts + OF_TEAMS, weights = parts + PARTS;
             table = reinterpret_cast<float4*>(weights + WEIGHTS), z_table = table + IMG * CHANNELS;
             roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS;
-            z_means = sums + IMG * CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * COLUMNS;
+            z_means = sums + IMG * CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * 48;
         }
     };
     static __device__ __forceinline__ float4 without_mean(const float4& g, const float4& v, float root, float mean) {
@@ -1024,235 +1045,200 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         return r;
     }
 
+    // What a thread needs of the features, and has of their gradient, where it holds sums of a product.
+    // With strips there are too few registers for both: the features go to where they are normalized.
+    struct Held { float4 x[STRIPS > 1 ? 1 : 6], g[6]; };
+    // Calls `each(i, floats to row i)` for the rows of the thread, of which those that do not exist are
+    // others; with all of 48 channels, which leave `last` 40 or more, the places are constants.
+    template <class E> static __device__ __forceinline__ void each_row(int last, E each) {
+        if (last >= 40) {
+#pragma unroll
+            for (int i = 0; i < 6; i++) each(i, i * 8 * AREA);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 6; i++) each(i, min(i * 8, last) * AREA);
+        }
+    }
+    __device__ __forceinline__ long long first_place(const Wide& product, int channel, int c0, int strip) const {
+        const int p = product.fours(), own = there(p / PXI) ? p / PXI : 0;
+        return ((long long)(image + own) * channels + channel + c0 + product.row(0)) * AREA + strip * PX + p % PXI;
+    }
+    // Asks for it, for up to 48 of the `in` channels from c0 on.
+    __device__ __forceinline__ void fetch(Held& held, int channel, int in, int c0, int strip, bool write) const {
+        const Wide product;
+        const int last = in - c0 - 1 - product.row(0);
+        const float *x = values + at.x + first_place(product, channel, c0, strip), *g = x + (at.g - at.x);
+        if constexpr (STRIPS == 1) each_row(last, [&](int i, int far) { held.x[i] = load_global(x + far); });
+        if (write) {
+#pragma unroll
+            for (int i = 0; i < 6; i++) held.g[i] = make_float4(0, 0, 0, 0);
+        } else {
+            each_row(last, [&](int i, int far) { held.g[i] = load_global(g + far); });
+        }
+    }
+    // Where a pair has its features, two places by turns where there are strips; requests them there.
+    static __device__ __forceinline__ float* features(const Back& to, unsigned warp, int strip) { return to.u + (STRIPS > 1 ? strip % 2 * (PAIRS * OWN) : 0) + warp / 2 * OWN; }
+    __device__ __forceinline__ void request_features(const Back& to, const Wide& product, int channel, int in, int c0, int strip) const {
+        const float* x = values + at.x + first_place(product, channel, c0, strip);
+        float* u = features(to, product.pixel / 16, strip) + product.row(0) * Out::PITCH + product.fours() % 32;
+        each_row(in - c0 - 1 - product.row(0), [&](int i, int far) { request4(u + i * 8 * Out::PITCH, x + far); });
+    }
+    // Requests the weights of the team's 48 channels from c0 on.
+    __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c0) const {
+        const unsigned thread = this_thread() % (TEAM * 32);
+        const int team = this_thread() / (TEAM * 32);
+        if (c0 < in) {
+#pragma unroll
+            for (int i = 0; i < (48 * 12 + TEAM * 32 - 1) / (TEAM * 32); i++) {
+                const int four = thread + i * (TEAM * 32);
+                if (48 * 12 % (TEAM * 32) == 0 || four < 48 * 12) request4(to.weights + team * (48 * 48) + four * 4, weights + c0 * 48 + four * 4);
+            }
+        }
+    }
+    static __device__ __forceinline__ int team_first() { return this_thread() / (TEAM * 32) * 48; }
     // A 1x1 convolution with FRN before it, 48 outputs: adds to the gradient at the normalized features and writes (or adds)
-    // the gradients of FRN and weights. `bring(strip)` puts the gradient of the outputs into `dz`. COLUMNS channels from c0 on,
-    // whose weights were requested before; `next` requests those that follow. A thread takes the sums of its product through
-    // FRN in its registers, so that a warp need not wait for others in between: it requests the features at its sums itself.
-    template <class B, class N> __device__ __forceinline__ void point_wide(const Back& to, int channel, int in, int c0, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring, N next) const {
-        typedef Outer<COLUMNS, PX, WARPS, TF32> O;
-        const int count = min(COLUMNS, in - c0);
-        float outer[O::SUMS];
-#pragma unroll
-        for (int i = 0; i < O::SUMS; i++) outer[i] = 0;
-        // what every warp has of the gradients of gamma, beta and tau: [3][PIXEL_WARPS][COLUMNS]
-        constexpr int OF_WARPS = Wide::PIXEL_WARPS * COLUMNS;
-        static_assert(3 * OF_WARPS <= COLUMNS * PLAIN, "they lie in `tile`");
+    // the gradients of FRN and weights. `bring(strip)` puts the gradient of the outputs, at the pixels of
+    // two warps, into `dz`; without strips it is there. A team of warps takes 48 channels at a time,
+    // the teams by turns, and none waits for another. The first weights were requested and the first
+    // features asked for before; those that follow are while the weights' gradients are summed up. A
+    // thread takes the sums of its product through FRN in its registers; what it normalizes goes to
+    // shared memory for the weights' gradients, which two warps sum up for their pixels.
+    template <class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
 #pragma unroll 1
-        for (int strip = 0; strip < STRIPS; strip++) {
-            if (strip) __syncthreads();  // `Outer::add` of the strip before has read `u` and `dz`
-            const Wide product;
-            const int row = product.split * 48 + product.row(0), rows = count - row, p = product.fours(), own_image = p / PXI;  // row i exists if 8 i < rows
-            const bool exists = there(own_image);
-            const long long from = ((long long)(image + own_image) * channels + channel + c0 + row) * AREA + strip * PX + p % PXI;
-            float *u = to.u + row * PLAIN + p, *gradient = values + at.g + from;
-            const float* x = values + at.x + from;
+        for (int c0 = team_first(); c0 < in; c0 += COLUMNS) {
+            const int count = min(48, in - c0);
+            float outer[Out::SUMS];
 #pragma unroll
-            for (int i = 0; i < 6; i++) {
-                if (i * 8 >= rows) continue;
-                if (exists) request4(u + i * 8 * PLAIN, x + i * 8 * AREA);
-                else *reinterpret_cast<float4*>(u + i * 8 * PLAIN) = make_float4(0, 0, 0, 0);
-            }
-            group_ends();
-            if (STRIPS > 1 || c0 == 0) bring(strip);
-            float4 g[6];  // what there is of the gradient
-#pragma unroll
-            for (int i = 0; i < 6; i++) {
-                g[i] = make_float4(0, 0, 0, 0);
-                if (!write && exists && i * 8 < rows) g[i] = load_global(gradient + i * 8 * AREA);
-            }
-            all_but_last();
-            __syncthreads();  // weights and `dz` are there
-            if (product.split * 48 < count) {
-                float sums[Wide::SUMS], part[3][6];
-                product.clear(sums);
-                product.multiply(sums, to.weights + product.split * (48 * Wide::WIDE), to.dz, 0, 6, 1);
-                arrived();  // the features that this thread requested
-                const float4* table = to.table + own_image * CHANNELS + c0 + row;
-#pragma unroll
-                for (int i = 0; i < 6; i++) {
-                    part[0][i] = part[1][i] = part[2][i] = 0;
-                    if (i * 8 >= rows) continue;
-                    const float4 frn = table[i * 8], v = load4(u + i * 8 * PLAIN);
-                    const float4 sum = through_threshold(g[i], product.held(sums, i), v, frn, frn.w, part[0][i], part[1][i], part[2][i]);
-                    *reinterpret_cast<float4*>(u + i * 8 * PLAIN) = normalized<TF32>(v, frn);
-                    if (exists) store_global(gradient + i * 8 * AREA, sum);
+            for (int i = 0; i < Out::SUMS; i++) outer[i] = 0;
+#pragma unroll 1
+            for (int strip = 0; strip < STRIPS; strip++) {
+                const Wide product;
+                const unsigned warp = product.split * TEAM + product.pixel / 16;
+                if constexpr (STRIPS > 1) {
+                    if (strip) meet<2>(warp);  // `Out::add` of the strip before has read `u` and `dz`
+                    bring(strip);
                 }
-                // over the four lanes that share the rows, each of which ends with one or two of them
-                typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
-                int first, end;
+                if (strip == 0) arrived(), meet<TEAM>(warp);  // weights are there, what the team shared has been read
+                else meet<2>(warp);                           // `dz` is there
+                if (STRIPS > 1 && strip == 0) request_features(to, product, channel, in, c0, 0);
+                const int row = product.row(0), rows = count - row, p = product.fours(), own_image = p / PXI;  // row i exists if 8 i < rows
+                const bool exists = there(own_image);
+                float* u = features(to, warp, strip) + row * Out::PITCH + p % 32;
+                {
+                    float* gradient = values + at.g + ((long long)(image + own_image) * channels + channel + c0 + row) * AREA + strip * PX + p % PXI;
+                    float sums[Wide::SUMS], part[3][6];
+                    product.clear(sums);
+                    product.multiply48(sums, to.weights + product.split * (48 * 48), to.dz);
+                    if (STRIPS > 1) arrived();  // the features that this thread requested
+                    const float4* table = to.table + own_image * CHANNELS + c0 + row;
 #pragma unroll
-                for (int q = 0; q < 3; q++) first = 0, end = 6, Sums::add(part[q], product.four(), first, end);
-                float* of_warp = to.tile + product.pixel / 16 * COLUMNS + row + first * 8;
+                    for (int i = 0; i < 6; i++) part[0][i] = part[1][i] = part[2][i] = 0;
 #pragma unroll
-                for (int i = 0; i < Sums::COUNT; i++)
+                    for (int half = 0; half < 2; half++) {
+                        if (half && count <= 24) break;
 #pragma unroll
-                    for (int q = 0; q < 3; q++)
-                        if (first + i < end) of_warp[q * OF_WARPS + i * 8] = strip ? of_warp[q * OF_WARPS + i * 8] + part[q][i] : part[q][i];
-            }
-            __syncthreads();  // `u` is normalized, weights have been read, `tile` has what the warps summed
-            if (strip + 1 == STRIPS) next();
-            O::add(outer, to.dz, to.u, count);
-        }
-        for (int i = threadIdx.x; i < 3 * COLUMNS; i += THREADS) {
-            const int k = i / COLUMNS, c = i % COLUMNS;
-            if (c >= count) continue;
-            float sum = 0;
+                        for (int i = half * 3; i < half * 3 + 3; i++) {
+                            const float4 frn = table[i * 8], x = STRIPS > 1 ? load4(u + i * 8 * Out::PITCH) : held.x[i * (STRIPS == 1)];
+                            const float4 sum = through_threshold(held.g[i], product.held(sums, i), x, frn, frn.w, part[0][i], part[1][i], part[2][i]);
+                            *reinterpret_cast<float4*>(u + i * 8 * Out::PITCH) = normalized<TF32>(x, frn);
+                            if (exists && i * 8 < rows) store_global(gradient + i * 8 * AREA, sum);
+                        }
+                    }
+                    // what comes next, while the weights' gradients are summed up; in f32 these need the registers
+                    if (strip + 1 < STRIPS) request_features(to, product, channel, in, c0, strip + 1), fetch(held, channel, in, c0, strip + 1, write);
+                    else if (TF32 && c0 + COLUMNS < in) fetch(held, channel, in, c0 + COLUMNS, 0, write);
+                    // over the four lanes that share the rows, each of which ends with one or two of them
+                    typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
+                    int first, end;
 #pragma unroll
-            for (int j = 0; j < IMG; j++) {
-                constexpr int EACH = Wide::PIXEL_WARPS / IMG;
-                float one = 0;
+                    for (int q = 0; q < 3; q++) first = 0, end = 6, Sums::add(part[q], product.four(), first, end);
+                    float* of_warp = to.of_warps + product.pixel / 16 * COLUMNS + product.split * 48 + row + first * 8;
 #pragma unroll
-                for (int w = 0; w < EACH; w++) one += to.tile[k * OF_WARPS + (j * EACH + w) * COLUMNS + c];
-                if (k == 0) {
-                    one *= to.roots[j * CHANNELS + channel + c0 + c];
-                    to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
+                    for (int i = 0; i < Sums::COUNT; i++)
+#pragma unroll
+                        for (int q = 0; q < 3; q++)
+                            if (first + i < end) of_warp[q * OF_WARPS + i * 8] = strip ? of_warp[q * OF_WARPS + i * 8] + part[q][i] : part[q][i];
                 }
-                sum += one;
+                meet<2>(warp);  // the features of both warps are normalized
+                if (warp % 2 == 0 || count > 24) Out::add(outer, to.dz + p / 32 * 32, features(to, warp, strip), warp % 2);
             }
-            float* gradient = frn_gradient + k * in + c0 + c;
-            *gradient = again ? *gradient + sum : sum;
-        }
-        keep_outer<COLUMNS>(to, outer, in, c0, count, weight_gradient);
-    }
-    // The sums of `Outer` to the weights' gradient.
-    template <int ROWS> __device__ __forceinline__ void keep_outer(const Back& to, const float* outer, int in, int c0, int count, float* weight_gradient) const {
-        typedef Outer<ROWS, PX, WARPS, TF32> O;
-        __syncthreads();  // `u` and `tile`, where they go, have been read
-        O::store(outer, to.parts);
-        __syncthreads();
-        for (int i = threadIdx.x; i < 48 * ROWS / 4; i += THREADS) {
-            const int o = i / (ROWS / 4), c = i % (ROWS / 4) * 4;
-            if (c < count) store_global(weight_gradient + o * in + c0 + c, O::total(to.parts, o, c));
+            const unsigned thread = this_thread();
+            meet<TEAM>(thread / 32);  // weights and features have been read, `of_warps` are there
+            get(to, weights, in, c0 + COLUMNS);
+            if (!TF32 && c0 + COLUMNS < in) fetch(held, channel, in, c0 + COLUMNS, 0, write);
+            keep_outer(to, outer, in, c0, count, weight_gradient);
+#pragma unroll
+            for (int n = 0; n < (3 * 48 + TEAM * 32 - 1) / (TEAM * 32); n++) {
+                const int i = thread % (TEAM * 32) + n * (TEAM * 32), k = i / 48, c = i % 48;
+                if (k >= 3 || c >= count) continue;
+                float sum = 0;
+#pragma unroll
+                for (int j = 0; j < IMG; j++) {
+                    constexpr int EACH = TEAM / IMG;
+                    const float* from = to.of_warps + k * OF_WARPS + j * EACH * COLUMNS + thread / (TEAM * 32) * 48 + c;
+                    float one = 0;
+#pragma unroll
+                    for (int w = 0; w < EACH; w++) one += from[w * COLUMNS];
+                    if (k == 0) {
+                        one *= to.roots[j * CHANNELS + channel + c0 + c];
+                        to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
+                    }
+                    sum += one;
+                }
+                float* gradient = frn_gradient + k * in + c0 + c;
+                *gradient = again ? *gradient + sum : sum;
+            }
         }
         __syncthreads();
     }
-    // The same for the 24 channels or less that remain from c0 on. Two warps share a sum of the product, so it goes through
-    // shared memory.
-    template <class B> __device__ __forceinline__ void point_rest(const Back& to, int channel, int in, int c0, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
-        constexpr int ROWS = 24;
-        typedef Rest P;
-        typedef Plane<ROWS, IMG, PXI, THREADS> Own;
-        typedef Outer<ROWS, PX, WARPS, TF32> O;
-        const int count = min(ROWS, in - c0);
-        constexpr int FAR = Own::LANES * 4;  // pixels from one four of a thread to the next
-        float outer[O::SUMS], part[3][Own::ITER];
+    // The sums of `Outer` of all pairs of a team to the weights' gradient.
+    __device__ __forceinline__ void keep_outer(const Back& to, const float* outer, int in, int c0, int count, float* weight_gradient) const {
+        const unsigned thread = this_thread();
+        const int lane = thread % 32, warp = thread / 32, pair = warp / 2, first = warp % 2 * 24;
+        if constexpr (TEAM > 4) {
+            float* mine = to.parts + pair * Out::SIZE + first;
 #pragma unroll
-        for (int i = 0; i < O::SUMS; i++) outer[i] = 0;
+            for (int i = 0; i < Out::SUMS; i += 2) *reinterpret_cast<float2*>(mine + Out::row(i, lane) * Out::WIDE + Out::column(i, lane)) = make_float2(outer[i], outer[i + 1]);
+            meet<TEAM>(warp);
 #pragma unroll
-        for (int i = 0; i < Own::ITER; i++) part[0][i] = part[1][i] = part[2][i] = 0;
-#pragma unroll 1
-        for (int strip = 0; strip < STRIPS; strip++) {
-            if (strip) __syncthreads();
-            float4 g[Own::ITER][Own::V];
-            {
-                // features to `u`, where the threads that brought them normalize them
-                const Own own(0, this_thread());
-                const int rows = count - own.row;  // from the thread's first on
-                const bool exists = there(own.image);
-                const long long from = ((long long)(image + own.image) * channels + channel + c0 + own.row) * AREA + strip * PX + own.pixel(0);
-                const float *x = values + at.x + from, *before = values + at.g + from;
-                float* u = to.u + own.row * PLAIN + own.image * PXI + own.pixel(0);
-#pragma unroll
-                for (int i = 0; i < Own::ITER; i++)
-#pragma unroll
-                    for (int k = 0; k < Own::V; k++) {
-                        float* place = u + i * Own::STEP * PLAIN + k * FAR;
-                        if (i * Own::STEP >= rows) continue;
-                        if (exists) request4(place, x + i * Own::STEP * AREA + k * FAR);
-                        else *reinterpret_cast<float4*>(place) = make_float4(0, 0, 0, 0);
-                    }
-                group_ends();
-                if (STRIPS > 1 || c0 == 0) bring(strip);
-                // what there is of the gradient, to registers
-#pragma unroll
-                for (int i = 0; i < Own::ITER; i++)
-#pragma unroll
-                    for (int k = 0; k < Own::V; k++) {
-                        g[i][k] = make_float4(0, 0, 0, 0);
-                        if (!write && exists && i * Own::STEP < rows) g[i][k] = load_global(before + i * Own::STEP * AREA + k * FAR);
-                    }
+            for (int n = 0; n < (48 * 12 + THREADS - 1) / THREADS; n++) {
+                const int i = thread + n * THREADS, o = i / 12, c = i % 12 * 4;
+                if (o < 48 && c < count) store_global(weight_gradient + o * in + c0 + c, added<PAIRS>(to.parts + o * Out::WIDE + c, Out::SIZE));
             }
-            all_but_last();
-            if (STRIPS > 1 || strip == 0) __syncthreads();
-            {
-                const P product;
-                float sums[P::SUMS];
-                product.clear(sums);
-                product.multiply(sums, to.weights, to.dz, product.split, 6, P::SPLIT);
-                product.store(sums, to.tile);
-            }
-            arrived();
-            __syncthreads();
-            const Own own(0, this_thread());
-            const int rows = count - own.row;
-            {
-                const int p = own.image * PXI + own.pixel(0);
-                float *u = to.u + own.row * PLAIN + p, *after = plane(at.g, own.image, channels, channel + c0 + own.row) + strip * PX + own.pixel(0);
-                const float* tile = to.tile + own.row * PLAIN + p;
-                const float4* table = to.table + own.image * CHANNELS + c0 + own.row;
+        } else {
+            // of two pairs each gives half of its sums away
+            constexpr int SHARES = TEAM / 2, KEPT = Out::SUMS / SHARES;
+            static_assert(SHARES * KEPT * 32 <= OWN, "they take the place of the features");
+            const bool second = SHARES == 2 && pair % 2;
+            float kept[KEPT];
 #pragma unroll
-                for (int i = 0; i < Own::ITER; i++) {
-                    if (i * Own::STEP >= rows) continue;
-                    const float4 frn = table[i * Own::STEP];
+            for (int i = 0; i < KEPT; i++) kept[i] = second ? outer[Out::SUMS - KEPT + i] : outer[i];
+            if constexpr (SHARES == 2) {
+                float* given = to.parts + pair * OWN + warp % 2 * (KEPT * 32) + lane * 2;
 #pragma unroll
-                    for (int k = 0; k < Own::V; k++) {
-                        const float* parts = tile + i * Own::STEP * PLAIN + k * FAR;
-                        const float4 d = added<P::SPLIT>(parts, P::ROWS * PLAIN);
-                        float* here = u + i * Own::STEP * PLAIN + k * FAR;
-                        const float4 x = load4(here), sum = through_threshold(g[i][k], d, x, frn, frn.w, part[0][i], part[1][i], part[2][i]);
-                        *reinterpret_cast<float4*>(here) = normalized<TF32>(x, frn);
-                        if (there(own.image)) store_global(after + i * Own::STEP * AREA + k * FAR, sum);
-                    }
+                for (int i = 0; i < KEPT; i += 2) *reinterpret_cast<float2*>(given + i * 32) = second ? make_float2(outer[i], outer[i + 1]) : make_float2(outer[KEPT + i], outer[KEPT + i + 1]);
+                meet<TEAM>(warp);
+                const float* taken = to.parts + (pair ^ 1) * OWN + warp % 2 * (KEPT * 32) + lane * 2;
+#pragma unroll
+                for (int i = 0; i < KEPT; i += 2) {
+                    const float2 v = load2(taken + i * 32);
+                    kept[i] += v.x, kept[i + 1] += v.y;
                 }
             }
-            if (strip + 1 == STRIPS) {
-                // gradients of gamma, beta and tau to `frn_sums` [3][IMG][COLUMNS]
-                typedef SharedSums<Own::ITER, Own::LANES> Sums;
-                int first, end;
 #pragma unroll
-                for (int q = 0; q < 3; q++) first = 0, end = Own::ITER, Sums::add(part[q], own.lane, first, end);
-#pragma unroll
-                for (int i = 0; i < Sums::COUNT; i++) {
-                    const int row = own.row + (first + i) * Own::STEP;
-                    if ((own.lane & Sums::DOUBLE) || first + i >= end || row >= count) continue;
-                    const float dgamma = part[0][i] * to.roots[own.image * CHANNELS + channel + c0 + row];
-                    float* sums = to.frn_sums + own.image * COLUMNS + row;
-                    sums[0] = dgamma, sums[IMG * COLUMNS] = part[1][i], sums[2 * IMG * COLUMNS] = part[2][i];
-                    to.sums[own.image * CHANNELS + channel + c0 + row] += to.table[own.image * CHANNELS + c0 + row].w * dgamma;
-                }
+            for (int i = 0; i < KEPT; i += 2) {
+                const int row = second ? Out::row(KEPT + i, lane) : Out::row(i, lane), column = first + (second ? Out::column(KEPT + i, lane) : Out::column(i, lane));
+                if (column < count) *reinterpret_cast<float2*>(weight_gradient + row * in + c0 + column) = make_float2(kept[i], kept[i + 1]);
             }
-            __syncthreads();
-            O::add(outer, to.dz, to.u, count);
         }
-        for (int i = threadIdx.x; i < 3 * ROWS; i += THREADS) {
-            const int k = i / ROWS, c = i % ROWS;
-            if (c >= count) continue;
-            float sum = 0;
-            for (int j = 0; j < IMG; j++) sum += to.frn_sums[(k * IMG + j) * COLUMNS + c];
-            float* gradient = frn_gradient + k * in + c0 + c;
-            *gradient = again ? *gradient + sum : sum;
-        }
-        keep_outer<ROWS>(to, outer, in, c0, count, weight_gradient);
-    }
-    // Requests the weights of the channels from c on.
-    __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c) const {
-        const int wide = wide_channels(in, REST);
-        if (c < wide) request<THREADS>(to.weights, weights + c * 48, min(COLUMNS, wide - c) * 48);
-        else if (REST && c < in) request<THREADS>(to.weights, weights + wide * 48, 48 * 24);
-        group_ends();
-    }
-    template <class B> __device__ __forceinline__ void point_back(const Back& to, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
-        const int wide = wide_channels(in, REST);
-#pragma unroll 1
-        for (int c = 0; c < wide; c += COLUMNS) point_wide(to, channel, in, c, frn_gradient, weight_gradient, write, again, bring, [&] { get(to, weights, in, c + COLUMNS); });
-        if constexpr (REST)
-            if (in > wide) point_rest(to, channel, in, wide, frn_gradient, weight_gradient, write, again, bring);
     }
 
-    // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem.
-    template <bool LAYER> __device__ __forceinline__ void keep_nine(const Back& to, const float* nine, float* gradient) const {
+    // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem; `ask`
+    // when registers are free.
+    template <bool LAYER, class F> __device__ __forceinline__ void keep_nine(const Back& to, const float* nine, float* gradient, F ask) const {
         __syncthreads();
         Nine::template store<LAYER>(nine, to.parts);
+        ask();
         __syncthreads();
         if constexpr (LAYER) {
             for (int i = threadIdx.x; i < 12 * 108; i += THREADS) store_global(gradient + i * 4, Nine::total(to.parts, i / 108, i % 108 * 4));
@@ -1268,42 +1254,44 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         __syncthreads();
     }
 
+    // Which fours of a strip's [48][PX] a thread brings: where there are strips, those of its two warps.
+    static constexpr int BROUGHT = (48 * PX / 4 + THREADS - 1) / THREADS;
+    static __device__ __forceinline__ int brought_row(int i, unsigned thread) { return STRIPS > 1 ? thread % 64 / 8 + i * 8 : thread / (PX / 4) + i * (THREADS / (PX / 4)); }
+    static __device__ __forceinline__ int brought_pixel(unsigned thread) { return STRIPS > 1 ? thread / 64 * 32 + thread % 8 * 4 : thread % (PX / 4) * 4; }
     // The gradient at 48 outputs of the transition, from `o` on: what the next block has there, through its normalization, and
     // back from the mean over 2 x 2 pixels.
     __device__ __forceinline__ void bring_pooled(const Back& to, int o, int strip) const {
+        static_assert(S == 4 || IMG == 1, "no transition");
         const unsigned thread = this_thread();
+        const int px = brought_pixel(thread), p = strip * PX + px, from = p / S / 2 * (S / 2) + p % S / 2;
 #pragma unroll
-        for (int i = 0; i < Wide_::ITER; i++) {
-            const Wide_ own(i, thread);
-            if (!own.used) continue;
-            const long long c = (long long)(image + own.image) * at.next_channels + at.next_first + o + own.row;
-            const float root = there(own.image) ? values[at.next_roots + c] : 0, mean = there(own.image) ? values[at.next_sums + c] / (AREA / 4) * root : 0;
-#pragma unroll
-            for (int k = 0; k < Wide_::V; k++) {
-                const int p = strip * PX + own.pixel(k), from = p / S / 2 * (S / 2) + p % S / 2;
-                float2 g = make_float2(0, 0), x = g;
-                if (there(own.image)) g = load2(values + at.next_g + c * (AREA / 4) + from), x = load2(values + at.next_x + c * (AREA / 4) + from);
-                const float a = product_input<TF32>(root * (g.x - x.x * mean) / 4), b = product_input<TF32>(root * (g.y - x.y * mean) / 4);
-                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(k))) = make_float4(a, a, b, b);
-            }
+        for (int i = 0; i < BROUGHT; i++) {
+            const int row = brought_row(i, thread);
+            if (48 * PX / 4 % THREADS && row >= 48) continue;
+            const long long c = (long long)image * at.next_channels + at.next_first + o + row;
+            const float root = values[at.next_roots + c], mean = values[at.next_sums + c] / (AREA / 4) * root;
+            const float2 g = load2(values + at.next_g + c * (AREA / 4) + from), x = load2(values + at.next_x + c * (AREA / 4) + from);
+            const float a = product_input<TF32>(root * (g.x - x.x * mean) / 4), b = product_input<TF32>(root * (g.y - x.y * mean) / 4);
+            *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = make_float4(a, a, b, b);
         }
     }
     // The gradient at the middle of a layer, through the normalization of FRN 2, where it had to wait in memory.
     __device__ __forceinline__ void bring_middle(const Back& to, const float* z, int strip) const {
         const unsigned thread = this_thread();
+        const int px = brought_pixel(thread);
 #pragma unroll
-        for (int half = 0; half < Wide_::V; half++) {
-            float4 g[Wide_::ITER], v[Wide_::ITER];
+        for (int half = 0; half < BROUGHT; half += 3) {
+            float4 g[3], v[3];
 #pragma unroll
-            for (int i = 0; i < Wide_::ITER; i++) {
-                const long long from = ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(half);
+            for (int i = 0; i < 3; i++) {
+                const long long from = ((long long)image * 48 + brought_row(half + i, thread)) * AREA + strip * PX + px;
                 g[i] = load_global(values + at.dz + from), v[i] = load_global(z + from);
             }
 #pragma unroll
-            for (int i = 0; i < Wide_::ITER; i++) {
-                const Wide_ own(i, thread);
-                const float root = to.z_table[own.row].w;
-                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.pixel(half))) = without_mean(g[i], v[i], root, to.z_means[own.row] * root);
+            for (int i = 0; i < 3; i++) {
+                const int row = brought_row(half + i, thread);
+                const float root = to.z_table[row].w;
+                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = without_mean(g[i], v[i], root, to.z_means[row] * root);
             }
         }
     }
@@ -1320,7 +1308,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // go to `frn_sums`. No barrier stands between the strips: they only read what was there before.
     __device__ __forceinline__ void middle_back(const Back& to, const float* z) const {
         constexpr int WARP_STRIDE = 52, OF_WARPS = 16 * WARP_STRIDE;  // in `tile`: [3][warp][WARP_STRIDE]
-        static_assert(Wide::PIXEL_WARPS == 16 && 3 * OF_WARPS <= COLUMNS * PLAIN && 48 * 8 <= THREADS, "eight threads a channel");
+        static_assert(Wide::PIXEL_WARPS == 16 && 3 * OF_WARPS <= AFTER_U && 48 * 8 <= THREADS, "eight threads a channel");
         const Wide product;
         const long long from = ((long long)image * 48 + product.row(0)) * AREA + product.fours();
         float4 v[6], g[6];
@@ -1363,7 +1351,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             }
             if (w == 0) {
                 const float dgamma = sum[0] * to.z_table[c].w;
-                to.frn_sums[c] = dgamma, to.frn_sums[COLUMNS + c] = sum[1], to.frn_sums[2 * COLUMNS + c] = sum[2];
+                to.frn_sums[c] = dgamma, to.frn_sums[48 + c] = sum[1], to.frn_sums[2 * 48 + c] = sum[2];
                 to.z_means[c] = to.z_gammas[c] * dgamma / AREA;
             }
         }
@@ -1379,11 +1367,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     }
     // A layer from its output back to threshold and scale of FRN 2, whose result goes to `dz` in memory; the gradients of FRN 2
     // and of the 3x3 convolution.
-    __device__ __forceinline__ void layer_back(const Back& to, int l, int in, int first, int parameter, int prepared, const float* z) const {
+    __device__ __forceinline__ void layer_back(const Back& to, Held& held, int l, int in, int first, int parameter, int prepared, const float* z) const {
         unsigned thread = this_thread();
         const float *p = point + parameter, *p2 = p + 51 * in;
         float *gradient = slice + parameter, *gradient2 = gradient + 51 * in;
-        const int forward = point_forward(in), both = forward + point_backward(in, REST);
+        const int forward = point_forward(in), both = forward + point_backward(in);
         request<THREADS>(to.weights, ready + prepared + both + MIDDLE_FORWARD, MIDDLE_BACKWARD);
         // what is read first is asked for at once: the gradient of the layer's output, and FRN 2. With strips the former waits:
         // held so early it costs registers (measured, f32: 1.29 instead of 1.16 ms for the first block)
@@ -1457,8 +1445,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 }
                 const float dgamma = Wide_::over_lanes(part[0]) * frn.w, dbeta = Wide_::over_lanes(part[1]), dtau = Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
                 if (own.lane == 0) {
-                    float* sums = to.frn_sums + own.image * COLUMNS + own.row;
-                    sums[0] = dgamma, sums[IMG * COLUMNS] = dbeta, sums[2 * IMG * COLUMNS] = dtau;
+                    float* sums = to.frn_sums + own.image * 48 + own.row;
+                    sums[0] = dgamma, sums[IMG * 48] = dbeta, sums[2 * IMG * 48] = dtau;
                 }
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++)
@@ -1466,10 +1454,10 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             }
         }
         __syncthreads();
-        get(to, ready + prepared + forward, in, 0);
+        get(to, ready + prepared + forward, in, team_first());
         if (threadIdx.x < 3 * 48) {
             float sum = 0;
-            for (int j = 0; j < IMG; j++) sum += to.frn_sums[(threadIdx.x / 48 * IMG + j) * COLUMNS + threadIdx.x % 48];
+            for (int j = 0; j < IMG; j++) sum += to.frn_sums[(threadIdx.x / 48 * IMG + j) * 48 + threadIdx.x % 48];
             gradient2[threadIdx.x] = sum;
         }
         // its weights; with strips, FRN 2 is formed again, from two buffers in turn
@@ -1497,7 +1485,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     Nine::add(nine, to.shifted, u, strip * STRIP_ROWS);
                 }
             }
-            keep_nine<true>(to, nine, gradient2 + 3 * 48);
+            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { fetch(held, first, in, team_first() < in ? team_first() : 0, 0, false); });
         }
     }
 
@@ -1509,7 +1497,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             to.sums[k * CHANNELS + c] = at.next_channels || !there(k) ? 0.0f : values[at.sums + (long long)(image + k) * channels + c];
         }
         int parameter = S == 32 ? STEM : 0, prepared = S == 32 ? STEM_FORWARD : 0;
-        for (int l = 0; l < at.layers; l++) parameter += layer_parameters(at.width + GROWTH * l), prepared += layer_prepared(at.width + GROWTH * l, REST);
+        for (int l = 0; l < at.layers; l++) parameter += layer_parameters(at.width + GROWTH * l), prepared += layer_prepared(at.width + GROWTH * l);
         if constexpr (STRIPS == 1)
             for (int i = threadIdx.x; i < SHIFTED; i += THREADS) to.shifted[i] = 0;
         __syncthreads();
@@ -1517,24 +1505,30 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         const int parts = S > 4 && at.next_channels ? channels / 96 : 0;
         const float* const pooled_weights = ready + prepared + parts * point_forward(channels);
         if (parts) tabulate(to.table, CHANNELS, point + parameter, channels, to.roots);
+        Held held;
 #pragma unroll 1
         for (int l = at.layers - 1 + parts; l >= 0; l--) {
             const bool pooled = l >= at.layers;
             const int part_of = at.layers - 1 + parts - l, in = pooled ? channels : at.width + GROWTH * l, first = pooled ? 0 : GROWTH * (at.layers - l);
             const float* z = values + at.z + l * at.z_step;
             if (!pooled) {
-                parameter -= layer_parameters(in), prepared -= layer_prepared(in, REST);
-                layer_back(to, l, in, first, parameter, prepared, z);
+                parameter -= layer_parameters(in), prepared -= layer_prepared(in);
+                layer_back(to, held, l, in, first, parameter, prepared, z);
             }
             // the 1x1 convolution; its output's gradient passes the normalization of FRN 2 on the way
             auto bring = [&](int strip) {
                 if (pooled) bring_pooled(to, part_of * 48, strip);
-                else if (STRIPS > 1) bring_middle(to, z, strip);
+                else bring_middle(to, z, strip);
             };
             float* const frn_gradient = slice + parameter;
-            const float* const weights = pooled ? pooled_weights + part_of * point_backward(channels, REST) : ready + prepared + point_forward(in);
-            if (pooled) get(to, weights, in, 0);
-            point_back(to, first, in, weights, frn_gradient, frn_gradient + 3 * in + part_of * pooled * 48 * in, pooled && part_of == 0, pooled && part_of > 0, bring);
+            const float* const weights = pooled ? pooled_weights + part_of * point_backward(channels) : ready + prepared + point_forward(in);
+            if (pooled) {
+                get(to, weights, in, team_first());
+                fetch(held, first, in, team_first(), 0, part_of == 0);
+                if constexpr (STRIPS == 1) bring_pooled(to, part_of * 48, 0);
+                __syncthreads();
+            }
+            point_back(to, held, first, in, weights, frn_gradient, frn_gradient + 3 * in + part_of * pooled * 48 * in, pooled && part_of == 0, pooled && part_of > 0, bring);
         }
         if constexpr (S == 32) {
             // the stem: planes of the picture, shifted, times the gradient of its output
@@ -1562,7 +1556,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 __syncthreads();
                 Nine::add(nine, to.shifted, to.u, strip * STRIP_ROWS);
             }
-            keep_nine<false>(to, nine, slice);
+            keep_nine<false>(to, nine, slice, [] {});
         } else {
             for (int i = threadIdx.x; i < IMG * channels; i += THREADS) {
                 const int k = i / channels, c = i % channels;

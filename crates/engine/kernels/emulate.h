@@ -1,8 +1,8 @@
 // Runs the kernels on the host: g++ sees the same .cu files, one block at a time, its threads as fibers.
 //
 // A fiber runs until it meets a barrier. A warp whose lanes all wait for each other goes on at
-// once, a block when all its warps wait; lanes of one warp that wait for different things are an
-// error. So wrong sums, wrong indices and barriers that not everyone reaches are found. Shared
+// once, a team of neighboring warps when all of them wait for each other, a block when all its warps
+// wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices and barriers that not everyone reaches are found. Shared
 // memory is filled with NaN before every block. Where a barrier is missing, what comes out depends
 // on who goes first: the same launch in another `order` shows it by other bits.
 #pragma once
@@ -36,8 +36,8 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emu {
 constexpr int STACK = 256 << 10;
-enum Wait { RUN, WARP, BLOCK, DONE };
-struct Fiber { ucontext_t start; jmp_buf at; bool begun = false; Wait wait; std::vector<char> stack; };
+enum Wait { RUN, WARP, TEAM, BLOCK, DONE };
+struct Fiber { ucontext_t start; jmp_buf at; bool begun = false; Wait wait; int team = 0; std::vector<char> stack; };
 alignas(128) static char shared[232448];
 static std::vector<Fiber> fibers;
 static jmp_buf scheduler;
@@ -49,6 +49,8 @@ inline void pause(Wait what) {
     fibers[current].wait = what;
     if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1);
 }
+// A barrier of `warps` neighboring warps.
+inline void meet(int warps) { fibers[current].team = warps, pause(TEAM); }
 // A fiber that is done waits for the next block: making one takes longer than most blocks.
 inline void entry() { for (;;) body(), pause(DONE); }
 inline void resume(int thread) {
@@ -88,25 +90,47 @@ inline void run_block(int threads) {
         f.start.uc_stack.ss_size = f.stack.size();
         makecontext(&f.start, entry, 0);
     }
-    for (bool all_done = false; !all_done;) {
-        all_done = true;
-        const unsigned of_warps = turns++ * 2654435761u >> 16;
-        for (int w = 0; w < (threads + 31) / 32; w++) {
-            const int warp = turn(w, (threads + 31) / 32, of_warps) * 32, lanes = std::min(32, threads - warp);
-            for (bool again = true; again;) {
-                int count[4] = {};
-                const unsigned of_lanes = turns++ * 2654435761u >> 16;
-                for (int lane = 0; lane < lanes; lane++) {
-                    const int i = warp + turn(lane, lanes, of_lanes);
-                    if (fibers[i].wait != DONE) resume(i);
-                    count[fibers[i].wait]++;
-                }
-                again = count[WARP] > 0;
-                if (again && count[BLOCK] + count[DONE]) fail("lanes of a warp wait for different things");
-                if (count[BLOCK]) all_done = false;
-                if (count[BLOCK] && count[DONE]) fail("a barrier that some lanes never reach");
+    const int warps = (threads + 31) / 32;
+    std::vector<Wait> state(warps, RUN);
+    auto run_warp = [&](int number) {
+        const int warp = number * 32, lanes = std::min(32, threads - warp);
+        for (bool again = true; again;) {
+            int count[5] = {};
+            const unsigned of_lanes = turns++ * 2654435761u >> 16;
+            for (int lane = 0; lane < lanes; lane++) {
+                const int i = warp + turn(lane, lanes, of_lanes);
+                if (fibers[i].wait != DONE) resume(i);
+                count[fibers[i].wait]++;
             }
+            again = count[WARP] > 0;
+            if (again && count[TEAM] + count[BLOCK] + count[DONE]) fail("lanes of a warp wait for different things");
+            if (count[TEAM] && count[BLOCK] + count[DONE]) fail("lanes of a warp wait for different barriers");
+            if (count[BLOCK] && count[DONE]) fail("a barrier that some lanes never reach");
+            state[number] = count[TEAM] ? TEAM : count[BLOCK] ? BLOCK : DONE;
         }
+    };
+    // A warp goes on when it has not begun, or when those that it waits for wait for it.
+    for (;;) {
+        bool moved = false;
+        const unsigned of_warps = turns++ * 2654435761u >> 16;
+        for (int w = 0; w < warps; w++) {
+            const int number = turn(w, warps, of_warps);
+            if (state[number] == TEAM) {
+                const int team = fibers[number * 32].team, first = number / team * team;
+                bool all = true;
+                for (int i = first; i < first + team; i++) all &= state[i] == TEAM && fibers[i * 32].team == team;
+                if (!all) continue;
+                for (int i = first; i < first + team; i++) state[i] = RUN;
+            }
+            if (state[number] == RUN) run_warp(number), moved = true;
+        }
+        if (moved) continue;
+        bool all_done = true;
+        for (int w = 0; w < warps; w++) {
+            if (state[w] == TEAM) fail("a barrier of a team that some of it never reach");
+            if (state[w] == BLOCK) all_done = false, state[w] = RUN;
+        }
+        if (all_done) return;
     }
 }
 

@@ -453,14 +453,13 @@ class DenseNet(Net):
 
     def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
         self.precision, tf32 = precision, precision == "tf32"
-        up8, wide = lambda n: ceil(n, 8) * 8, lambda n: (n // 48 + (n % 48 > (24 if rest else 0))) * 48
-        forward, backward = lambda n: up8(n) * 48, lambda n: wide(n) * 48 + (48 * 24 if n > wide(n) else 0)
+        forward, backward = lambda n: ceil(n, 8) * 8 * 48, lambda n: ceil(n, 48) * 48 * 48
         at = ready = values = partial = 0
         prepare, self.blocks, segments, self.shared = [], [], [], []
 
         def conv(out, n, taps):
             nonlocal at, ready
-            prepare.append((at, out, n, taps, ready, rest))
+            prepare.append((at, out, n, taps, ready, 0))
             ready += out // 48 * (forward(n) + backward(n)) if taps == 1 else 8 * 9 * 24 if n == 3 else 48 * 9 * 16 + 16 * 9 * 48
             at += out * n * taps
 
@@ -471,7 +470,6 @@ class DenseNet(Net):
         width = 24
         for b, count in enumerate(layers):
             area, every = 1024 >> 2 * b, width + 12 * count
-            rest = int(area > 64)
             block = Block(batch=batch, layers=count, width=width, parameters=at, prepared=ready, partial=partial, z_step=batch * 48 * area)
             block.x, block.g, block.z = take(batch * every * area), take(batch * every * area), take(count * block.z_step)
             block.dz = self.blocks[0].dz if b else take(block.z_step)
@@ -516,16 +514,17 @@ class DenseNet(Net):
         stride, plane = px + pad, (S + 2) * (S + 4)
         def product(rows, px):
             return warps * min(768 // rows, px) // px * rows * (px + 4)
-        def outer(columns):
-            return min(warps // (columns // 24), px // 8) * 48 * (columns + pad)
         depth = 24 * (warps * 16 // px)
         tile = max(2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
         forward = tile + (16 if strips > 1 else 48) * images * plane + 2 * depth * 48 + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
         columns = 48 * (warps * 16 // px)
-        parts = max(min(warps // 3, px // 8) * 12 * 436, 2 * columns * (px + 4), outer(columns), outer(24))
+        team, pairs = px // 16, warps // 2
+        features = pairs * 48 * 36 * (2 if strips > 1 else 1)
+        after = 48 * (px + 4) if strips > 1 else 3 * 16 * 52 if team == warps else product(48, px)
+        parts = max(min(warps // 3, px // 8) * 12 * 436, 48 * (px + 4) + after, max(features, pairs * 48 * 56 if team > 4 else 0) + 3 * team * columns)
         shifted, dz = 12 * images * plane, 48 * stride
         first = max(shifted, dz) if strips > 1 else shifted + dz
-        backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + images * (5 * 48 + 3 * columns) + 48
+        backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + images * 8 * 48 + 48
         return 4 * forward, 4 * backward
 
     def launches(self):

@@ -22,7 +22,7 @@ struct Tensor { int count; double scale, shift; };
 
 // How parameters, prepared weights, values and partial sums lie; the host code of the engine does the same.
 struct DensePlan {
-    int rest, parameters = 0, prepared = 0, classes, batch, channels = 24;
+    int parameters = 0, prepared = 0, classes, batch, channels = 24;
     long long values = 0, partial = 0;
     std::vector<int> layers;
     std::vector<Tensor> tensors;
@@ -33,8 +33,8 @@ struct DensePlan {
     void tensor(int count, double scale, double shift) { tensors.push_back({count, scale, shift}), parameters += count; }
     void frn(int c) { tensor(c, .2, 1), tensor(c, .2, 0), tensor(c, .2, 0); }
     void conv(int out, int in, int taps) {
-        prepare.push_back({parameters, out, in, taps, prepared, rest});
-        prepared += taps == 1 ? out / 48 * (dense::point_forward(in) + dense::point_backward(in, rest)) : in == 3 ? dense::STEM_FORWARD : dense::MIDDLE_FORWARD + dense::MIDDLE_BACKWARD;
+        prepare.push_back({parameters, out, in, taps, prepared, 0});
+        prepared += taps == 1 ? out / 48 * (dense::point_forward(in) + dense::point_backward(in)) : in == 3 ? dense::STEM_FORWARD : dense::MIDDLE_FORWARD + dense::MIDDLE_BACKWARD;
         tensor(out * in * taps, std::sqrt(6.0 / (in * taps)), 0);
     }
     long long take(long long count) { values += count; return values - count; }
@@ -44,7 +44,6 @@ struct DensePlan {
         int most = 0;
         for (int b = 0; b <= last; b++) {
             const int area = 1024 >> 2 * b, width = channels, all = width + 12 * layers[b];
-            rest = area > 64;
             dense::Block at{};
             at.batch = batch, at.layers = layers[b], at.width = width, at.parameters = parameters, at.prepared = prepared;
             at.x = take((long long)batch * all * area), at.g = take((long long)batch * all * area);

@@ -100,10 +100,6 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
     let (stride, plain) = (pixels + pad, pixels + 4);
     let split = |rows: usize, pixels: usize| WARPS * (768 / rows).min(pixels) / pixels;
     let product = |rows: usize, pixels: usize| split(rows, pixels) * rows * (pixels + 4);
-    let outer = |columns: usize| {
-        let split = (WARPS / (columns / 24)).min(pixels / 8);
-        split * MIDDLE * (columns + pad)
-    };
     let groups = split(MIDDLE, pixels);
     let depth = 24 * groups;
     let tile = (2 * depth * stride)
@@ -114,6 +110,19 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
     let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
     let forward = tile + planes * images * plane + 2 * depth * MIDDLE + MIDDLE_FORWARD + tables;
     let columns = MIDDLE * groups;
+    let team = WARPS / groups;
+    // features of two warps, and what they share
+    let features = WARPS / 2 * MIDDLE * (32 + 4) * if strips > 1 { 2 } else { 1 };
+    let shared = if team > 4 {
+        WARPS / 2 * MIDDLE * (MIDDLE + 8)
+    } else {
+        0
+    };
+    let after = match (strips, groups) {
+        (1, 1) => 3 * 16 * 52,
+        (1, _) => product(MIDDLE, pixels),
+        _ => MIDDLE * plain,
+    };
     let (shifted, middle) = (GROWTH * images * plane, MIDDLE * stride);
     let first = if strips > 1 {
         shifted.max(middle)
@@ -121,11 +130,10 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
         shifted + middle
     };
     let parts = ((WARPS / 3).min(pixels / 8) * GROWTH * (9 * MIDDLE + 4))
-        .max(2 * columns * plain)
-        .max(outer(columns))
-        .max(outer(24));
+        .max(MIDDLE * plain + after)
+        .max(features.max(shared) + 3 * team * columns);
     let weights = MIDDLE_BACKWARD.max(MIDDLE * columns);
-    let rest = images * (5 * MIDDLE + 3 * columns) + MIDDLE;
+    let rest = images * 8 * MIDDLE + MIDDLE;
     let backward = first + parts + weights + 6 * images * channels + rest;
     (4 * forward, 4 * backward)
 }
@@ -135,12 +143,9 @@ const MIDDLE_FORWARD: usize = MIDDLE * 9 * 16;
 const MIDDLE_BACKWARD: usize = 16 * 9 * MIDDLE;
 const STEM_FORWARD: usize = 8 * 9 * STEM;
 
-/// Rearranged weights of a 1×1 convolution with 48 outputs; `rest` where planes are large.
-fn point(inputs: usize, rest: bool) -> usize {
-    let least = if rest { 24 } else { 0 };
-    let wide = (inputs / 48 + usize::from(inputs % 48 > least)) * 48;
-    let narrow = if inputs > wide { 48 * 24 } else { 0 };
-    inputs.next_multiple_of(8) * 48 + wide * 48 + narrow
+/// Rearranged weights of a 1×1 convolution with 48 outputs.
+fn point(inputs: usize) -> usize {
+    (inputs.next_multiple_of(8) + inputs.next_multiple_of(48)) * 48
 }
 
 /// Where the next things go.
@@ -166,17 +171,17 @@ impl Places {
         self.parameters += 3 * channels;
     }
 
-    fn conv(&mut self, out: usize, inputs: usize, taps: usize, rest: bool) {
+    fn conv(&mut self, out: usize, inputs: usize, taps: usize) {
         self.table.push(DensePrepare {
             weight: self.parameters as i32,
             out: out as i32,
             inputs: inputs as i32,
             taps: taps as i32,
             prepared: self.prepared as i32,
-            rest: i32::from(rest),
+            reserved: 0,
         });
         self.prepared += match (taps, inputs) {
-            (1, _) => out / 48 * point(inputs, rest),
+            (1, _) => out / 48 * point(inputs),
             (_, 3) => STEM_FORWARD,
             _ => MIDDLE_FORWARD + MIDDLE_BACKWARD,
         };
@@ -227,22 +232,21 @@ impl Places {
                 None => self.take(middle),
             };
         }
-        let rest = side > 8;
         if number == 0 {
-            self.conv(STEM, 3, 9, rest);
+            self.conv(STEM, 3, 9);
         }
         for layer in 0..layers {
             let inputs = width + GROWTH * layer;
             self.frn(inputs);
-            self.conv(MIDDLE, inputs, 1, rest);
+            self.conv(MIDDLE, inputs, 1);
             self.frn(MIDDLE);
-            self.conv(GROWTH, MIDDLE, 9, rest);
+            self.conv(GROWTH, MIDDLE, 9);
         }
         let last = number + 1 == BLOCKS.len();
         let after = if last { all } else { all / 2 };
         if !last {
             self.frn(all);
-            self.conv(after, all, 1, rest);
+            self.conv(after, all, 1);
         }
         block.slice = (self.parameters - first) as i32;
         block.partial = self.segment(first, batch, images);
@@ -387,17 +391,17 @@ mod tests {
         let f32 = [0, 1, 2, 3].map(|block| shared_bytes(block, false));
         let tf32 = [0, 1, 2, 3].map(|block| shared_bytes(block, true));
         let want = [
-            (170_112, 195_072),
+            (170_112, 210_240),
             (163_968, 205_824),
-            (153_984, 172_992),
-            (197_760, 225_600),
+            (153_984, 171_264),
+            (197_760, 190_656),
         ];
         assert_eq!(f32, want);
         let want = [
-            (170_880, 195_072),
+            (170_880, 210_240),
             (164_736, 206_592),
-            (157_056, 173_760),
-            (203_904, 226_368),
+            (157_056, 172_032),
+            (203_904, 191_424),
         ];
         assert_eq!(tf32, want);
     }

@@ -134,7 +134,7 @@ plain! {
         dx: i64, loss: i64, correct: i64, logits: i64, partial: i64,
     }
     /// A convolution of DenseNet in the order its kernels want.
-    struct DensePrepare { weight: i32, out: i32, inputs: i32, taps: i32, prepared: i32, rest: i32 }
+    struct DensePrepare { weight: i32, out: i32, inputs: i32, taps: i32, prepared: i32, reserved: i32 }
     /// A block of layers of DenseNet.
     struct DenseBlock {
         batch: i32, layers: i32, width: i32, parameters: i32, prepared: i32, slice: i32,
