@@ -77,6 +77,8 @@ template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i
     place_of<TF32, COLUMNS>(i % (TOGETHER * COLUMNS), row, column);
     tap = i / (TOGETHER * COLUMNS) % 9, row += i / (TOGETHER * COLUMNS * 9) * TOGETHER;
 }
+// A factor of a product: for TF32 half of the last bit that counts is added, and `mma_tf32` ignores the bits after it.
+template <bool TF32> __device__ __forceinline__ float factor(float v) { return TF32 && !WITHOUT_ROUNDING ? __uint_as_float(__float_as_uint(v) + 0x1000u) : v; }
 template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, const Prepare* table) {
     const Run& run = runs[blockIdx.z];
     if (images_of(run) == 0) return;
@@ -96,23 +98,34 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
                 place_of<TF32, 48>(at % (48 * 48), o, c);
                 c += at / (48 * 48) * 48, o += j / backward * 48;
             }
-            to[i] = c < in ? product_input<TF32>(w[o * in + c]) : 0;
+            to[i] = c < in ? factor<TF32>(w[o * in + c]) : 0;
         }
     } else if (in == 3) {
         for (int i = begin; i < STEM_FORWARD; i += step) {
             place_of<TF32, 24>(i, c, tap, o);
-            to[i] = o < p.out && c < in ? product_input<TF32>(w[(o * in + c) * 9 + tap]) : 0;
+            to[i] = o < p.out && c < in ? factor<TF32>(w[(o * in + c) * 9 + tap]) : 0;
         }
     } else {
         for (int i = begin; i < MIDDLE_FORWARD + MIDDLE_BACKWARD; i += step) {
             const bool back = i >= MIDDLE_FORWARD;
             if (back) place_of<TF32, 48>(i - MIDDLE_FORWARD, o, tap, c), tap = 8 - tap;
             else place_of<TF32, 16>(i, c, tap, o);
-            to[i] = o < 12 ? product_input<TF32>(w[(o * 48 + c) * 9 + tap]) : 0;
+            to[i] = o < 12 ? factor<TF32>(w[(o * 48 + c) * 9 + tap]) : 0;
         }
     }
 }
 
+// 0 below tau, 1 at it or where one is no number, 2 above it.
+__device__ __forceinline__ float twice_the_share(float v, float tau) {
+#ifdef EMULATED
+    return v > tau ? 2.0f : v < tau ? 0.0f : 1.0f;
+#else
+    float above, not_below;
+    asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(above) : "f"(v), "f"(tau));
+    asm("set.geu.f32.f32 %0, %1, %2;" : "=f"(not_below) : "f"(v), "f"(tau));
+    return above + not_below;
+#endif
+}
 __device__ __forceinline__ float threshold(float v, float tau) {
 #ifdef EMULATED
     return larger(v, tau);
@@ -467,8 +480,8 @@ template <int ROWS_, int IMG, int PXI, int THREADS> struct Plane {
 __device__ __forceinline__ float square(const float4& v, float sum) { return fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, sum)))); }
 // FRN and threshold by {gamma/root, beta, tau, ...}.
 template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& v, const float4& p) {
-    return make_float4(product_input<TF32>(threshold(fmaf(p.x, v.x, p.y), p.z)), product_input<TF32>(threshold(fmaf(p.x, v.y, p.y), p.z)),
-                       product_input<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), product_input<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
+    return make_float4(factor<TF32>(threshold(fmaf(p.x, v.x, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.y, p.y), p.z)),
+                       factor<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
 
 // Sums over the 32 pixels of two neighboring warps: 48 rows `d` [48][STRIDE] times 48 rows `u`
@@ -912,7 +925,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         const Visit visit = run.visits[run.steps[run.step].first_visit + image];
         for (int i = threadIdx.x; i < count * AREA; i += THREADS) {
             const int c = i / AREA, p = i % AREA;
-            planes[c * PLANE + (p / S + 1) * ROW + p % S + 1] = c < 3 ? product_input<TF32>(placed_pixel(set, visit, 3, 32, 32, i)) : 0;
+            planes[c * PLANE + (p / S + 1) * ROW + p % S + 1] = c < 3 ? factor<TF32>(placed_pixel(set, visit, 3, 32, 32, i)) : 0;
         }
     }
     __device__ __forceinline__ void stem(const Images& set, float* tile, float* planes, float* weights, float* roots) const {
@@ -1010,8 +1023,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
     };
     static __device__ __forceinline__ float4 without_mean(const float4& g, const float4& v, float root, float mean) {
-        return make_float4(product_input<TF32>(root * (g.x - v.x * mean)), product_input<TF32>(root * (g.y - v.y * mean)),
-                           product_input<TF32>(root * (g.z - v.z * mean)), product_input<TF32>(root * (g.w - v.w * mean)));
+        return make_float4(factor<TF32>(root * (g.x - v.x * mean)), factor<TF32>(root * (g.y - v.y * mean)),
+                           factor<TF32>(root * (g.z - v.z * mean)), factor<TF32>(root * (g.w - v.w * mean)));
     }
     // The gradient at the features c, V times four pixels of it: through the normalization, all FRNs at once.
     template <class P> __device__ __forceinline__ void through(const Back& to, const P& own, int c, int begin, float4* d) const {
@@ -1029,19 +1042,19 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int k = 0; k < P::V; k++) d[k] = without_mean(d[k], x[k], root, mean);
     }
 
-    // One number through threshold and scale: returns `before` and the gradient at the normalized value, adds to the sums of
-    // gamma (which lacks 1/root), beta and tau.
-    static __device__ __forceinline__ float through_threshold(float before, float d, float v, const float4& frn, float gamma, float& sum, float& dbeta, float& dtau) {
-        const float out = fmaf(frn.x, v, frn.y), share = out > frn.z ? 1.0f : out < frn.z ? 0.0f : 0.5f, passed = share * d;
+    // One number through threshold and scale, by half of gamma: returns `before` and the gradient at the normalized
+    // value, adds to twice the sums of gamma (which lacks 1/root), beta and tau.
+    static __device__ __forceinline__ float through_threshold(float before, float d, float v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
+        const float passed = twice_the_share(fmaf(frn.x, v, frn.y), frn.z) * d;
         sum = fmaf(passed, v, sum);
         dbeta += passed;
-        dtau = fmaf(1.0f - share, d, dtau);
-        return fmaf(gamma, passed, before);
+        dtau += fmaf(2.0f, d, -passed);
+        return fmaf(half_gamma, passed, before);
     }
-    static __device__ __forceinline__ float4 through_threshold(const float4& before, const float4& d, const float4& v, const float4& frn, float gamma, float& sum, float& dbeta, float& dtau) {
+    static __device__ __forceinline__ float4 through_threshold(const float4& before, const float4& d, const float4& v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
         float4 r;
-        r.x = through_threshold(before.x, d.x, v.x, frn, gamma, sum, dbeta, dtau), r.y = through_threshold(before.y, d.y, v.y, frn, gamma, sum, dbeta, dtau);
-        r.z = through_threshold(before.z, d.z, v.z, frn, gamma, sum, dbeta, dtau), r.w = through_threshold(before.w, d.w, v.w, frn, gamma, sum, dbeta, dtau);
+        r.x = through_threshold(before.x, d.x, v.x, frn, half_gamma, sum, dbeta, dtau), r.y = through_threshold(before.y, d.y, v.y, frn, half_gamma, sum, dbeta, dtau);
+        r.z = through_threshold(before.z, d.z, v.z, frn, half_gamma, sum, dbeta, dtau), r.w = through_threshold(before.w, d.w, v.w, frn, half_gamma, sum, dbeta, dtau);
         return r;
     }
 
@@ -1139,7 +1152,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
                         for (int i = half * 3; i < half * 3 + 3; i++) {
                             const float4 frn = table[i * 8], x = STRIPS > 1 ? load4(u + i * 8 * Out::PITCH) : held.x[i * (STRIPS == 1)];
-                            const float4 sum = through_threshold(held.g[i], product.held(sums, i), x, frn, frn.w, part[0][i], part[1][i], part[2][i]);
+                            const float4 sum = through_threshold(held.g[i], product.held(sums, i), x, frn, 0.5f * frn.w, part[0][i], part[1][i], part[2][i]);
                             *reinterpret_cast<float4*>(u + i * 8 * Out::PITCH) = normalized<TF32>(x, frn);
                             if (exists && i * 8 < rows) store_global(gradient + i * 8 * AREA, sum);
                         }
@@ -1179,6 +1192,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     float one = 0;
 #pragma unroll
                     for (int w = 0; w < EACH; w++) one += from[w * COLUMNS];
+                    one *= 0.5f;
                     if (k == 0) {
                         one *= to.roots[j * CHANNELS + channel + c0 + c];
                         to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
@@ -1271,7 +1285,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const long long c = (long long)image * at.next_channels + at.next_first + o + row;
             const float root = values[at.next_roots + c], mean = values[at.next_sums + c] / (AREA / 4) * root;
             const float2 g = load2(values + at.next_g + c * (AREA / 4) + from), x = load2(values + at.next_x + c * (AREA / 4) + from);
-            const float a = product_input<TF32>(root * (g.x - x.x * mean) / 4), b = product_input<TF32>(root * (g.y - x.y * mean) / 4);
+            const float a = factor<TF32>(root * (g.x - x.x * mean) / 4), b = factor<TF32>(root * (g.y - x.y * mean) / 4);
             *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = make_float4(a, a, b, b);
         }
     }
@@ -1324,7 +1338,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const int row = product.row(i);
                 const float4 frn = to.z_table[row];
                 part[0][i] = part[1][i] = part[2][i] = 0;
-                g[i] = through_threshold(make_float4(0, 0, 0, 0), product.held(sums, i), v[i], frn, to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
+                g[i] = through_threshold(make_float4(0, 0, 0, 0), product.held(sums, i), v[i], frn, 0.5f * to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
                 if constexpr (STRIPS > 1) store_global(values + at.dz + from + i * 8 * AREA + strip * PX, g[i]);
                 else *reinterpret_cast<float4*>(to.u + row * PLAIN + product.fours()) = normalized<TF32>(v[i], frn);
             }
@@ -1348,6 +1362,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 sum[q] = to.tile[q * OF_WARPS + w * WARP_STRIDE + c] + to.tile[q * OF_WARPS + (w + 8) * WARP_STRIDE + c];
 #pragma unroll
                 for (int m = 4; m; m >>= 1) sum[q] += __shfl_xor_sync(ALL_LANES, sum[q], m);
+                sum[q] *= 0.5f;
             }
             if (w == 0) {
                 const float dgamma = sum[0] * to.z_table[c].w;
@@ -1440,10 +1455,10 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++) {
                     const int px = own.image * PXI + own.pixel(k);
-                    g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, gamma, part[0], part[1], part[2]);
+                    g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, 0.5f * gamma, part[0], part[1], part[2]);
                     *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
                 }
-                const float dgamma = Wide_::over_lanes(part[0]) * frn.w, dbeta = Wide_::over_lanes(part[1]), dtau = Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
+                const float dgamma = 0.5f * Wide_::over_lanes(part[0]) * frn.w, dbeta = 0.5f * Wide_::over_lanes(part[1]), dtau = 0.5f * Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
                 if (own.lane == 0) {
                     float* sums = to.frn_sums + own.image * 48 + own.row;
                     sums[0] = dgamma, sums[IMG * 48] = dbeta, sums[2 * IMG * 48] = dtau;

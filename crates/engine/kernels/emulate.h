@@ -2,8 +2,9 @@
 //
 // A fiber runs until it meets a barrier. A warp whose lanes all wait for each other goes on at
 // once, a team of neighboring warps when all of them wait for each other, a block when all its warps
-// wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices and barriers that not everyone reaches are found. Shared
-// memory is filled with NaN before every block. Where a barrier is missing, what comes out depends
+// wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices
+// and barriers that not everyone reaches are found. Shared memory is filled with NaN before every
+// block. Where a barrier is missing, what comes out depends
 // on who goes first: the same launch in another `order` shows it by other bits.
 #pragma once
 #include <algorithm>
