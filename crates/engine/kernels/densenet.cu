@@ -159,6 +159,23 @@ template <int WARPS> __device__ __forceinline__ void meet(unsigned warp) {
     else asm volatile("bar.sync %0, %1;" ::"r"((WARPS == 2 ? 1 : 9) + warp / WARPS), "n"(WARPS * 32) : "memory");
 #endif
 }
+// An address of which the compiler knows nothing, so that it adds to it what is short.
+__device__ __forceinline__ const float* unknown(const float* p) {
+#ifndef EMULATED
+    asm volatile("" : "+l"(p));
+#endif
+    return p;
+}
+// Eight bytes of global memory at once.
+__device__ __forceinline__ float2 load_global2(const float* from) {
+#ifdef EMULATED
+    return *reinterpret_cast<const float2*>(from);
+#else
+    float2 v;
+    asm volatile("ld.global.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(__cvta_generic_to_global(from)));
+    return v;
+#endif
+}
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
@@ -654,10 +671,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr bool HELD = Wide::SPLIT == 1;                   // no warps share a sum of a 1x1 convolution
     static constexpr int DEPTH = 24 * Wide::SPLIT;                   // channels brought at a time
     static constexpr int TOGETHER = STRIPS > 1 ? 8 : 48;             // planes of z brought at a time
-    static constexpr int TILE = larger_of(larger_of(2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
+    // f32 shares features among lanes, so that they come through TILE, with the weights of DEPTH
+    // channels; in TF32 a warp brings the features of its pixels to registers, and all weights come at once
+    static constexpr int TILE = larger_of(larger_of(TF32 ? 0 : 2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
+    static constexpr int POINT = TF32 ? CHANNELS * 48 : 2 * DEPTH * 48;
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
-    static constexpr int FORWARD = TILE + PLANES + 2 * DEPTH * 48 + MIDDLE_FORWARD + TABLES;
+    static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
     // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS of
     // them have COLUMNS channels. Two neighboring warps share 32 pixels.
     static constexpr int TEAM = Wide::PIXEL_WARPS, TEAMS = Wide::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
@@ -708,6 +728,57 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if (pixel % S == S - 4) *reinterpret_cast<float4*>(to + 4) = make_float4(v.w, 0, 0, 0);
     }
 
+    // What a warp has asked for of the features at its pixels: two pixels of channels lane % 4 and lane % 4 + 4 of some eights.
+    static constexpr int AHEAD = 4;
+    struct Ahead { float2 low[AHEAD], high[AHEAD]; };
+    // This lane's feature in channel 0, 4, 8, ...
+    __device__ __forceinline__ const float* features_of(const Wide& product, int channel, int strip) const {
+        const int p = product.first(0), own = there(p / AREA) ? p / AREA : 0;
+        return unknown(plane(at.x, own, channels, channel + product.lane % 4) + strip * PX + p % AREA);
+    }
+    // Asks for an eight. For channels that do not exist, others stand, and their weights are 0 or not read.
+    static __device__ __forceinline__ void ask(Ahead& ahead, int i, const float* x, int eight, int in) {
+        ahead.low[i] = load_global2(x + min(eight * 8, in - 4) * AREA), ahead.high[i] = load_global2(x + min(eight * 8 + 4, in - 4) * AREA);
+    }
+    __device__ __forceinline__ void ask_first(Ahead& ahead, int strip, int channel, int in) const {
+        const Wide product;
+        const float* x = features_of(product, channel, strip);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) ask(ahead, i, x, product.split + i * Wide::SPLIT, in);
+    }
+    // sums = weights [in][48] in shared memory times FRN of the features, whose first eights were asked for: a warp brings those of
+    // its pixels, normalizes them and multiplies, and waits for no other.
+    __device__ __forceinline__ void stream(const Wide& product, float* sums, Ahead& ahead, int strip, int channel, int in, const float4* table, const float* weights) const {
+        static_assert(!TF32 || Wide::FOURS, "weights are the first factor");
+        product.clear(sums);
+        const float* x = features_of(product, channel, strip);
+        const float4* frn = table + product.first(0) / AREA * CHANNELS + product.lane % 4;
+        Spot even(weights + product.split * (8 * 48) + product.lane * 4);
+        auto one = [](float v, const float4& p) { return factor<TF32>(threshold(fmaf(p.x, v, p.y), p.z)); };
+        auto multiply = [&](int i, int now) {
+            const float4 a = frn[now * 8], b = frn[min(now * 8 + 4, in - 4)];
+            unsigned w[3][4];
+            Wide::weights(w, even, i * (Wide::SPLIT * 8 * 48));
+            const float l[2] = {one(ahead.low[i].x, a), one(ahead.low[i].y, a)}, h[2] = {one(ahead.high[i].x, b), one(ahead.high[i].y, b)};
+            Wide::products(sums, w, l, h, 0);
+        };
+        int eight = product.split;
+#pragma unroll 1
+        for (; (eight + (AHEAD - 1) * Wide::SPLIT) * 8 < in; eight += AHEAD * Wide::SPLIT) {
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+                multiply(i, eight + i * Wide::SPLIT);
+                ask(ahead, i, x, eight + (i + AHEAD) * Wide::SPLIT, in);
+            }
+            even.move(AHEAD * (Wide::SPLIT * 8 * 48));
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD - 1; i++)
+            if ((eight + i * Wide::SPLIT) * 8 < in) multiply(i, eight + i * Wide::SPLIT);
+    }
+    // The weights of a 1x1 convolution's 48 outputs, all at once.
+    __device__ __forceinline__ void request_point(float* to, const float* weights, int in) const { request<THREADS>(to, weights, point_forward(in)); }
+
     // Features and weights of parts come in two buffers in turn, also from strip to strip: when all threads have met at the
     // barrier of a part, all have done with the buffer that the part after it takes.
     static __device__ __forceinline__ int turn(int strip, int chunk, int in) { return (strip * ((in + DEPTH - 1) / DEPTH) + chunk) % 2; }
@@ -744,17 +815,27 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             product.multiply(sums, weight_buffer + now * DEPTH * 48, buffer, product.split, steps, Wide::SPLIT);
         }
     }
-    // The same to `tile`, ends without a barrier.
-    __device__ __forceinline__ void point_product(float4 (&v)[3], int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
+    // What of the features was asked for, either way; asks for the first of a strip's, and forms the sums.
+    struct Asked { float4 v[TF32 ? 1 : 3]; Ahead ahead; };
+    __device__ __forceinline__ void first_asked(Asked& x, int strip, int channel, int in, const float* weights, float* weight_buffer) const {
+        if constexpr (TF32) ask_first(x.ahead, strip, channel, in);
+        else point_fetch(x.v, 0, strip, channel, in, weights, weight_buffer);
+    }
+    __device__ __forceinline__ void form_sums(const Wide& product, float* sums, Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
+        if constexpr (TF32) stream(product, sums, x.ahead, strip, channel, in, table, weight_buffer);
+        else point_sums(product, sums, x.v, strip, channel, in, weights, table, tile, weight_buffer);
+    }
+    // The sums to `tile`, ends without a barrier.
+    __device__ __forceinline__ void point_product(Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
         const Wide product;
         float sums[Wide::SUMS];
-        point_sums(product, sums, v, strip, channel, in, weights, table, tile, weight_buffer);
-        __syncthreads();  // the features in `tile` have been read
+        form_sums(product, sums, x, strip, channel, in, weights, table, tile, weight_buffer);
+        if (!TF32) __syncthreads();  // the features in `tile` have been read
         product.store(sums, tile);
     }
 
     __device__ __forceinline__ void forward(const Images* set, float* tile) const {
-        float *planes = tile + TILE, *weight_buffer = planes + PLANES, *middle = weight_buffer + 2 * DEPTH * 48;
+        float *planes = tile + TILE, *weight_buffer = planes + PLANES, *middle = weight_buffer + POINT;
         float4 *table = reinterpret_cast<float4*>(middle + MIDDLE_FORWARD), *z_table = table + IMG * CHANNELS;
         float* roots = reinterpret_cast<float*>(z_table + IMG * 48);  // [image][CHANNELS]
         // gamma, beta, tau of a layer's first FRN, brought while the layer before is at work; of its second, for two layers in turn
@@ -772,13 +853,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
         request<THREADS>(raw, point + parameter, 3 * at.width);
         request<THREADS>(raw2, point + parameter + 51 * at.width, 3 * 48);
+        if (TF32) request_point(weight_buffer, ready + prepared, at.width);
         arrived();
         __syncthreads();
 #pragma unroll 1
         for (int l = 0; l < at.layers; l++) {
             const int in = at.width + GROWTH * l, first = GROWTH * (at.layers - l);
-            float4 x[3];
-            point_fetch(x, 0, 0, first, in, ready + prepared, weight_buffer);
+            Asked x;
+            first_asked(x, 0, first, in, ready + prepared, weight_buffer);
             request<THREADS>(middle, ready + prepared + point_forward(in) + point_backward(in), MIDDLE_FORWARD);
             tabulate(table, CHANNELS, raw, in, roots + first);
             __syncthreads();
@@ -786,12 +868,16 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             if (l + 1 < at.layers || at.next_channels) request<THREADS>(raw, after, 3 * (in + GROWTH));
             if (l + 1 < at.layers) request<THREADS>(raw2 + (l + 1) % 2 * (3 * 48), after + 51 * (in + GROWTH), 3 * 48);
             float* z = values + at.z + l * at.z_step;
+            // in TF32, the weights after these when all warps have read them
+            auto next = [&] { if (TF32 && (l + 1 < at.layers || at.next_channels)) request_point(weight_buffer, ready + prepared + layer_prepared(in), in + GROWTH); };
             if constexpr (HELD) {
-                middle_held(x, l, first, in, ready + prepared, p2, z, table, z_table, tile, planes, weight_buffer);
+                middle_held(x, l, first, in, ready + prepared, p2, z, table, z_table, tile, planes, weight_buffer, next);
             } else {
                 static_assert(HELD || STRIPS == 1, "strips have many pixels");
                 point_product(x, 0, first, in, ready + prepared, table, tile, weight_buffer);
+                if (TF32) arrived();  // the weights in `middle`
                 __syncthreads();
+                next();
                 const unsigned thread = this_thread();
 #pragma unroll
                 for (int i = 0; i < Wide_::ITER; i++) {
@@ -864,18 +950,18 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     }
     // A layer's 1x1 convolution, whose first features were asked for, to `z` and the table of FRN 2, and through FRN 2 to `planes`
     // if there is one strip. No warps share a sum, so that all of this is done by the threads that hold the sums.
-    __device__ __forceinline__ void middle_held(float4 (&x)[3], int l, int first, int in, const float* weights, const float* p2, float* z, const float4* table, float4* z_table, float* tile, float* planes, float* weight_buffer) const {
+    template <class N> __device__ __forceinline__ void middle_held(Asked& x, int l, int first, int in, const float* weights, const float* p2, float* z, const float4* table, float4* z_table, float* tile, float* planes, float* weight_buffer, N next) const {
         constexpr int WARP_STRIDE = 52;  // numbers of a warp; so far apart, those of eight warps meet few of the same banks
-        static_assert(Wide::PIXEL_WARPS == 16 && 16 * WARP_STRIDE <= DEPTH * 48 && 48 * 8 <= THREADS, "eight threads a channel");
+        static_assert(Wide::PIXEL_WARPS == 16 && 16 * WARP_STRIDE <= DEPTH * 48 && 16 * WARP_STRIDE <= TILE && 48 * 8 <= THREADS, "eight threads a channel");
         const Wide product;
         float sums[Wide::SUMS], part[6];
 #pragma unroll
         for (int i = 0; i < 6; i++) part[i] = 0;
 #pragma unroll 1
         for (int strip = 0; strip < STRIPS; strip++) {
-            point_sums(product, sums, x, strip, first, in, weights, table, tile, weight_buffer);
+            form_sums(product, sums, x, strip, first, in, weights, table, tile, weight_buffer);
             // without a barrier: what it fills was read before the last one, see `turn`
-            if (strip + 1 < STRIPS) point_fetch(x, 0, strip + 1, first, in, weights, weight_buffer);
+            if (strip + 1 < STRIPS) first_asked(x, strip + 1, first, in, weights, weight_buffer);
             float* to = z + ((long long)image * 48 + product.row(0)) * AREA + strip * PX + product.fours();
 #pragma unroll
             for (int i = 0; i < 6; i++) {
@@ -884,15 +970,17 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 store_global(to + i * 8 * AREA, v);
             }
         }
-        // the warps' sums of squares, in the buffer of weights that comes next: it was read before the last barrier
-        float* squares = weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
+        // the warps' sums of squares, in the buffer of weights that comes next: it was read before the last barrier; or in `tile`
+        float* squares = TF32 ? tile : weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
         typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
         int from = 0, end = 6;
         Sums::add(part, product.four(), from, end);
 #pragma unroll
         for (int i = 0; i < Sums::COUNT; i++)
             if (from + i < end) squares[product.pixel / 16 * WARP_STRIDE + product.row(0) + (from + i) * 8] = part[i];
-        __syncthreads();  // `squares` and, for the strips, `z` are there
+        if (TF32) arrived();  // the weights in `middle`
+        __syncthreads();      // `squares` and, for the strips, `z` are there
+        next();
         if (threadIdx.x < 48 * 8) {
             const int c = threadIdx.x / 8, w = threadIdx.x % 8;
             float sum = squares[w * WARP_STRIDE + c] + squares[(w + 8) * WARP_STRIDE + c];
@@ -968,8 +1056,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if constexpr (S > 4) {
             typedef Plane<48, IMG, PXI / 4, THREADS> Own;  // of the result
             constexpr int HALF = S / 2;
-            float4 x[3];
-            point_fetch(x, 0, 0, 0, channels, ready + prepared, weight_buffer);
+            Asked x;
+            first_asked(x, 0, 0, channels, ready + prepared, weight_buffer);
             tabulate(table, CHANNELS, raw, channels, roots);
             __syncthreads();
 #pragma unroll 1
@@ -982,8 +1070,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     const float* weights = ready + prepared + o / 48 * point_forward(channels);
                     point_product(x, strip, 0, channels, weights, table, tile, weight_buffer);
                     __syncthreads();
-                    if (strip + 1 < STRIPS) point_fetch(x, 0, strip + 1, 0, channels, weights, weight_buffer);
-                    else if (o + 48 < channels / 2) point_fetch(x, 0, 0, 0, channels, weights + point_forward(channels), weight_buffer);
+                    if (strip + 1 < STRIPS) {
+                        first_asked(x, strip + 1, 0, channels, weights, weight_buffer);
+                    } else if (o + 48 < channels / 2) {
+                        first_asked(x, 0, 0, channels, weights + point_forward(channels), weight_buffer);
+                        if (TF32) request_point(weight_buffer, weights + point_forward(channels), channels);
+                    }
                     const unsigned thread = this_thread();
 #pragma unroll
                     for (int i = 0; i < Own::ITER; i++) {
@@ -1004,6 +1096,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                         const float root = 1.0f / sqrtf(Own::over_lanes(part[i]) / (AREA / 4) + FRN_EPSILON);
                         if (own.lane == 0 && there(own.image)) values[at.next_roots + to] = root;
                     }
+                    if (TF32) arrived();
                     __syncthreads();
                 }
             }
