@@ -13,6 +13,14 @@
 // input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and where no warps
 // share a sum, a layer's 1x1 convolution forward (middle_held) and its 3x3 convolution's input gradient (middle_back).
 #include "common.cuh"
+#ifndef EMULATED
+// `mma_tf32` of half the length: row lane / 4 and the one 8 beyond of column lane % 4, times row lane % 4 of column lane / 4.
+__device__ __forceinline__ void mma_tf32_short(float* d, const unsigned* a, unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+#endif
 
 namespace dense {
 constexpr int GROWTH = 12, MIDDLE = 48;
@@ -79,6 +87,28 @@ template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i
 }
 // A factor of a product: for TF32 half of the last bit that counts is added, and `mma_tf32` ignores the bits after it.
 template <bool TF32> __device__ __forceinline__ float factor(float v) { return TF32 && !WITHOUT_ROUNDING ? __uint_as_float(__float_as_uint(v) + 0x1000u) : v; }
+// The same for the weights of backward, 48 columns of which a warp has 24 and a lane six, 2 (lane % 4), the one after it, and those 8
+// and 16 beyond: f32, of every row twice the first four of the four lanes, then their last two. TF32 has the second factor of
+// `mma_tf32_short`, of rows lane % 4 and columns lane / 4 + 8 n: for a 1x1 convolution of every eight rows twice [row half][n] of
+// every lane, four of them first and two after; for 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
+__device__ __forceinline__ constexpr int column_of(int half, int of_lane, int lane) { return half * 24 + of_lane / 2 * 8 + lane * 2 + of_lane % 2; }
+template <bool TF32> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
+    if (!TF32) {
+        const int half = i % 48 / 24, at = i % 24;
+        row = i / 48, column = at < 16 ? column_of(half, at % 4, at / 4) : column_of(half, 4 + at % 2, (at - 16) / 2);
+        return;
+    }
+    const int half = i % 384 / 192, at = i % 192, lane = at < 128 ? at / 4 : (at - 128) / 2, number = at < 128 ? at % 4 : 4 + at % 2;
+    row = i / 384 * 8 + number / 3 * 4 + lane % 4, column = half * 24 + number % 3 * 8 + lane / 4;
+}
+template <bool TF32> __device__ __forceinline__ void place_back(int i, int& row, int& tap, int& column) {
+    if (!TF32) {
+        tap = i / 48 % 9, place_back<TF32>(i % 48, row, column), row = i / (48 * 9);
+        return;
+    }
+    const int half = i % 576 / 288, at = i % 288, unit = i / 576, lane = at < 256 ? at % 128 / 4 : at - 256, number = at < 256 ? at / 128 * 4 + at % 4 : 8;
+    row = unit / 3 * 4 + lane % 4, tap = unit % 3 * 3 + number / 3, column = half * 24 + number % 3 * 8 + lane / 4;
+}
 template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, const Prepare* table) {
     const Run& run = runs[blockIdx.z];
     if (images_of(run) == 0) return;
@@ -95,7 +125,7 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
-                place_of<TF32, 48>(at % (48 * 48), o, c);
+                place_back<TF32>(at % (48 * 48), o, c);
                 c += at / (48 * 48) * 48, o += j / backward * 48;
             }
             to[i] = c < in ? factor<TF32>(w[o * in + c]) : 0;
@@ -108,7 +138,7 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     } else {
         for (int i = begin; i < MIDDLE_FORWARD + MIDDLE_BACKWARD; i += step) {
             const bool back = i >= MIDDLE_FORWARD;
-            if (back) place_of<TF32, 48>(i - MIDDLE_FORWARD, o, tap, c), tap = 8 - tap;
+            if (back) place_back<TF32>(i - MIDDLE_FORWARD, o, tap, c), tap = 8 - tap;
             else place_of<TF32, 16>(i, c, tap, o);
             to[i] = o < 12 ? factor<TF32>(w[(o * 48 + c) * 9 + tap]) : 0;
         }
@@ -327,31 +357,6 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
             }
         }
     }
-    // sums += 48 rows of weights times 48 rows of pixels, the factors of eight rows loaded while
-    // those before are multiplied.
-    __device__ __forceinline__ void multiply48(float* sums, const float* w, const float* x) const {
-        static_assert(FOURS, "48 rows");
-        if constexpr (!TF32) {
-            multiply(sums, w, x, 0, 6, 1);
-        } else {
-            const int t = lane % 4;
-            const Spot even(w + lane * 4), low(x + spot<TF32, STRIDE>(t, first(0))), high(x + spot<TF32, STRIDE>(t + 4, first(0)));
-            const unsigned zero = unknown_zero(low);
-            unsigned a[2][3][4];
-            float2 lo[2], hi[2];
-            auto bring = [&](int s) {
-                lo[s % 2] = low.load2(s * (8 * STRIDE)), hi[s % 2] = high.load2(s * (8 * STRIDE));
-                weights(a[s % 2], even, s * (8 * WIDE));
-            };
-            bring(0);
-#pragma unroll
-            for (int s = 0; s < 6; s++) {
-                if (s + 1 < 6) bring(s + 1);
-                const float l[2] = {lo[s % 2].x, lo[s % 2].y}, h[2] = {hi[s % 2].x, hi[s % 2].y};
-                products(sums, a[s % 2], l, h, zero);
-            }
-        }
-    }
     // sums += 3x3 convolution of bordered planes [image][IN][S + 2][S + 4], shared out among SPLIT warps; weights as `prepare` has them.
     // `row`: the row of the image where the pixels begin.
     template <int S, int IN, int PLANE> __device__ __forceinline__ void convolve(float* sums, const float* planes, const float* w, int row) const {
@@ -472,6 +477,123 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, ROWS * TO); }
 };
 
+// Which sums of a product [48][PX] a thread holds backward: of a warp's 24 rows at 32 pixels six rows at four pixels, so that a
+// row of a warp is 128 bytes of memory. Two neighboring warps have the same pixels, a TEAM all pixels; SPLIT teams share a sum,
+// or have 48 rows each. In TF32 the pixels are the first factor: `mma_tf32_short` takes two of them out of one register pair.
+template <int PX_, int WARPS, bool TF32_> struct Tall {
+    static constexpr int PX = PX_, TEAM = PX / 16, SPLIT = WARPS / TEAM, STRIDE = row_stride<TF32_>(PX), TO = plain_stride(PX), SIZE = SPLIT * 48 * TO, SUMS = 24;
+    static constexpr bool TF32 = TF32_;
+    int lane, half, split, pixel;  // half: of the rows; pixel: the first one of the warp
+    __device__ __forceinline__ Tall() {
+        const unsigned thread = this_thread();
+        lane = thread % 32, half = thread / 32 % 2, pixel = thread / 32 % TEAM / 2 * 32, split = thread / 32 / TEAM;
+    }
+    static __device__ __forceinline__ constexpr int offset(int i) { return i / 2 * 8 + i % 2; }
+    __device__ __forceinline__ int row(int i) const { return half * 24 + lane % 4 * 2 + offset(i); }
+    __device__ __forceinline__ int fours() const { return pixel + lane / 4 * 4; }
+    static __device__ __forceinline__ float4 held(const float* sums, int i) {
+        if (!TF32) return make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
+        const float* s = sums + i / 2 * 4 + i % 2;
+        return make_float4(s[0], s[2], s[12], s[14]);
+    }
+    static __device__ __forceinline__ void clear(float* sums) {
+#pragma unroll
+        for (int i = 0; i < SUMS; i++) sums[i] = 0;
+    }
+    // Four rows of weights times two pairs of pixels.
+    static __device__ __forceinline__ void products(float* sums, const float* b, float p0, float p1, float p2, float p3) {
+        const unsigned first[2] = {__float_as_uint(p0), __float_as_uint(p1)}, second[2] = {__float_as_uint(p2), __float_as_uint(p3)};
+#pragma unroll
+        for (int n = 0; n < 3; n++) mma_tf32_short(sums + n * 4, first, __float_as_uint(b[n])), mma_tf32_short(sums + 12 + n * 4, second, __float_as_uint(b[n]));
+    }
+    // sums += 48 rows of weights times 48 rows of pixels.
+    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
+        if constexpr (!TF32) {
+            const float *first = w + half * 24 + lane % 4 * 4, *last = w + half * 24 + 16 + lane % 4 * 2;
+            x += fours();
+#pragma unroll 1
+            for (int s = 0; s < 6; s++) {
+#pragma unroll
+                for (int k = 0; k < 8; k++) {
+                    const float4 v = load4(x + k * STRIDE), a = load4(first + k * 48);
+                    const float2 b = load2(last + k * 48);
+                    fma24(sums, a, b, v.x, v.y, v.z, v.w);
+                }
+                first += 8 * 48, last += 8 * 48, x += 8 * STRIDE;
+            }
+        } else {
+            const Spot four(w + half * 192 + lane * 4), two(w + half * 192 + 128 + lane * 2), low(x + spot<TF32, STRIDE>(lane % 4, fours())), high(x + spot<TF32, STRIDE>(lane % 4 + 4, fours()));
+#pragma unroll
+            for (int s = 0; s < 6; s++) {
+                const float4 a = four.load4(s * 384), l = low.load4(s * (8 * STRIDE)), h = high.load4(s * (8 * STRIDE));
+                const float2 b = two.load2(s * 384);
+                const float first[3] = {a.x, a.y, a.z}, second[3] = {a.w, b.x, b.y};
+                products(sums, first, l.x, l.y, l.z, l.w);
+                products(sums, second, h.x, h.y, h.z, h.w);
+            }
+        }
+    }
+    static __device__ __forceinline__ void fma24(float* sums, const float4& a, const float2& b, float p0, float p1, float p2, float p3) {
+        const float row[6] = {a.x, a.y, a.z, a.w, b.x, b.y}, v[4] = {p0, p1, p2, p3};
+#pragma unroll
+        for (int i = 0; i < 6; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) sums[i * 4 + j] = fmaf(row[i], v[j], sums[i * 4 + j]);
+    }
+    // sums += 3x3 convolution of 12 bordered planes [image][12][S + 2][S + 4], shared out among SPLIT teams.
+    // `row`: the row of the image where the pixels begin.
+    template <int S, int PLANE> __device__ __forceinline__ void convolve(float* sums, const float* planes, const float* w, int row) const {
+        constexpr int ROW = S + 4;
+        const int p = fours();
+        planes += p / (S * S) * (12 * PLANE) + (p % (S * S) / S + row) * ROW + p % S;
+        if constexpr (!TF32) {
+            const float *first = w + half * 24 + lane % 4 * 4, *last = w + half * 24 + 16 + lane % 4 * 2;
+            auto row_of_taps = [&](const float* from, int unit) {
+                const float4 one = load4(from);
+                const float2 two = load2(from + 4);
+                const float v[6] = {one.x, one.y, one.z, one.w, two.x, two.y};
+#pragma unroll
+                for (int kx = 0; kx < 3; kx++) fma24(sums, load4(first + (unit * 3 + kx) * 48), load2(last + (unit * 3 + kx) * 48), v[kx], v[kx + 1], v[kx + 2], v[kx + 3]);
+            };
+            if constexpr (12 % SPLIT == 0) {
+                planes += split * PLANE, first += split * (9 * 48), last += split * (9 * 48);
+#pragma unroll 1
+                for (int c = 0; c < 12 / SPLIT; c++) {
+#pragma unroll
+                    for (int ky = 0; ky < 3; ky++) row_of_taps(planes + ky * ROW, ky);
+                    planes += SPLIT * PLANE, first += SPLIT * (9 * 48), last += SPLIT * (9 * 48);
+                }
+            } else {
+#pragma unroll 1
+                for (int unit = split; unit < 36; unit += SPLIT) row_of_taps(planes + unit / 3 * PLANE + unit % 3 * ROW, unit);
+            }
+        } else {
+            const Spot here(planes + lane % 4 * PLANE), fours_from(w + half * 288 + lane * 4), last_from(w + half * 288 + 256 + lane);
+            const unsigned zero = Product<48, 256, 16, true>::unknown_zero(here);
+#pragma unroll(SPLIT == 1 ? 9 : 1)
+            for (int unit = SPLIT == 1 ? 0 : split; unit < 9; unit += SPLIT) {
+                Spot from = here, weights = fours_from, last = last_from;
+                from.move(unit / 3 * (4 * PLANE) + unit % 3 * ROW), weights.move(unit * 576), last.move(unit * 576);
+                const float4 one = from.load4(0), a = weights.load4(0), b = weights.load4(128);
+                const float2 two = from.load2(4);
+                const float of_lane[9] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, last.load(0)};
+                // the pairs of the tap in the middle are formed once; see `unknown_zero`
+                auto copied = [&](float v) { return __uint_as_float(__float_as_uint(v) | zero); };
+                products(sums, of_lane, one.x, one.y, one.z, one.w);
+                products(sums, of_lane + 3, copied(one.y), copied(one.z), copied(one.w), copied(two.x));
+                products(sums, of_lane + 6, one.z, one.w, two.x, two.y);
+            }
+        }
+    }
+    // The sums to shared memory, [SPLIT][48][TO], and four of them, those of all teams added.
+    __device__ __forceinline__ void store(const float* sums, float* to) const {
+        to += split * (48 * TO) + row(0) * TO + fours();
+#pragma unroll
+        for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(to + offset(i) * TO) = held(sums, i);
+    }
+    static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, 48 * TO); }
+};
+
 // How ROWS planes of IMG images, PXI pixels each, are shared out for what is not a product: LANES lanes have a plane, each of
 // them V times four pixels; a thread meets ITER planes.
 template <int ROWS_, int IMG, int PXI, int THREADS> struct Plane {
@@ -501,13 +623,11 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
                        factor<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
 
-// Sums over the 32 pixels of two neighboring warps: 48 rows `d` [48][STRIDE] times 48 rows `u`
-// [48][PITCH]. Each of the two warps has 48 x 24 of them.
+// Sums over the 32 pixels of a warp: 48 rows `d` [48][STRIDE] times the warp's own 24 rows `u` [24][PITCH].
 template <int STRIDE, bool TF32> struct Outer {
-    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE;
-    static __device__ __forceinline__ void add(float* sums, const float* d, const float* u, int half) {
+    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE, OWN = 24 * PITCH;
+    static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
         const int lane = this_thread() % 32;
-        u += half * (24 * PITCH);
         if constexpr (!TF32) {
             d += (lane % 4 + lane / 16 * 4) * STRIDE, u += lane / 4 % 4 * (6 * PITCH);
 #pragma unroll 1
@@ -679,15 +799,18 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
     static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
     // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS of
-    // them have COLUMNS channels. Two neighboring warps share 32 pixels.
-    static constexpr int TEAM = Wide::PIXEL_WARPS, TEAMS = Wide::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
+    // them have COLUMNS channels
+    typedef Tall<PX, WARPS, TF32> High;
     typedef Outer<STRIDE, TF32> Out;
-    static constexpr int PAIRS = WARPS / 2, OWN = 48 * Out::PITCH;  // normalized features of a pair
-    static constexpr int OF_TEAMS = larger_of((STRIPS > 1 ? 2 : 1) * PAIRS * OWN, TEAM > 4 ? PAIRS * Out::SIZE : 0);  // and what pairs share later
-    static constexpr int OF_WARPS = TEAM * COLUMNS;  // gradients of FRN by warps: [3][TEAM][COLUMNS]
+    static constexpr int TEAM = High::TEAM, TEAMS = High::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
+    static constexpr int OF_PAIRS = WARPS / 2 * Out::SIZE;  // first the normalized features of two warps, then their sums
+    // gradients of FRN: lanes that share a row and an image, groups of those, [3][GROUPS][COLUMNS]
+    static constexpr int LANES = PXI < 32 ? PXI / 4 : 8, GROUPS = PX / (LANES * 4), OF_WARPS = GROUPS * COLUMNS;
+    typedef SharedSums<6, LANES, 4> Shared;
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
-    static constexpr int AFTER_U = STRIPS > 1 ? 48 * PLAIN : HELD ? 3 * 16 * 52 : Wide::SIZE;
-    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 48 * PLAIN + AFTER_U), OF_TEAMS + 3 * OF_WARPS);
+    static constexpr int WARP_STRIDE = 52, OF_MIDDLE = 8 * WARP_STRIDE;  // those of FRN 2: [3][8][WARP_STRIDE]
+    static constexpr int AFTER_U = STRIPS > 1 ? 48 * PLAIN : HELD ? 3 * OF_MIDDLE : High::SIZE;
+    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 48 * PLAIN + AFTER_U), OF_PAIRS + 3 * OF_WARPS);
     static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 48);
     static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * 48) + 48;
 
@@ -1109,7 +1232,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         float *shifted, *dz, *u, *tile, *of_warps, *parts, *weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
         float4 *table, *z_table;
         __device__ __forceinline__ Back(float* shared) {
-            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + 48 * PLAIN, of_warps = parts + OF_TEAMS, weights = parts + PARTS;
+            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + 48 * PLAIN, of_warps = parts + OF_PAIRS, weights = parts + PARTS;
             table = reinterpret_cast<float4*>(weights + WEIGHTS), z_table = table + IMG * CHANNELS;
             roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS;
             z_means = sums + IMG * CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * 48;
@@ -1155,40 +1278,43 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // With strips there are too few registers for both: the features go to where they are normalized.
     struct Held { float4 x[STRIPS > 1 ? 1 : 6], g[6]; };
     // Calls `each(i, floats to row i)` for the rows of the thread, of which those that do not exist are
-    // others; with all of 48 channels, which leave `last` 40 or more, the places are constants.
-    template <class E> static __device__ __forceinline__ void each_row(int last, E each) {
-        if (last >= 40) {
+    // others; with all of 48 channels the places are constants.
+    template <class E> static __device__ __forceinline__ void each_row(const High& product, int count, E each) {
+        if (count >= 48) {
 #pragma unroll
-            for (int i = 0; i < 6; i++) each(i, i * 8 * AREA);
+            for (int i = 0; i < 6; i++) each(i, High::offset(i) * AREA);
         } else {
+            const int last = count - 1 - product.row(0);
 #pragma unroll
-            for (int i = 0; i < 6; i++) each(i, min(i * 8, last) * AREA);
+            for (int i = 0; i < 6; i++) each(i, min(High::offset(i), last) * AREA);
         }
     }
-    __device__ __forceinline__ long long first_place(const Wide& product, int channel, int c0, int strip) const {
+    __device__ __forceinline__ long long first_place(const High& product, int channel, int strip) const {
         const int p = product.fours(), own = there(p / PXI) ? p / PXI : 0;
-        return ((long long)(image + own) * channels + channel + c0 + product.row(0)) * AREA + strip * PX + p % PXI;
+        return ((long long)(image + own) * channels + channel + product.row(0)) * AREA + strip * PX + p % PXI;
     }
     // Asks for it, for up to 48 of the `in` channels from c0 on.
     __device__ __forceinline__ void fetch(Held& held, int channel, int in, int c0, int strip, bool write) const {
-        const Wide product;
-        const int last = in - c0 - 1 - product.row(0);
-        const float *x = values + at.x + first_place(product, channel, c0, strip), *g = x + (at.g - at.x);
-        if constexpr (STRIPS == 1) each_row(last, [&](int i, int far) { held.x[i] = load_global(x + far); });
+        const High product;
+        const float *x = unknown(values + at.x + first_place(product, channel + c0, strip)), *g = unknown(x + (at.g - at.x));
+        if constexpr (STRIPS == 1) each_row(product, in - c0, [&](int i, int far) { held.x[i] = load_global(x + far); });
         if (write) {
 #pragma unroll
             for (int i = 0; i < 6; i++) held.g[i] = make_float4(0, 0, 0, 0);
         } else {
-            each_row(last, [&](int i, int far) { held.g[i] = load_global(g + far); });
+            each_row(product, in - c0, [&](int i, int far) { held.g[i] = load_global(g + far); });
         }
     }
-    // Where a pair has its features, two places by turns where there are strips; requests them there.
-    static __device__ __forceinline__ float* features(const Back& to, unsigned warp, int strip) { return to.u + (STRIPS > 1 ? strip % 2 * (PAIRS * OWN) : 0) + warp / 2 * OWN; }
-    __device__ __forceinline__ void request_features(const Back& to, const Wide& product, int channel, int in, int c0, int strip) const {
-        const float* x = values + at.x + first_place(product, channel, c0, strip);
-        float* u = features(to, product.pixel / 16, strip) + product.row(0) * Out::PITCH + product.fours() % 32;
-        each_row(in - c0 - 1 - product.row(0), [&](int i, int far) { request4(u + i * 8 * Out::PITCH, x + far); });
+    // Or forgets it, so that it need not be kept.
+    __device__ __forceinline__ void fetch_if(bool more, Held& held, int channel, int in, int c0, bool write) const {
+        if (more) {
+            fetch(held, channel, in, c0, 0, write);
+        } else {
+            held = Held();
+        }
     }
+    // Where a warp has its features.
+    static __device__ __forceinline__ float* features(const Back& to, unsigned warp) { return to.parts + warp / 2 * Out::SIZE + warp % 2 * Out::OWN; }
     // Requests the weights of the team's 48 channels from c0 on.
     __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c0) const {
         const unsigned thread = this_thread() % (TEAM * 32);
@@ -1206,9 +1332,9 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // the gradients of FRN and weights. `bring(strip)` puts the gradient of the outputs, at the pixels of
     // two warps, into `dz`; without strips it is there. A team of warps takes 48 channels at a time,
     // the teams by turns, and none waits for another. The first weights were requested and the first
-    // features asked for before; those that follow are while the weights' gradients are summed up. A
-    // thread takes the sums of its product through FRN in its registers; what it normalizes goes to
-    // shared memory for the weights' gradients, which two warps sum up for their pixels.
+    // features asked for before; those that follow are as soon as registers are free. A warp takes the
+    // sums of its product through FRN in its registers, and sums up the weights' gradients of its rows
+    // at its pixels.
     template <class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
 #pragma unroll 1
         for (int c0 = team_first(); c0 < in; c0 += COLUMNS) {
@@ -1218,60 +1344,69 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < Out::SUMS; i++) outer[i] = 0;
 #pragma unroll 1
             for (int strip = 0; strip < STRIPS; strip++) {
-                const Wide product;
-                const unsigned warp = product.split * TEAM + product.pixel / 16;
+                const High product;
+                const unsigned warp = this_thread() / 32;
                 if constexpr (STRIPS > 1) {
-                    if (strip) meet<2>(warp);  // `Out::add` of the strip before has read `u` and `dz`
+                    const float* x = unknown(values + at.x + first_place(product, channel + c0, strip));
+                    float* u = features(to, warp) + (product.row(0) - product.half * 24) * Out::PITCH + product.fours() % 32;
+                    if (strip == 0) meet<TEAM>(warp);  // what the team shared has been read
+                    else meet<2>(warp);                // `Out::add` of the strip before has read `dz`
+                    each_row(product, count, [&](int i, int far) { request4(u + High::offset(i) * Out::PITCH, x + far); });
                     bring(strip);
+                    fetch(held, channel, in, c0, strip, write);
+                    arrived();
+                    if (strip == 0) meet<TEAM>(warp);  // weights are there
+                    else meet<2>(warp);                // `dz` is there
+                } else {
+                    arrived();
+                    meet<TEAM>(warp);  // weights are there, what the team shared has been read
                 }
-                if (strip == 0) arrived(), meet<TEAM>(warp);  // weights are there, what the team shared has been read
-                else meet<2>(warp);                           // `dz` is there
-                if (STRIPS > 1 && strip == 0) request_features(to, product, channel, in, c0, 0);
-                const int row = product.row(0), rows = count - row, p = product.fours(), own_image = p / PXI;  // row i exists if 8 i < rows
-                const bool exists = there(own_image);
-                float* u = features(to, warp, strip) + row * Out::PITCH + p % 32;
+                const int rest = count - product.half * 24;  // rows of the warp
+                if (rest <= 0) continue;
+                const int p = product.fours(), own_image = p / PXI, row = product.lane % 4 * 2;
+                float* u = features(to, warp) + row * Out::PITCH + p % 32;
                 {
-                    float* gradient = values + at.g + ((long long)(image + own_image) * channels + channel + c0 + row) * AREA + strip * PX + p % PXI;
-                    float sums[Wide::SUMS], part[3][6];
+                    const bool exists = there(own_image);
+                    float* gradient = values + at.g + first_place(product, channel + c0, strip);
+                    float sums[High::SUMS], part[3][6];
                     product.clear(sums);
-                    product.multiply48(sums, to.weights + product.split * (48 * 48), to.dz);
-                    if (STRIPS > 1) arrived();  // the features that this thread requested
-                    const float4* table = to.table + own_image * CHANNELS + c0 + row;
+                    product.multiply(sums, to.weights + product.split * (48 * 48), to.dz);
+                    const float4* table = to.table + own_image * CHANNELS + c0 + product.row(0);
 #pragma unroll
                     for (int i = 0; i < 6; i++) part[0][i] = part[1][i] = part[2][i] = 0;
 #pragma unroll
-                    for (int half = 0; half < 2; half++) {
-                        if (half && count <= 24) break;
+                    for (int n = 0; n < 3; n++) {
+                        if (n == 2 && rest <= 16) break;
 #pragma unroll
-                        for (int i = half * 3; i < half * 3 + 3; i++) {
-                            const float4 frn = table[i * 8], x = STRIPS > 1 ? load4(u + i * 8 * Out::PITCH) : held.x[i * (STRIPS == 1)];
+                        for (int i = n * 2; i < n * 2 + 2; i++) {
+                            float* here = u + High::offset(i) * Out::PITCH;
+                            const float4 frn = table[High::offset(i)], x = STRIPS > 1 ? load4(here) : held.x[i * (STRIPS == 1)];
                             const float4 sum = through_threshold(held.g[i], product.held(sums, i), x, frn, 0.5f * frn.w, part[0][i], part[1][i], part[2][i]);
-                            *reinterpret_cast<float4*>(u + i * 8 * Out::PITCH) = normalized<TF32>(x, frn);
-                            if (exists && i * 8 < rows) store_global(gradient + i * 8 * AREA, sum);
+                            *reinterpret_cast<float4*>(here) = normalized<TF32>(x, frn);
+                            if (exists && row + High::offset(i) < rest) store_global(gradient + High::offset(i) * AREA, sum);
                         }
                     }
-                    // what comes next, while the weights' gradients are summed up; in f32 these need the registers
-                    if (strip + 1 < STRIPS) request_features(to, product, channel, in, c0, strip + 1), fetch(held, channel, in, c0, strip + 1, write);
-                    else if (TF32 && c0 + COLUMNS < in) fetch(held, channel, in, c0 + COLUMNS, 0, write);
-                    // over the four lanes that share the rows, each of which ends with one or two of them
-                    typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
+                    // over the lanes that share the rows, each of which ends with one or two of them
+                    const int four = p / 4 % LANES;
                     int first, end;
 #pragma unroll
-                    for (int q = 0; q < 3; q++) first = 0, end = 6, Sums::add(part[q], product.four(), first, end);
-                    float* of_warp = to.of_warps + product.pixel / 16 * COLUMNS + product.split * 48 + row + first * 8;
+                    for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], four, first, end);
+                    float* of_warp = to.of_warps + p / (LANES * 4) * COLUMNS + product.split * 48 + product.row(0);
 #pragma unroll
-                    for (int i = 0; i < Sums::COUNT; i++)
+                    for (int i = 0; i < Shared::COUNT; i++)
 #pragma unroll
-                        for (int q = 0; q < 3; q++)
-                            if (first + i < end) of_warp[q * OF_WARPS + i * 8] = strip ? of_warp[q * OF_WARPS + i * 8] + part[q][i] : part[q][i];
+                        for (int q = 0; q < 3; q++) {
+                            float* sum = of_warp + q * OF_WARPS + High::offset(first + i);
+                            if (first + i < end && !(four & Shared::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
+                        }
                 }
-                meet<2>(warp);  // the features of both warps are normalized
-                if (warp % 2 == 0 || count > 24) Out::add(outer, to.dz + p / 32 * 32, features(to, warp, strip), warp % 2);
+                __syncwarp();  // the features of the warp are normalized
+                Out::add(outer, to.dz + product.pixel, features(to, warp));
             }
+            if (STRIPS == 1) fetch_if(c0 + COLUMNS < in, held, channel, in, c0 + COLUMNS, write);
             const unsigned thread = this_thread();
             meet<TEAM>(thread / 32);  // weights and features have been read, `of_warps` are there
             get(to, weights, in, c0 + COLUMNS);
-            if (!TF32 && c0 + COLUMNS < in) fetch(held, channel, in, c0 + COLUMNS, 0, write);
             keep_outer(to, outer, in, c0, count, weight_gradient);
 #pragma unroll
             for (int n = 0; n < (3 * 48 + TEAM * 32 - 1) / (TEAM * 32); n++) {
@@ -1280,7 +1415,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 float sum = 0;
 #pragma unroll
                 for (int j = 0; j < IMG; j++) {
-                    constexpr int EACH = TEAM / IMG;
+                    constexpr int EACH = GROUPS / IMG;
                     const float* from = to.of_warps + k * OF_WARPS + j * EACH * COLUMNS + thread / (TEAM * 32) * 48 + c;
                     float one = 0;
 #pragma unroll
@@ -1298,45 +1433,19 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
         __syncthreads();
     }
-    // The sums of `Outer` of all pairs of a team to the weights' gradient.
+    // The sums of `Outer` of all warps of a team to the weights' gradient.
     __device__ __forceinline__ void keep_outer(const Back& to, const float* outer, int in, int c0, int count, float* weight_gradient) const {
         const unsigned thread = this_thread();
-        const int lane = thread % 32, warp = thread / 32, pair = warp / 2, first = warp % 2 * 24;
-        if constexpr (TEAM > 4) {
-            float* mine = to.parts + pair * Out::SIZE + first;
+        const int lane = thread % 32, warp = thread / 32;
+        float* mine = to.parts + warp / 2 * Out::SIZE + warp % 2 * 24;
 #pragma unroll
-            for (int i = 0; i < Out::SUMS; i += 2) *reinterpret_cast<float2*>(mine + Out::row(i, lane) * Out::WIDE + Out::column(i, lane)) = make_float2(outer[i], outer[i + 1]);
-            meet<TEAM>(warp);
+        for (int i = 0; i < Out::SUMS; i += 2) *reinterpret_cast<float2*>(mine + Out::row(i, lane) * Out::WIDE + Out::column(i, lane)) = make_float2(outer[i], outer[i + 1]);
+        meet<TEAM>(warp);
+        const float* parts = to.parts + warp / TEAM * (TEAM / 2 * Out::SIZE);
 #pragma unroll
-            for (int n = 0; n < (48 * 12 + THREADS - 1) / THREADS; n++) {
-                const int i = thread + n * THREADS, o = i / 12, c = i % 12 * 4;
-                if (o < 48 && c < count) store_global(weight_gradient + o * in + c0 + c, added<PAIRS>(to.parts + o * Out::WIDE + c, Out::SIZE));
-            }
-        } else {
-            // of two pairs each gives half of its sums away
-            constexpr int SHARES = TEAM / 2, KEPT = Out::SUMS / SHARES;
-            static_assert(SHARES * KEPT * 32 <= OWN, "they take the place of the features");
-            const bool second = SHARES == 2 && pair % 2;
-            float kept[KEPT];
-#pragma unroll
-            for (int i = 0; i < KEPT; i++) kept[i] = second ? outer[Out::SUMS - KEPT + i] : outer[i];
-            if constexpr (SHARES == 2) {
-                float* given = to.parts + pair * OWN + warp % 2 * (KEPT * 32) + lane * 2;
-#pragma unroll
-                for (int i = 0; i < KEPT; i += 2) *reinterpret_cast<float2*>(given + i * 32) = second ? make_float2(outer[i], outer[i + 1]) : make_float2(outer[KEPT + i], outer[KEPT + i + 1]);
-                meet<TEAM>(warp);
-                const float* taken = to.parts + (pair ^ 1) * OWN + warp % 2 * (KEPT * 32) + lane * 2;
-#pragma unroll
-                for (int i = 0; i < KEPT; i += 2) {
-                    const float2 v = load2(taken + i * 32);
-                    kept[i] += v.x, kept[i + 1] += v.y;
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < KEPT; i += 2) {
-                const int row = second ? Out::row(KEPT + i, lane) : Out::row(i, lane), column = first + (second ? Out::column(KEPT + i, lane) : Out::column(i, lane));
-                if (column < count) *reinterpret_cast<float2*>(weight_gradient + row * in + c0 + column) = make_float2(kept[i], kept[i + 1]);
-            }
+        for (int n = 0; n < (48 * 12 + TEAM * 32 - 1) / (TEAM * 32); n++) {
+            const int i = thread % (TEAM * 32) + n * (TEAM * 32), o = i / 12, c = i % 12 * 4;
+            if (o < 48 && c < count) store_global(weight_gradient + o * in + c0 + c, added<TEAM / 2>(parts + o * Out::WIDE + c, Out::SIZE));
         }
     }
 
@@ -1386,20 +1495,16 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     __device__ __forceinline__ void bring_middle(const Back& to, const float* z, int strip) const {
         const unsigned thread = this_thread();
         const int px = brought_pixel(thread);
+        const long long from = ((long long)image * 48 + brought_row(0, thread)) * AREA + strip * PX + px;
+        const float *gradient = unknown(values + at.dz + from), *middle = unknown(z + from);
+        float4 g[BROUGHT], v[BROUGHT];
 #pragma unroll
-        for (int half = 0; half < BROUGHT; half += 3) {
-            float4 g[3], v[3];
+        for (int i = 0; i < BROUGHT; i++) g[i] = load_global(gradient + i * 8 * AREA), v[i] = load_global(middle + i * 8 * AREA);
 #pragma unroll
-            for (int i = 0; i < 3; i++) {
-                const long long from = ((long long)image * 48 + brought_row(half + i, thread)) * AREA + strip * PX + px;
-                g[i] = load_global(values + at.dz + from), v[i] = load_global(z + from);
-            }
-#pragma unroll
-            for (int i = 0; i < 3; i++) {
-                const int row = brought_row(half + i, thread);
-                const float root = to.z_table[row].w;
-                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = without_mean(g[i], v[i], root, to.z_means[row] * root);
-            }
+        for (int i = 0; i < BROUGHT; i++) {
+            const int row = brought_row(i, thread);
+            const float root = to.z_table[row].w;
+            *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = without_mean(g[i], v[i], root, to.z_means[row] * root);
         }
     }
     // Requests a strip of z; the threads that requested it normalize it.
@@ -1414,37 +1519,38 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // the sums: with strips to `dz` in memory, else with the normalization to `dz` on chip, and FRN 2 to `u`. Gradients of FRN 2
     // go to `frn_sums`. No barrier stands between the strips: they only read what was there before.
     __device__ __forceinline__ void middle_back(const Back& to, const float* z) const {
-        constexpr int WARP_STRIDE = 52, OF_WARPS = 16 * WARP_STRIDE;  // in `tile`: [3][warp][WARP_STRIDE]
-        static_assert(Wide::PIXEL_WARPS == 16 && 3 * OF_WARPS <= AFTER_U && 48 * 8 <= THREADS, "eight threads a channel");
-        const Wide product;
+        // in `tile`: [3][32 pixels][WARP_STRIDE]
+        static_assert(TEAM == 16 && LANES == 8 && 48 * 8 <= THREADS, "eight threads a channel");
+        const High product;
         const long long from = ((long long)image * 48 + product.row(0)) * AREA + product.fours();
         float4 v[6], g[6];
 #pragma unroll 1
         for (int strip = 0; strip < STRIPS; strip++) {
 #pragma unroll
-            for (int i = 0; i < 6; i++) v[i] = load_global(z + from + i * 8 * AREA + strip * PX);
-            float sums[Wide::SUMS], part[3][6];
+            for (int i = 0; i < 6; i++) v[i] = load_global(z + from + High::offset(i) * AREA + strip * PX);
+            float sums[High::SUMS], part[3][6];
             product.clear(sums);
-            product.template convolve<S, 12, PLANE>(sums, to.shifted, to.weights, strip * STRIP_ROWS);
+            product.template convolve<S, PLANE>(sums, to.shifted, to.weights, strip * STRIP_ROWS);
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
                 const float4 frn = to.z_table[row];
                 part[0][i] = part[1][i] = part[2][i] = 0;
                 g[i] = through_threshold(make_float4(0, 0, 0, 0), product.held(sums, i), v[i], frn, 0.5f * to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
-                if constexpr (STRIPS > 1) store_global(values + at.dz + from + i * 8 * AREA + strip * PX, g[i]);
+                if constexpr (STRIPS > 1) store_global(values + at.dz + from + High::offset(i) * AREA + strip * PX, g[i]);
                 else *reinterpret_cast<float4*>(to.u + row * PLAIN + product.fours()) = normalized<TF32>(v[i], frn);
             }
-            typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
             int first, end;
 #pragma unroll
-            for (int q = 0; q < 3; q++) first = 0, end = 6, Sums::add(part[q], product.four(), first, end);
-            float* of_warp = to.tile + product.pixel / 16 * WARP_STRIDE + product.row(0) + first * 8;  // this lane's alone
+            for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], product.lane / 4, first, end);
+            float* of_warp = to.tile + product.pixel / 32 * WARP_STRIDE + product.row(0);  // this lane's alone
 #pragma unroll
-            for (int i = 0; i < Sums::COUNT; i++)
+            for (int i = 0; i < Shared::COUNT; i++)
 #pragma unroll
-                for (int q = 0; q < 3; q++)
-                    if (first + i < end) of_warp[q * OF_WARPS + i * 8] = strip ? of_warp[q * OF_WARPS + i * 8] + part[q][i] : part[q][i];
+                for (int q = 0; q < 3; q++) {
+                    float* sum = of_warp + q * OF_MIDDLE + High::offset(first + i);
+                    if (first + i < end && !(product.lane / 4 & Shared::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
+                }
         }
         __syncthreads();  // `tile` has what the warps summed
         if (threadIdx.x < 48 * 8) {
@@ -1452,7 +1558,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             float sum[3];
 #pragma unroll
             for (int q = 0; q < 3; q++) {
-                sum[q] = to.tile[q * OF_WARPS + w * WARP_STRIDE + c] + to.tile[q * OF_WARPS + (w + 8) * WARP_STRIDE + c];
+                sum[q] = to.tile[q * OF_MIDDLE + w * WARP_STRIDE + c];
 #pragma unroll
                 for (int m = 4; m; m >>= 1) sum[q] += __shfl_xor_sync(ALL_LANES, sum[q], m);
                 sum[q] *= 0.5f;
@@ -1531,10 +1637,10 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 for (int k = 0; k < Wide_::V; k++)
                     if (own.used) v[i][k] = load(z + ((long long)(image + own.image) * 48 + own.row) * AREA + own.pixel(k), own.image);
             }
-            const Wide product;
-            float sums[Wide::SUMS];
+            const High product;
+            float sums[High::SUMS];
             product.clear(sums);
-            product.template convolve<S, 12, PLANE>(sums, to.shifted, to.weights, 0);
+            product.template convolve<S, PLANE>(sums, to.shifted, to.weights, 0);
             product.store(sums, to.tile);
             __syncthreads();
 #pragma unroll
@@ -1548,7 +1654,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++) {
                     const int px = own.image * PXI + own.pixel(k);
-                    g[k] = through_threshold(make_float4(0, 0, 0, 0), Wide::total(to.tile, own.row, px), v[i][k], frn, 0.5f * gamma, part[0], part[1], part[2]);
+                    g[k] = through_threshold(make_float4(0, 0, 0, 0), High::total(to.tile, own.row, px), v[i][k], frn, 0.5f * gamma, part[0], part[1], part[2]);
                     *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
                 }
                 const float dgamma = 0.5f * Wide_::over_lanes(part[0]) * frn.w, dbeta = 0.5f * Wide_::over_lanes(part[1]), dtau = 0.5f * Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
@@ -1593,7 +1699,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     Nine::add(nine, to.shifted, u, strip * STRIP_ROWS);
                 }
             }
-            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { fetch(held, first, in, team_first() < in ? team_first() : 0, 0, false); });
+            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { if (STRIPS == 1) fetch_if(team_first() < in, held, first, in, team_first(), false); });
         }
     }
 
@@ -1632,7 +1738,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const float* const weights = pooled ? pooled_weights + part_of * point_backward(channels) : ready + prepared + point_forward(in);
             if (pooled) {
                 get(to, weights, in, team_first());
-                fetch(held, first, in, team_first(), 0, part_of == 0);
+                if (STRIPS == 1) fetch(held, first, in, team_first(), 0, part_of == 0);
                 if constexpr (STRIPS == 1) bring_pooled(to, part_of * 48, 0);
                 __syncthreads();
             }

@@ -206,6 +206,22 @@ inline void mma_tf32(float* d, const unsigned* a, const unsigned* b) {
     emu::pause(emu::WARP);
 }
 
+// The same, m16n8k4.
+inline void mma_tf32_short(float* d, const unsigned* a, unsigned b) {
+    const int lane = emu::current % 32, g = lane / 4, t = lane % 4;
+    float* mine = reinterpret_cast<float*>(emu::exchange[lane]);
+    memcpy(mine, a, 8); memcpy(mine + 2, &b, 4);
+    emu::pause(emu::WARP);
+    auto A = [](int row, int k) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[row % 8 * 4 + k])[row / 8]); };
+    auto B = [](int k, int col) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[col * 4 + k])[2]); };
+    for (int i = 0; i < 4; i++) {
+        double sum = d[i];
+        for (int k = 0; k < 4; k++) sum += (double)A(g + i / 2 * 8, k) * B(k, 2 * t + i % 2);
+        d[i] = (float)sum;
+    }
+    emu::pause(emu::WARP);
+}
+
 // ldmatrix, of 32-bit numbers.
 template <int COUNT> void matrices(unsigned* to, const float* row) {
     const int lane = emu::current % 32;

@@ -519,10 +519,8 @@ class DenseNet(Net):
         point = channels * 48 if pad == 8 else 2 * depth * 48  # TF32 takes all weights of a 1x1 convolution at once
         forward = tile + (16 if strips > 1 else 48) * images * plane + point + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
         columns = 48 * (warps * 16 // px)
-        team, pairs = px // 16, warps // 2
-        features = pairs * 48 * 36 * (2 if strips > 1 else 1)
-        after = 48 * (px + 4) if strips > 1 else 3 * 16 * 52 if team == warps else product(48, px)
-        parts = max(min(warps // 3, px // 8) * 12 * 436, 48 * (px + 4) + after, max(features, pairs * 48 * 56 if team > 4 else 0) + 3 * team * columns)
+        after = 48 * (px + 4) if strips > 1 else 3 * 8 * 52 if px == 256 else product(48, px)
+        parts = max(min(warps // 3, px // 8) * 12 * 436, 48 * (px + 4) + after, warps // 2 * 48 * 56 + 3 * columns * (px // min(32, area // strips)))
         shifted, dz = 12 * images * plane, 48 * stride
         first = max(shifted, dz) if strips > 1 else shifted + dz
         backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + images * 8 * 48 + 48

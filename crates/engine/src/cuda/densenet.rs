@@ -116,16 +116,11 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
     let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
     let forward = tile + planes * images * plane + point + MIDDLE_FORWARD + tables;
     let columns = MIDDLE * groups;
-    let team = WARPS / groups;
-    // features of two warps, and what they share
-    let features = WARPS / 2 * MIDDLE * (32 + 4) * if strips > 1 { 2 } else { 1 };
-    let shared = if team > 4 {
-        WARPS / 2 * MIDDLE * (MIDDLE + 8)
-    } else {
-        0
-    };
+    // sums of two warps, and gradients of FRN by 32 pixels or an image
+    let pairs = WARPS / 2 * MIDDLE * (MIDDLE + 8);
+    let of_warps = 3 * columns * (pixels / (area / strips).min(32));
     let after = match (strips, groups) {
-        (1, 1) => 3 * 16 * 52,
+        (1, 1) => 3 * 8 * 52,
         (1, _) => product(MIDDLE, pixels),
         _ => MIDDLE * plain,
     };
@@ -137,7 +132,7 @@ fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
     };
     let parts = ((WARPS / 3).min(pixels / 8) * GROWTH * (9 * MIDDLE + 4))
         .max(MIDDLE * plain + after)
-        .max(features.max(shared) + 3 * team * columns);
+        .max(pairs + of_warps);
     let weights = MIDDLE_BACKWARD.max(MIDDLE * columns);
     let rest = images * 8 * MIDDLE + MIDDLE;
     let backward = first + parts + weights + 6 * images * channels + rest;
@@ -397,17 +392,17 @@ mod tests {
         let f32 = [0, 1, 2, 3].map(|block| shared_bytes(block, false));
         let tf32 = [0, 1, 2, 3].map(|block| shared_bytes(block, true));
         let want = [
-            (170_112, 210_240),
+            (170_112, 195_072),
             (163_968, 205_824),
             (153_984, 171_264),
-            (197_760, 190_656),
+            (197_760, 202_176),
         ];
         assert_eq!(f32, want);
         let want = [
-            (179_328, 210_240),
+            (179_328, 195_072),
             (191_616, 206_592),
             (190_848, 172_032),
-            (197_760, 191_424),
+            (197_760, 202_944),
         ];
         assert_eq!(tf32, want);
     }
