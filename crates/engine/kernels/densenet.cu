@@ -121,7 +121,7 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
         const int forward = point_forward(in), backward = point_backward(in), parts = p.out / 48;
         for (int i = begin; i < parts * (forward + backward); i += step) {
             if (i < parts * forward) {
-                place_of<TF32, 48>(i % forward, c, o);
+                TF32 ? place_back<TF32>(i % forward, c, o) : place_of<TF32, 48>(i % forward, c, o);
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
@@ -250,7 +250,8 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     }
     // What a thread holds where FOURS: row i of six, their first pixel, and the four sums of row i. The four lanes that share
     // its rows are LANE_STEP apart, this one is number `four` of them.
-    static constexpr int LANE_STEP = TF32 ? 1 : 8;
+    static constexpr int LANE_STEP = TF32 ? 1 : 8, LANES = 4;
+    static __device__ __forceinline__ constexpr int offset(int i) { return i * 8; }
     __device__ __forceinline__ int four() const { return TF32 ? lane % 4 : lane / 8; }
     __device__ __forceinline__ int row(int i) const { return (TF32 ? shuffled(lane / 4) : lane % 8) + i * 8; }
     __device__ __forceinline__ int fours() const { return pixel + four() * 4; }
@@ -488,7 +489,9 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
         const unsigned thread = this_thread();
         lane = thread % 32, half = thread / 32 % 2, pixel = thread / 32 % TEAM / 2 * 32, split = thread / 32 / TEAM;
     }
+    static constexpr int LANE_STEP = 4, LANES = 8;
     static __device__ __forceinline__ constexpr int offset(int i) { return i / 2 * 8 + i % 2; }
+    __device__ __forceinline__ int four() const { return lane / 4; }
     __device__ __forceinline__ int row(int i) const { return half * 24 + lane % 4 * 2 + offset(i); }
     __device__ __forceinline__ int fours() const { return pixel + lane / 4 * 4; }
     static __device__ __forceinline__ float4 held(const float* sums, int i) {
@@ -773,6 +776,9 @@ template <int N, int STEP> struct SharedSums<N, 1, STEP> {
     static __device__ __forceinline__ void add(float*, int, int&, int&) {}
 };
 
+template <bool FIRST, class A, class B> struct Choice { typedef A Type; };
+template <class A, class B> struct Choice<false, A, B> { typedef B Type; };
+
 // A block of layers of S x S pixels, IMG images of it.
 template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int S = S_, IMG = IMG_, WARPS = WARPS_, THREADS = WARPS * 32, AREA = S * S;
@@ -782,6 +788,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW, CHANNELS = S == 32 ? 96 : S == 16 ? 192 : 384;
     static_assert(IMG == 1 || STRIPS == 1, "strips are of one image");
     typedef Product<48, PX, WARPS, TF32> Wide;
+    typedef Tall<PX, WARPS, TF32> High;
+    typedef typename Choice<TF32, High, Wide>::Type Point;  // where the sums of a 1x1 convolution end, forward
     typedef Product<12, IMG * AREA, WARPS, TF32> Narrow;
     typedef Product<24, PX, WARPS, TF32> Rest;
     typedef Plane<48, IMG, PXI, THREADS> Wide_;
@@ -793,14 +801,15 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int TOGETHER = STRIPS > 1 ? 8 : 48;             // planes of z brought at a time
     // f32 shares features among lanes, so that they come through TILE, with the weights of DEPTH
     // channels; in TF32 a warp brings the features of its pixels to registers, and all weights come at once
-    static constexpr int TILE = larger_of(larger_of(TF32 ? 0 : 2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
+    static constexpr int SQUARES = 52;  // numbers of 16 or 32 pixels; so far apart, those of eight meet few of the same banks
+    static constexpr int GIVEN = WARPS * 24 * 32;  // what warps give each other
+    static constexpr int TILE = larger_of(larger_of(TF32 ? GIVEN + 8 * SQUARES : 2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
     static constexpr int POINT = TF32 ? CHANNELS * 48 : 2 * DEPTH * 48;
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
     static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
     // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS of
     // them have COLUMNS channels
-    typedef Tall<PX, WARPS, TF32> High;
     typedef Outer<STRIDE, TF32> Out;
     static constexpr int TEAM = High::TEAM, TEAMS = High::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
     static constexpr int OF_PAIRS = WARPS / 2 * Out::SIZE;  // first the normalized features of two warps, then their sums
@@ -851,53 +860,76 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if (pixel % S == S - 4) *reinterpret_cast<float4*>(to + 4) = make_float4(v.w, 0, 0, 0);
     }
 
-    // What a warp has asked for of the features at its pixels: two pixels of channels lane % 4 and lane % 4 + 4 of some eights.
-    static constexpr int AHEAD = 4;
-    struct Ahead { float2 low[AHEAD], high[AHEAD]; };
-    // This lane's feature in channel 0, 4, 8, ...
-    __device__ __forceinline__ const float* features_of(const Wide& product, int channel, int strip) const {
-        const int p = product.first(0), own = there(p / AREA) ? p / AREA : 0;
+    // What a warp has asked for of the features at its 32 pixels: four of them of channels lane % 4 and lane % 4 + 4 of some eights.
+    static constexpr int AHEAD = 2, APART = 2 * High::SPLIT;  // eights from one of a warp's to the next
+    struct Ahead { float4 low[AHEAD], high[AHEAD]; };
+    // This lane's features in channel 0, 4, 8, ...
+    __device__ __forceinline__ const float* features_of(const High& product, int channel, int strip) const {
+        const int p = product.fours(), own = there(p / AREA) ? p / AREA : 0;
         return unknown(plane(at.x, own, channels, channel + product.lane % 4) + strip * PX + p % AREA);
     }
     // Asks for an eight. For channels that do not exist, others stand, and their weights are 0 or not read.
     static __device__ __forceinline__ void ask(Ahead& ahead, int i, const float* x, int eight, int in) {
-        ahead.low[i] = load_global2(x + min(eight * 8, in - 4) * AREA), ahead.high[i] = load_global2(x + min(eight * 8 + 4, in - 4) * AREA);
+        ahead.low[i] = load_global(x + min(eight * 8, in - 4) * AREA), ahead.high[i] = load_global(x + min(eight * 8 + 4, in - 4) * AREA);
     }
     __device__ __forceinline__ void ask_first(Ahead& ahead, int strip, int channel, int in) const {
-        const Wide product;
+        const High product;
         const float* x = features_of(product, channel, strip);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) ask(ahead, i, x, product.split + i * Wide::SPLIT, in);
+        for (int i = 0; i < AHEAD; i++) ask(ahead, i, x, product.split * 2 + product.half + i * APART, in);
     }
-    // sums = weights [in][48] in shared memory times FRN of the features, whose first eights were asked for: a warp brings those of
-    // its pixels, normalizes them and multiplies, and waits for no other.
-    __device__ __forceinline__ void stream(const Wide& product, float* sums, Ahead& ahead, int strip, int channel, int in, const float4* table, const float* weights) const {
-        static_assert(!TF32 || Wide::FOURS, "weights are the first factor");
-        product.clear(sums);
+    // sums = weights [in][48] in shared memory times FRN of the features, whose first eights were asked for. A warp brings its
+    // eights, of two neighbors each every second one, normalizes them and multiplies, and waits for no other; at the end
+    // each gives the other half of the rows, through `given`.
+    __device__ __forceinline__ void stream(const High& product, float* sums, Ahead& ahead, int strip, int channel, int in, const float4* table, const float* weights, float* given) const {
+        float all[2][24];
+#pragma unroll
+        for (int i = 0; i < 24; i++) all[0][i] = all[1][i] = 0;
         const float* x = features_of(product, channel, strip);
-        const float4* frn = table + product.first(0) / AREA * CHANNELS + product.lane % 4;
-        Spot even(weights + product.split * (8 * 48) + product.lane * 4);
+        const float4* frn = table + product.fours() / AREA * CHANNELS + product.lane % 4;
+        int eight = product.split * 2 + product.half;
+        Spot fours(weights + eight * (8 * 48) + product.lane * 4), twos(weights + eight * (8 * 48) + 128 + product.lane * 2);
         auto one = [](float v, const float4& p) { return factor<TF32>(threshold(fmaf(p.x, v, p.y), p.z)); };
         auto multiply = [&](int i, int now) {
-            const float4 a = frn[now * 8], b = frn[min(now * 8 + 4, in - 4)];
-            unsigned w[3][4];
-            Wide::weights(w, even, i * (Wide::SPLIT * 8 * 48));
-            const float l[2] = {one(ahead.low[i].x, a), one(ahead.low[i].y, a)}, h[2] = {one(ahead.high[i].x, b), one(ahead.high[i].y, b)};
-            Wide::products(sums, w, l, h, 0);
+            const float4 p = frn[now * 8], q = frn[min(now * 8 + 4, in - 4)], &l = ahead.low[i], &h = ahead.high[i];
+            const float4 low = make_float4(one(l.x, p), one(l.y, p), one(l.z, p), one(l.w, p)), high = make_float4(one(h.x, q), one(h.y, q), one(h.z, q), one(h.w, q));
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float4 a = fours.load4(i * (APART * 8 * 48) + half * 192);
+                const float2 b = twos.load2(i * (APART * 8 * 48) + half * 192);
+                const float first[3] = {a.x, a.y, a.z}, second[3] = {a.w, b.x, b.y};
+                High::products(all[half], first, low.x, low.y, low.z, low.w);
+                High::products(all[half], second, high.x, high.y, high.z, high.w);
+            }
         };
-        int eight = product.split;
 #pragma unroll 1
-        for (; (eight + (AHEAD - 1) * Wide::SPLIT) * 8 < in; eight += AHEAD * Wide::SPLIT) {
+        for (; (eight + (AHEAD - 1) * APART) * 8 < in; eight += AHEAD * APART) {
 #pragma unroll
             for (int i = 0; i < AHEAD; i++) {
-                multiply(i, eight + i * Wide::SPLIT);
-                ask(ahead, i, x, eight + (i + AHEAD) * Wide::SPLIT, in);
+                multiply(i, eight + i * APART);
+                ask(ahead, i, x, eight + (i + AHEAD) * APART, in);
             }
-            even.move(AHEAD * (Wide::SPLIT * 8 * 48));
+            fours.move(AHEAD * (APART * 8 * 48)), twos.move(AHEAD * (APART * 8 * 48));
         }
 #pragma unroll
         for (int i = 0; i < AHEAD - 1; i++)
-            if ((eight + i * Wide::SPLIT) * 8 < in) multiply(i, eight + i * Wide::SPLIT);
+            if ((eight + i * APART) * 8 < in) multiply(i, eight + i * APART);
+        const unsigned warp = this_thread() / 32;
+        float* mine = given + warp * (24 * 32) + product.lane * 4;
+        const float* other = given + (warp ^ 1) * (24 * 32) + product.lane * 4;
+#pragma unroll
+        for (int i = 0; i < 24; i += 4) {
+            const float4 v = make_float4(all[0][i], all[0][i + 1], all[0][i + 2], all[0][i + 3]), w = make_float4(all[1][i], all[1][i + 1], all[1][i + 2], all[1][i + 3]);
+            *reinterpret_cast<float4*>(mine + i * 32) = product.half ? v : w;
+        }
+        meet<2>(warp);
+#pragma unroll
+        for (int i = 0; i < 24; i += 4) {
+            const float4 v = load4(other + i * 32);
+            sums[i] = (product.half ? all[1][i] : all[0][i]) + v.x, sums[i + 1] = (product.half ? all[1][i + 1] : all[0][i + 1]) + v.y;
+            sums[i + 2] = (product.half ? all[1][i + 2] : all[0][i + 2]) + v.z, sums[i + 3] = (product.half ? all[1][i + 3] : all[0][i + 3]) + v.w;
+        }
+        if (STRIPS > 1) meet<2>(warp);  // what it gave has been read
     }
     // The weights of a 1x1 convolution's 48 outputs, all at once.
     __device__ __forceinline__ void request_point(float* to, const float* weights, int in) const { request<THREADS>(to, weights, point_forward(in)); }
@@ -944,16 +976,16 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if constexpr (TF32) ask_first(x.ahead, strip, channel, in);
         else point_fetch(x.v, 0, strip, channel, in, weights, weight_buffer);
     }
-    __device__ __forceinline__ void form_sums(const Wide& product, float* sums, Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
-        if constexpr (TF32) stream(product, sums, x.ahead, strip, channel, in, table, weight_buffer);
+    __device__ __forceinline__ void form_sums(const Point& product, float* sums, Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
+        if constexpr (TF32) stream(product, sums, x.ahead, strip, channel, in, table, weight_buffer, tile);
         else point_sums(product, sums, x.v, strip, channel, in, weights, table, tile, weight_buffer);
     }
     // The sums to `tile`, ends without a barrier.
     __device__ __forceinline__ void point_product(Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
-        const Wide product;
-        float sums[Wide::SUMS];
+        const Point product;
+        float sums[Point::SUMS];
         form_sums(product, sums, x, strip, channel, in, weights, table, tile, weight_buffer);
-        if (!TF32) __syncthreads();  // the features in `tile` have been read
+        __syncthreads();  // the features in `tile`, or what warps gave each other there, have been read
         product.store(sums, tile);
     }
 
@@ -1074,10 +1106,10 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // A layer's 1x1 convolution, whose first features were asked for, to `z` and the table of FRN 2, and through FRN 2 to `planes`
     // if there is one strip. No warps share a sum, so that all of this is done by the threads that hold the sums.
     template <class N> __device__ __forceinline__ void middle_held(Asked& x, int l, int first, int in, const float* weights, const float* p2, float* z, const float4* table, float4* z_table, float* tile, float* planes, float* weight_buffer, N next) const {
-        constexpr int WARP_STRIDE = 52;  // numbers of a warp; so far apart, those of eight warps meet few of the same banks
-        static_assert(Wide::PIXEL_WARPS == 16 && 16 * WARP_STRIDE <= DEPTH * 48 && 16 * WARP_STRIDE <= TILE && 48 * 8 <= THREADS, "eight threads a channel");
-        const Wide product;
-        float sums[Wide::SUMS], part[6];
+        constexpr int EACH = Point::LANES * 4;  // pixels of a warp
+        static_assert(PX == 256 && 16 * SQUARES <= DEPTH * 48 && 48 * 8 <= THREADS, "eight threads a channel");
+        const Point product;
+        float sums[Point::SUMS], part[6];
 #pragma unroll
         for (int i = 0; i < 6; i++) part[i] = 0;
 #pragma unroll 1
@@ -1090,23 +1122,24 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < 6; i++) {
                 const float4 v = product.held(sums, i);
                 part[i] = square(v, part[i]);
-                store_global(to + i * 8 * AREA, v);
+                store_global(to + Point::offset(i) * AREA, v);
             }
         }
         // the warps' sums of squares, in the buffer of weights that comes next: it was read before the last barrier; or in `tile`
-        float* squares = TF32 ? tile : weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
-        typedef SharedSums<6, 4, Wide::LANE_STEP> Sums;
+        float* squares = TF32 ? tile + GIVEN : weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
+        typedef SharedSums<6, Point::LANES, Point::LANE_STEP> Sums;
         int from = 0, end = 6;
         Sums::add(part, product.four(), from, end);
 #pragma unroll
         for (int i = 0; i < Sums::COUNT; i++)
-            if (from + i < end) squares[product.pixel / 16 * WARP_STRIDE + product.row(0) + (from + i) * 8] = part[i];
+            if (from + i < end && !(product.four() & Sums::DOUBLE)) squares[product.pixel / EACH * SQUARES + product.row(0) + Point::offset(from + i)] = part[i];
         if (TF32) arrived();  // the weights in `middle`
         __syncthreads();      // `squares` and, for the strips, `z` are there
         next();
         if (threadIdx.x < 48 * 8) {
             const int c = threadIdx.x / 8, w = threadIdx.x % 8;
-            float sum = squares[w * WARP_STRIDE + c] + squares[(w + 8) * WARP_STRIDE + c];
+            float sum = squares[w * SQUARES + c];
+            if (EACH == 16) sum += squares[(w + 8) * SQUARES + c];
 #pragma unroll
             for (int m = 4; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
             const float root = 1.0f / sqrtf(sum / AREA + FRN_EPSILON);
@@ -1120,7 +1153,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
-                to_plane<Wide::LANE_STEP>(planes + row * PLANE, product.fours(), normalized<TF32>(product.held(sums, i), z_table[row]));
+                to_plane<Point::LANE_STEP>(planes + row * PLANE, product.fours(), normalized<TF32>(product.held(sums, i), z_table[row]));
             }
             __syncthreads();  // `planes` are there
         }

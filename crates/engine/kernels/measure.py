@@ -515,7 +515,7 @@ class DenseNet(Net):
         def product(rows, px):
             return warps * min(768 // rows, px) // px * rows * (px + 4)
         depth = 24 * (warps * 16 // px)
-        tile = max(0 if pad == 8 else 2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
+        tile = max(warps * 24 * 32 + 8 * 52 if pad == 8 else 2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
         point = channels * 48 if pad == 8 else 2 * depth * 48  # TF32 takes all weights of a 1x1 convolution at once
         forward = tile + (16 if strips > 1 else 48) * images * plane + point + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
         columns = 48 * (warps * 16 // px)
