@@ -90,16 +90,16 @@ template <bool TF32> __device__ __forceinline__ float factor(float v) { return T
 // The same for the weights of backward, 48 columns of which a warp has 24 and a lane six, 2 (lane % 4), the one after it, and those 8
 // and 16 beyond: f32, of every row twice the first four of the four lanes, then their last two. TF32 has the second factor of
 // `mma_tf32_short`, of rows lane % 4 and columns lane / 4 + 8 n: for a 1x1 convolution of every eight rows twice [row half][n] of
-// every lane, four of them first and two after; for 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
+// every lane, four of them first and two after (forward, LONG, for `mma_tf32` [n][row half]); for 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
 __device__ __forceinline__ constexpr int column_of(int half, int of_lane, int lane) { return half * 24 + of_lane / 2 * 8 + lane * 2 + of_lane % 2; }
-template <bool TF32> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
+template <bool TF32, bool LONG = false> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
     if (!TF32) {
         const int half = i % 48 / 24, at = i % 24;
         row = i / 48, column = at < 16 ? column_of(half, at % 4, at / 4) : column_of(half, 4 + at % 2, (at - 16) / 2);
         return;
     }
     const int half = i % 384 / 192, at = i % 192, lane = at < 128 ? at / 4 : (at - 128) / 2, number = at < 128 ? at % 4 : 4 + at % 2;
-    row = i / 384 * 8 + number / 3 * 4 + lane % 4, column = half * 24 + number % 3 * 8 + lane / 4;
+    row = i / 384 * 8 + (LONG ? number % 2 : number / 3) * 4 + lane % 4, column = half * 24 + (LONG ? number / 2 : number % 3) * 8 + lane / 4;
 }
 template <bool TF32> __device__ __forceinline__ void place_back(int i, int& row, int& tap, int& column) {
     if (!TF32) {
@@ -121,7 +121,7 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
         const int forward = point_forward(in), backward = point_backward(in), parts = p.out / 48;
         for (int i = begin; i < parts * (forward + backward); i += step) {
             if (i < parts * forward) {
-                TF32 ? place_back<TF32>(i % forward, c, o) : place_of<TF32, 48>(i % forward, c, o);
+                TF32 ? place_back<TF32, true>(i % forward, c, o) : place_of<TF32, 48>(i % forward, c, o);
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
@@ -892,14 +892,15 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         auto one = [](float v, const float4& p) { return factor<TF32>(threshold(fmaf(p.x, v, p.y), p.z)); };
         auto multiply = [&](int i, int now) {
             const float4 p = frn[now * 8], q = frn[min(now * 8 + 4, in - 4)], &l = ahead.low[i], &h = ahead.high[i];
-            const float4 low = make_float4(one(l.x, p), one(l.y, p), one(l.z, p), one(l.w, p)), high = make_float4(one(h.x, q), one(h.y, q), one(h.z, q), one(h.w, q));
+            const unsigned first[4] = {__float_as_uint(one(l.x, p)), __float_as_uint(one(l.y, p)), __float_as_uint(one(h.x, q)), __float_as_uint(one(h.y, q))};
+            const unsigned second[4] = {__float_as_uint(one(l.z, p)), __float_as_uint(one(l.w, p)), __float_as_uint(one(h.z, q)), __float_as_uint(one(h.w, q))};
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 const float4 a = fours.load4(i * (APART * 8 * 48) + half * 192);
                 const float2 b = twos.load2(i * (APART * 8 * 48) + half * 192);
-                const float first[3] = {a.x, a.y, a.z}, second[3] = {a.w, b.x, b.y};
-                High::products(all[half], first, low.x, low.y, low.z, low.w);
-                High::products(all[half], second, high.x, high.y, high.z, high.w);
+                const unsigned w[3][2] = {{__float_as_uint(a.x), __float_as_uint(a.y)}, {__float_as_uint(a.z), __float_as_uint(a.w)}, {__float_as_uint(b.x), __float_as_uint(b.y)}};
+#pragma unroll
+                for (int n = 0; n < 3; n++) mma_tf32(all[half] + n * 4, first, w[n]), mma_tf32(all[half] + 12 + n * 4, second, w[n]);
             }
         };
 #pragma unroll 1
