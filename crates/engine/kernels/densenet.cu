@@ -1512,16 +1512,26 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // back from the mean over 2 x 2 pixels.
     __device__ __forceinline__ void bring_pooled(const Back& to, int o, int strip) const {
         static_assert(S == 4 || IMG == 1, "no transition");
+        if (S == 4) return;
         const unsigned thread = this_thread();
         const int px = brought_pixel(thread), p = strip * PX + px, from = p / S / 2 * (S / 2) + p % S / 2;
+        // all loads before the first store, or each would wait for the one before
+        constexpr int STEP = STRIPS > 1 ? 8 : THREADS / (PX / 4);
+        const long long c = (long long)image * at.next_channels + at.next_first + o + brought_row(0, thread), place = c * (AREA / 4) + from;
+        const float *gradients = unknown(values + at.next_g + place), *features = unknown(values + at.next_x + place), *roots = unknown(values + at.next_roots + c), *sums = unknown(values + at.next_sums + c);
+        float2 g[BROUGHT], x[BROUGHT];
+        float root[BROUGHT], mean[BROUGHT];
+#pragma unroll
+        for (int i = 0; i < BROUGHT; i++) {
+            const int far = 48 * PX / 4 % THREADS && brought_row(i, thread) >= 48 ? 0 : i * STEP;
+            g[i] = load_global2(gradients + far * (AREA / 4)), x[i] = load_global2(features + far * (AREA / 4));
+            root[i] = roots[far], mean[i] = sums[far];
+        }
 #pragma unroll
         for (int i = 0; i < BROUGHT; i++) {
             const int row = brought_row(i, thread);
             if (48 * PX / 4 % THREADS && row >= 48) continue;
-            const long long c = (long long)image * at.next_channels + at.next_first + o + row;
-            const float root = values[at.next_roots + c], mean = values[at.next_sums + c] / (AREA / 4) * root;
-            const float2 g = load2(values + at.next_g + c * (AREA / 4) + from), x = load2(values + at.next_x + c * (AREA / 4) + from);
-            const float a = factor<TF32>(root * (g.x - x.x * mean) / 4), b = factor<TF32>(root * (g.y - x.y * mean) / 4);
+            const float m = mean[i] / (AREA / 4) * root[i], a = factor<TF32>(root[i] * (g[i].x - x[i].x * m) / 4), b = factor<TF32>(root[i] * (g[i].y - x[i].y * m) / 4);
             *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = make_float4(a, a, b, b);
         }
     }
