@@ -489,11 +489,14 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
         const unsigned thread = this_thread();
         lane = thread % 32, half = thread / 32 % 2, pixel = thread / 32 % TEAM / 2 * 32, split = thread / 32 / TEAM;
     }
-    static constexpr int LANE_STEP = 4, LANES = 8;
+    // Lanes that share rows have neighboring pixels: in f32 they are neighbors, so that eight of them
+    // read one row of memory; `mma` has them four apart.
+    static constexpr int LANE_STEP = TF32 ? 4 : 1, LANES = 8;
     static __device__ __forceinline__ constexpr int offset(int i) { return i / 2 * 8 + i % 2; }
-    __device__ __forceinline__ int four() const { return lane / 4; }
-    __device__ __forceinline__ int row(int i) const { return half * 24 + lane % 4 * 2 + offset(i); }
-    __device__ __forceinline__ int fours() const { return pixel + lane / 4 * 4; }
+    __device__ __forceinline__ int four() const { return TF32 ? lane / 4 : lane % 8; }
+    __device__ __forceinline__ int rows() const { return TF32 ? lane % 4 : lane / 8; }
+    __device__ __forceinline__ int row(int i) const { return half * 24 + rows() * 2 + offset(i); }
+    __device__ __forceinline__ int fours() const { return pixel + four() * 4; }
     static __device__ __forceinline__ float4 held(const float* sums, int i) {
         if (!TF32) return make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
         const float* s = sums + i / 2 * 4 + i % 2;
@@ -512,7 +515,7 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
     // sums += 48 rows of weights times 48 rows of pixels.
     __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
         if constexpr (!TF32) {
-            const float *first = w + half * 24 + lane % 4 * 4, *last = w + half * 24 + 16 + lane % 4 * 2;
+            const float *first = w + half * 24 + rows() * 4, *last = w + half * 24 + 16 + rows() * 2;
             x += fours();
 #pragma unroll 1
             for (int s = 0; s < 6; s++) {
@@ -550,7 +553,7 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
         const int p = fours();
         planes += p / (S * S) * (12 * PLANE) + (p % (S * S) / S + row) * ROW + p % S;
         if constexpr (!TF32) {
-            const float *first = w + half * 24 + lane % 4 * 4, *last = w + half * 24 + 16 + lane % 4 * 2;
+            const float *first = w + half * 24 + rows() * 4, *last = w + half * 24 + 16 + rows() * 2;
             auto row_of_taps = [&](const float* from, int unit) {
                 const float4 one = load4(from);
                 const float2 two = load2(from + 4);
@@ -815,7 +818,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int OF_PAIRS = WARPS / 2 * Out::SIZE;  // first the normalized features of two warps, then their sums
     // gradients of FRN: lanes that share a row and an image, groups of those, [3][GROUPS][COLUMNS]
     static constexpr int LANES = PXI < 32 ? PXI / 4 : 8, GROUPS = PX / (LANES * 4), OF_WARPS = GROUPS * COLUMNS;
-    typedef SharedSums<6, LANES, 4> Shared;
+    typedef SharedSums<6, LANES, High::LANE_STEP> Shared;
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
     static constexpr int WARP_STRIDE = 52, OF_MIDDLE = 8 * WARP_STRIDE;  // those of FRN 2: [3][8][WARP_STRIDE]
     static constexpr int AFTER_U = STRIPS > 1 ? 48 * PLAIN : HELD ? 3 * OF_MIDDLE : High::SIZE;
@@ -1381,11 +1384,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const High product;
                 const unsigned warp = this_thread() / 32;
                 if constexpr (STRIPS > 1) {
-                    const float* x = unknown(values + at.x + first_place(product, channel + c0, strip));
-                    float* u = features(to, warp) + (product.row(0) - product.half * 24) * Out::PITCH + product.fours() % 32;
+                    // eight lanes a row, so that a request is of whole rows of memory
+                    const int part = product.lane / 8, px = product.lane % 8 * 4, most = count - 1 - product.half * 24;
+                    const float* x = unknown(values + at.x + ((long long)image * channels + channel + c0 + product.half * 24) * AREA + strip * PX + product.pixel + px);
+                    float* u = features(to, warp) + part * Out::PITCH + px;
                     if (strip == 0) meet<TEAM>(warp);  // what the team shared has been read
                     else meet<2>(warp);                // `Out::add` of the strip before has read `dz`
-                    each_row(product, count, [&](int i, int far) { request4(u + High::offset(i) * Out::PITCH, x + far); });
+#pragma unroll
+                    for (int i = 0; i < 6; i++) request4(u + i * 4 * Out::PITCH, x + min(part + i * 4, most) * AREA);
                     bring(strip);
                     fetch(held, channel, in, c0, strip, write);
                     arrived();
@@ -1397,7 +1403,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 }
                 const int rest = count - product.half * 24;  // rows of the warp
                 if (rest <= 0) continue;
-                const int p = product.fours(), own_image = p / PXI, row = product.lane % 4 * 2;
+                const int p = product.fours(), own_image = p / PXI, row = product.rows() * 2;
                 float* u = features(to, warp) + row * Out::PITCH + p % 32;
                 {
                     const bool exists = there(own_image);
@@ -1586,14 +1592,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             }
             int first, end;
 #pragma unroll
-            for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], product.lane / 4, first, end);
+            for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], product.four(), first, end);
             float* of_warp = to.tile + product.pixel / 32 * WARP_STRIDE + product.row(0);  // this lane's alone
 #pragma unroll
             for (int i = 0; i < Shared::COUNT; i++)
 #pragma unroll
                 for (int q = 0; q < 3; q++) {
                     float* sum = of_warp + q * OF_MIDDLE + High::offset(first + i);
-                    if (first + i < end && !(product.lane / 4 & Shared::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
+                    if (first + i < end && !(product.four() & Shared::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
                 }
         }
         __syncthreads();  // `tile` has what the warps summed
