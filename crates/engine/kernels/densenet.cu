@@ -631,11 +631,11 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
 
 // Sums over the 32 pixels of a warp: 48 rows `d` [48][STRIDE] times the warp's own 24 rows `u` [24][PITCH].
 template <int STRIDE, bool TF32> struct Outer {
-    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE, OWN = 24 * PITCH;
+    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = TF32 ? 48 + 8 : 48 + 4, SIZE = 48 * 56, OWN = 24 * PITCH;
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
         const int lane = this_thread() % 32;
         if constexpr (!TF32) {
-            d += (lane % 4 + lane / 16 * 4) * STRIDE, u += lane / 4 % 4 * (6 * PITCH);
+            d += lane % 8 * STRIDE, u += lane / 8 * (6 * PITCH);
 #pragma unroll 1
             for (int p = 0; p < 32; p += 4) {
                 float4 left[6];
@@ -667,8 +667,8 @@ template <int STRIDE, bool TF32> struct Outer {
         }
     }
     // Row and column of sums i and i + 1, i even, which are neighbors.
-    static __device__ __forceinline__ int row(int i, int lane) { return TF32 ? i / 12 * 16 + i % 4 / 2 * 8 + lane / 4 : i / 6 * 8 + lane % 4 + lane / 16 * 4; }
-    static __device__ __forceinline__ int column(int i, int lane) { return TF32 ? i / 4 % 3 * 8 + lane % 4 * 2 : lane / 4 % 4 * 6 + i % 6; }
+    static __device__ __forceinline__ int row(int i, int lane) { return TF32 ? i / 12 * 16 + i % 4 / 2 * 8 + lane / 4 : i / 6 * 8 + lane % 8; }
+    static __device__ __forceinline__ int column(int i, int lane) { return TF32 ? i / 4 % 3 * 8 + lane % 4 * 2 : lane / 8 * 6 + i % 6; }
 };
 
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
@@ -682,7 +682,7 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
         if (split >= SPLIT) return;
         auto place = [&](int p) { return p / (S * S) * (12 * PLANE) + (p % (S * S) / S + row + ky) * ROW + p % S; };
         if constexpr (!TF32) {
-            u += (lane % 4 + lane / 16 * 4) * PLAIN, d += lane / 4 % 4 * PLANE;
+            u += lane % 8 * PLAIN, d += lane / 8 * PLANE;
 #pragma unroll 1
             for (int p = split * 4; p < PX; p += SPLIT * 4) {
                 const float* from = d + place(p);
@@ -743,7 +743,7 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
         if (split >= SPLIT) return;
         to += split * (12 * WIDE) + (REVERSED ? 8 - ky * 3 : ky * 3);
         if (TF32) to += lane % 4 * 2 * WIDE + lane / 4 * 9;
-        else to += lane / 4 % 4 * WIDE + (lane % 4 + lane / 16 * 4) * 9;
+        else to += lane / 8 * WIDE + lane % 8 * 9;
 #pragma unroll
         for (int i = 0; i < SUMS; i++) {
             const int kx = TF32 ? i / 4 % 3 : i / 6 % 3, o = TF32 ? i / 12 % 2 * 8 + i % 2 : i / 18 * 4, c = TF32 ? i / 24 * 16 + i % 4 / 2 * 8 : i % 6 * 8;
