@@ -164,21 +164,6 @@ __device__ __forceinline__ float threshold(float v, float tau) {
     return v;
 #endif
 }
-// Copies are waited for in groups: `all_but_last` waits for those before the last `group_ends`.
-__device__ __forceinline__ void group_ends() {
-#ifdef EMULATED
-    emu::end_group();
-#else
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void all_but_last() {
-#ifdef EMULATED
-    emu::end_copies(1);
-#else
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-}
 // A barrier of the WARPS neighboring warps that `warp` is one of, two, four or all sixteen.
 template <int WARPS> __device__ __forceinline__ void meet(unsigned warp) {
 #ifdef EMULATED
