@@ -14,7 +14,8 @@
 // share a sum, a layer's 1x1 convolution forward (middle_held) and its 3x3 convolution's input gradient (middle_back).
 #include "common.cuh"
 #ifndef EMULATED
-// `mma_tf32` of half the length: row lane / 4 and the one 8 beyond of column lane % 4, times row lane % 4 of column lane / 4.
+// `mma_tf32` of half the length: row lane / 4 and the one 8 beyond of column lane % 4, times row
+// lane % 4 of column lane / 4.
 __device__ __forceinline__ void mma_tf32_short(float* d, const unsigned* a, unsigned b) {
     asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -85,12 +86,15 @@ template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i
     place_of<TF32, COLUMNS>(i % (TOGETHER * COLUMNS), row, column);
     tap = i / (TOGETHER * COLUMNS) % 9, row += i / (TOGETHER * COLUMNS * 9) * TOGETHER;
 }
-// A factor of a product: for TF32 half of the last bit that counts is added, and `mma_tf32` ignores the bits after it.
+// A factor of a product: for TF32 half of the last bit that counts is added, and `mma_tf32` ignores
+// the bits after it.
 template <bool TF32> __device__ __forceinline__ float factor(float v) { return TF32 && !WITHOUT_ROUNDING ? __uint_as_float(__float_as_uint(v) + 0x1000u) : v; }
-// The same for the weights of backward, 48 columns of which a warp has 24 and a lane six, 2 (lane % 4), the one after it, and those 8
-// and 16 beyond: f32, of every row twice the first four of the four lanes, then their last two. TF32 has the second factor of
-// `mma_tf32_short`, of rows lane % 4 and columns lane / 4 + 8 n: for a 1x1 convolution of every eight rows twice [row half][n] of
-// every lane, four of them first and two after (forward, LONG, for `mma_tf32` [n][row half]); for 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
+// The same for the weights of backward, 48 columns of which a warp has 24 and a lane six, 2 (lane %
+// 4), the one after it, and those 8 and 16 beyond: f32, of every row twice the first four of the
+// four lanes, then their last two. TF32 has the second factor of `mma_tf32_short`, of rows lane % 4
+// and columns lane / 4 + 8 n: for a 1x1 convolution of every eight rows twice [row half][n] of
+// every lane, four of them first and two after (forward, LONG, for `mma_tf32` [n][row half]); for
+// 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
 __device__ __forceinline__ constexpr int column_of(int half, int of_lane, int lane) { return half * 24 + of_lane / 2 * 8 + lane * 2 + of_lane % 2; }
 template <bool TF32, bool LONG = false> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
     if (!TF32) {
@@ -463,9 +467,10 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, ROWS * TO); }
 };
 
-// Which sums of a product [48][PX] a thread holds backward: of a warp's 24 rows at 32 pixels six rows at four pixels, so that a
-// row of a warp is 128 bytes of memory. Two neighboring warps have the same pixels, a TEAM all pixels; SPLIT teams share a sum,
-// or have 48 rows each. In TF32 the pixels are the first factor: `mma_tf32_short` takes two of them out of one register pair.
+// Which sums of a product [48][PX] a thread holds backward: of a warp's 24 rows at 32 pixels six
+// rows at four pixels, so that a row of a warp is 128 bytes of memory. Two neighboring warps have
+// the same pixels, a TEAM all pixels; SPLIT teams share a sum, or have 48 rows each. In TF32 the
+// pixels are the first factor: `mma_tf32_short` takes two of them out of one register pair.
 template <int PX_, int WARPS, bool TF32_> struct Tall {
     static constexpr int PX = PX_, TEAM = PX / 16, SPLIT = WARPS / TEAM, STRIDE = row_stride<TF32_>(PX), TO = plain_stride(PX), SIZE = SPLIT * 48 * TO, SUMS = 24;
     static constexpr bool TF32 = TF32_;
@@ -474,8 +479,8 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
         const unsigned thread = this_thread();
         lane = thread % 32, half = thread / 32 % 2, pixel = thread / 32 % TEAM / 2 * 32, split = thread / 32 / TEAM;
     }
-    // Lanes that share rows have neighboring pixels: in f32 they are neighbors, so that eight of them
-    // read one row of memory; `mma` has them four apart.
+    // Lanes that share rows have neighboring pixels: in f32 they are neighbors, so that eight of
+    // them read one row of memory; `mma` has them four apart.
     static constexpr int LANE_STEP = TF32 ? 4 : 1, LANES = 8;
     static __device__ __forceinline__ constexpr int offset(int i) { return i / 2 * 8 + i % 2; }
     __device__ __forceinline__ int four() const { return TF32 ? lane / 4 : lane % 8; }
@@ -531,8 +536,8 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
 #pragma unroll
             for (int j = 0; j < 4; j++) sums[i * 4 + j] = fmaf(row[i], v[j], sums[i * 4 + j]);
     }
-    // sums += 3x3 convolution of 12 bordered planes [image][12][S + 2][S + 4], shared out among SPLIT teams.
-    // `row`: the row of the image where the pixels begin.
+    // sums += 3x3 convolution of 12 bordered planes [image][12][S + 2][S + 4], shared out among
+    // SPLIT teams. `row`: the row of the image where the pixels begin.
     template <int S, int PLANE> __device__ __forceinline__ void convolve(float* sums, const float* planes, const float* w, int row) const {
         constexpr int ROW = S + 4;
         const int p = fours();
@@ -614,7 +619,8 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
                        factor<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
 
-// Sums over the 32 pixels of a warp: 48 rows `d` [48][STRIDE] times the warp's own 24 rows `u` [24][PITCH].
+// Sums over the 32 pixels of a warp: 48 rows `d` [48][STRIDE] times the warp's own 24 rows `u`
+// [24][PITCH].
 template <int STRIDE, bool TF32> struct Outer {
     static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = TF32 ? 48 + 8 : 48 + 4, SIZE = 48 * 56, OWN = 24 * PITCH;
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
@@ -788,7 +794,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int DEPTH = 24 * Wide::SPLIT;                   // channels brought at a time
     static constexpr int TOGETHER = STRIPS > 1 ? 8 : 48;             // planes of z brought at a time
     // f32 shares features among lanes, so that they come through TILE, with the weights of DEPTH
-    // channels; in TF32 a warp brings the features of its pixels to registers, and all weights come at once
+    // channels; in TF32 a warp brings the features of its pixels to registers, and all weights come
+    // at once
     static constexpr int SQUARES = 52;  // numbers of 16 or 32 pixels; so far apart, those of eight meet few of the same banks
     static constexpr int GIVEN = WARPS * 24 * 32;  // what warps give each other
     static constexpr int TILE = larger_of(larger_of(TF32 ? GIVEN + 8 * SQUARES : 2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
@@ -796,8 +803,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
     static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
-    // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS of
-    // them have COLUMNS channels
+    // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS
+    // of them have COLUMNS channels
     typedef Outer<STRIDE, TF32> Out;
     static constexpr int TEAM = High::TEAM, TEAMS = High::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
     static constexpr int OF_PAIRS = WARPS / 2 * Out::SIZE;  // first the normalized features of two warps, then their sums
@@ -848,7 +855,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if (pixel % S == S - 4) *reinterpret_cast<float4*>(to + 4) = make_float4(v.w, 0, 0, 0);
     }
 
-    // What a warp has asked for of the features at its 32 pixels: four of them of channels lane % 4 and lane % 4 + 4 of some eights.
+    // What a warp has asked for of the features at its 32 pixels: four of them of channels lane % 4
+    // and lane % 4 + 4 of some eights.
     static constexpr int AHEAD = 2, APART = 2 * High::SPLIT;  // eights from one of a warp's to the next
     struct Ahead { float4 low[AHEAD], high[AHEAD]; };
     // This lane's features in channel 0, 4, 8, ...
@@ -856,7 +864,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         const int p = product.fours(), own = there(p / AREA) ? p / AREA : 0;
         return unknown(plane(at.x, own, channels, channel + product.lane % 4) + strip * PX + p % AREA);
     }
-    // Asks for an eight. For channels that do not exist, others stand, and their weights are 0 or not read.
+    // Asks for an eight. For channels that do not exist, others stand, and their weights are 0 or
+    // not read.
     static __device__ __forceinline__ void ask(Ahead& ahead, int i, const float* x, int eight, int in) {
         ahead.low[i] = load_global(x + min(eight * 8, in - 4) * AREA), ahead.high[i] = load_global(x + min(eight * 8 + 4, in - 4) * AREA);
     }
@@ -866,9 +875,10 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) ask(ahead, i, x, product.split * 2 + product.half + i * APART, in);
     }
-    // sums = weights [in][48] in shared memory times FRN of the features, whose first eights were asked for. A warp brings its
-    // eights, of two neighbors each every second one, normalizes them and multiplies, and waits for no other; at the end
-    // each gives the other half of the rows, through `given`.
+    // sums = weights [in][48] in shared memory times FRN of the features, whose first eights were
+    // asked for. A warp brings its eights, of two neighbors each every second one, normalizes them
+    // and multiplies, and waits for no other; at the end each gives the other half of the rows,
+    // through `given`.
     __device__ __forceinline__ void stream(const High& product, float* sums, Ahead& ahead, int strip, int channel, int in, const float4* table, const float* weights, float* given) const {
         float all[2][24];
 #pragma unroll
@@ -959,7 +969,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             product.multiply(sums, weight_buffer + now * DEPTH * 48, buffer, product.split, steps, Wide::SPLIT);
         }
     }
-    // What of the features was asked for, either way; asks for the first of a strip's, and forms the sums.
+    // What of the features was asked for, either way; asks for the first of a strip's, and forms
+    // the sums.
     struct Asked { float4 v[TF32 ? 1 : 3]; Ahead ahead; };
     __device__ __forceinline__ void first_asked(Asked& x, int strip, int channel, int in, const float* weights, float* weight_buffer) const {
         if constexpr (TF32) ask_first(x.ahead, strip, channel, in);
@@ -1114,7 +1125,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 store_global(to + Point::offset(i) * AREA, v);
             }
         }
-        // the warps' sums of squares, in the buffer of weights that comes next: it was read before the last barrier; or in `tile`
+        // the warps' sums of squares, in the buffer of weights that comes next: it was read before
+        // the last barrier; or in `tile`
         float* squares = TF32 ? tile + GIVEN : weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
         typedef SharedSums<6, Point::LANES, Point::LANE_STEP> Sums;
         int from = 0, end = 6;
@@ -1280,8 +1292,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int k = 0; k < P::V; k++) d[k] = without_mean(d[k], x[k], root, mean);
     }
 
-    // One number through threshold and scale, by half of gamma: returns `before` and the gradient at the normalized
-    // value, adds to twice the sums of gamma (which lacks 1/root), beta and tau.
+    // One number through threshold and scale, by half of gamma: returns `before` and the gradient
+    // at the normalized value, adds to twice the sums of gamma (which lacks 1/root), beta and tau.
     static __device__ __forceinline__ float through_threshold(float before, float d, float v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
         const float passed = twice_the_share(fmaf(frn.x, v, frn.y), frn.z) * d;
         sum = fmaf(passed, v, sum);
@@ -1296,11 +1308,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         return r;
     }
 
-    // What a thread needs of the features, and has of their gradient, where it holds sums of a product.
-    // With strips there are too few registers for both: the features go to where they are normalized.
+    // What a thread needs of the features, and has of their gradient, where it holds sums of a
+    // product. With strips there are too few registers for both: the features go to where they are
+    // normalized.
     struct Held { float4 x[STRIPS > 1 ? 1 : 6], g[6]; };
-    // Calls `each(i, floats to row i)` for the rows of the thread, of which those that do not exist are
-    // others; with all of 48 channels the places are constants.
+    // Calls `each(i, floats to row i)` for the rows of the thread, of which those that do not exist
+    // are others; with all of 48 channels the places are constants.
     template <class E> static __device__ __forceinline__ void each_row(const High& product, int count, E each) {
         if (count >= 48) {
 #pragma unroll
@@ -1350,13 +1363,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
     }
     static __device__ __forceinline__ int team_first() { return this_thread() / (TEAM * 32) * 48; }
-    // A 1x1 convolution with FRN before it, 48 outputs: adds to the gradient at the normalized features and writes (or adds)
-    // the gradients of FRN and weights. `bring(strip)` puts the gradient of the outputs, at the pixels of
-    // two warps, into `dz`; without strips it is there. A team of warps takes 48 channels at a time,
-    // the teams by turns, and none waits for another. The first weights were requested and the first
-    // features asked for before; those that follow are as soon as registers are free. A warp takes the
-    // sums of its product through FRN in its registers, and sums up the weights' gradients of its rows
-    // at its pixels.
+    // A 1x1 convolution with FRN before it, 48 outputs: adds to the gradient at the normalized
+    // features and writes (or adds) the gradients of FRN and weights. `bring(strip)` puts the
+    // gradient of the outputs, at the pixels of two warps, into `dz`; without strips it is there. A
+    // team of warps takes 48 channels at a time, the teams by turns, and none waits for another.
+    // The first weights were requested and the first features asked for before; those that follow
+    // are as soon as registers are free. A warp takes the sums of its product through FRN in its
+    // registers, and sums up the weights' gradients of its rows at its pixels.
     template <class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
 #pragma unroll 1
         for (int c0 = team_first(); c0 < in; c0 += COLUMNS) {
@@ -1411,7 +1424,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                             if (exists && row + High::offset(i) < rest) store_global(gradient + High::offset(i) * AREA, sum);
                         }
                     }
-                    // over the lanes that share the rows, each of which ends with one or two of them
+                    // over the lanes that share the rows, each of which ends with one or two of
+                    // them
                     const int four = p / 4 % LANES;
                     int first, end;
 #pragma unroll
@@ -1474,8 +1488,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
     }
 
-    // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem; `ask`
-    // when registers are free.
+    // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem;
+    // `ask` when registers are free.
     template <bool LAYER, class F> __device__ __forceinline__ void keep_nine(const Back& to, const float* nine, float* gradient, F ask) const {
         __syncthreads();
         Nine::template store<LAYER>(nine, to.parts);
@@ -1495,7 +1509,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         __syncthreads();
     }
 
-    // Which fours of a strip's [48][PX] a thread brings: where there are strips, those of its two warps.
+    // Which fours of a strip's [48][PX] a thread brings: where there are strips, those of its two
+    // warps.
     static constexpr int BROUGHT = (48 * PX / 4 + THREADS - 1) / THREADS;
     static __device__ __forceinline__ int brought_row(int i, unsigned thread) { return STRIPS > 1 ? thread % 64 / 8 + i * 8 : thread / (PX / 4) + i * (THREADS / (PX / 4)); }
     static __device__ __forceinline__ int brought_pixel(unsigned thread) { return STRIPS > 1 ? thread / 64 * 32 + thread % 8 * 4 : thread % (PX / 4) * 4; }
