@@ -346,6 +346,26 @@ mod tests {
         assert!(!seen.accepted && seen.bytes < 32 << 20, "{seen:?}");
     }
 
+    /// Each of 35,000 rows tried again to decode a batch that is damaged.
+    #[test]
+    fn a_damaged_column_is_tried_once_for_many_rows() {
+        let path = "../crates/cli/tests/parquet/many.parquet";
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let mut bytes = std::fs::read(path).expect("a file of the tests");
+        let target = Target::by_name("parquet").expect("it is there");
+        let total = |bytes: &[u8]| {
+            let read = || assert!((target.read)(bytes), "all rows are there");
+            allocation_counter::measure(read).bytes_total
+        };
+        let whole = total(&bytes);
+        // the first page of the first column is compressed by Zstandard no more
+        let magic = [0x28, 0xb5, 0x2f, 0xfd];
+        let page = bytes.windows(4).position(|bytes| bytes == magic);
+        bytes[page.expect("a page")] ^= 1;
+        let damaged = total(&bytes);
+        assert!(damaged < 2 * whole, "{damaged} bytes instead of {whole}");
+    }
+
     /// Scaled to cover a square and cropped: 617 MB if all of it were made.
     #[test]
     fn a_picture_of_one_row_becomes_a_square_in_little_memory() {

@@ -86,7 +86,8 @@ pub struct Parquet {
     start: usize,
     /// Rows of the batch.
     length: usize,
-    decoded: Vec<OnceCell<Decoded>>,
+    /// The batch of each column that was asked for, or why it cannot be read.
+    decoded: Vec<OnceCell<std::result::Result<Decoded, String>>>,
     /// The current row of the batch.
     row: usize,
     /// Rows before the batch.
@@ -178,7 +179,7 @@ impl Parquet {
     /// What follows the first row of a batch, while that is the current row and if all of it are
     /// finite numbers.
     pub fn rest_of_batch(&self, column: usize) -> Option<Cow<'_, [f64]>> {
-        let Decoded { values, is_value } = self.decoded[column].get()?;
+        let Decoded { values, is_value } = self.decoded[column].get()?.as_ref().ok()?;
         if self.row > 0 || is_value.is_some() {
             return None;
         }
@@ -206,19 +207,18 @@ impl Parquet {
         self.before + self.row + 1
     }
 
-    /// The batch of a column.
+    /// The batch of a column. What cannot be read is not tried again for the next row.
     fn decoded(&self, column: usize) -> std::result::Result<&Decoded, FieldError> {
-        if let Some(batch) = self.decoded[column].get() {
-            return Ok(batch);
-        }
-        let refuse = |rule: String| FieldError::of_column(column, rule);
-        let leaf = self.leaves[column].clone().map_err(refuse)?;
-        let batch = guard(|| self.decode(column, leaf)).map_err(|error| {
-            // a reader that failed stands anywhere: the next look begins anew, and fails alike
-            self.cursors.borrow_mut()[column] = None;
-            refuse(format!("cannot be read: {error}"))
-        })?;
-        Ok(self.decoded[column].get_or_init(|| batch))
+        let batch = self.decoded[column].get_or_init(|| {
+            let leaf = self.leaves[column].clone()?;
+            guard(|| self.decode(column, leaf)).map_err(|error| {
+                // a reader that failed stands anywhere: the next batch begins anew
+                self.cursors.borrow_mut()[column] = None;
+                format!("cannot be read: {error}")
+            })
+        });
+        let refuse = |rule: &String| FieldError::of_column(column, rule.clone());
+        batch.as_ref().map_err(refuse)
     }
 
     fn decode(&self, column: usize, leaf: Leaf) -> Result<Decoded> {
