@@ -346,6 +346,14 @@ mod tests {
         assert!(!seen.accepted && seen.bytes < 32 << 20, "{seen:?}");
     }
 
+    /// Two buffers of 256 KiB took longer than the reading.
+    #[test]
+    fn a_small_table_takes_little() {
+        let target = Target::by_name("csv").expect("it is there");
+        let seen = execute(target, b"a,b\n1,2\n").expect("no panic");
+        assert!(seen.accepted && seen.bytes < 64 << 10, "{seen:?}");
+    }
+
     /// Each of 35,000 rows tried again to decode a batch that is damaged.
     #[test]
     fn a_damaged_column_is_tried_once_for_many_rows() {

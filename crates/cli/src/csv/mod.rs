@@ -25,14 +25,26 @@ use crate::user_error::{UserError, list, unknown};
 /// What stands for "no value here"; the empty field does too. Case is ignored.
 const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
 
-/// Bytes taken from the file at a time.
-const BUFFER: usize = 1 << 18;
+/// Bytes taken from the file at a time, at least and at most: no more than it has, for small files
+/// are read in less time than a large buffer is made.
+const BUFFER: [u64; 2] = [1 << 12, 1 << 18];
 
 /// Where the bytes come from: a file can be read a second time to find a line number, a pipe cannot
 /// and is kept.
 enum Source {
     File(File),
     Memory(Cursor<Vec<u8>>),
+}
+
+impl Source {
+    /// Bytes to take at a time.
+    fn buffer(&self) -> usize {
+        let length = match self {
+            Self::File(file) => file.metadata().map_or(u64::MAX, |metadata| metadata.len()),
+            Self::Memory(bytes) => bytes.get_ref().len() as u64,
+        };
+        length.clamp(BUFFER[0], BUFFER[1]) as usize
+    }
 }
 
 impl Read for Source {
@@ -387,7 +399,7 @@ impl Table {
             .flexible(true)
             .comment(Some(b'#'))
             .trim(Trim::All)
-            .buffer_capacity(BUFFER)
+            .buffer_capacity(source.buffer())
             .from_reader(StrictQuotes::new(source, reading.delimiter));
         let from = Rows::Csv {
             reader: Box::new(reader),
@@ -654,7 +666,7 @@ impl Table {
 /// record.
 fn first_record_line(source: &mut Source, start: u64) -> io::Result<u64> {
     source.seek(SeekFrom::Start(0))?;
-    let mut reader = BufReader::with_capacity(BUFFER, source);
+    let mut reader = BufReader::with_capacity(source.buffer(), source);
     let (mut line, mut offset) = (1, 0_u64);
     let mut bytes = Vec::new();
     loop {
