@@ -75,7 +75,12 @@ pub const TARGETS: [Target; 20] = [
         let text = String::from_utf8_lossy(bytes);
         let load = |name: &str| {
             let name = name.trim_start_matches("../").trim_end_matches(".toml");
-            experiment::preset::run(name, &[]).map(|config| (name.to_owned(), config.to_toml()))
+            let text = experiment::preset::run_text(name);
+            let text = text.ok_or_else(|| experiment::Error::Setting {
+                field: "configs".to_owned(),
+                problem: name.to_owned(),
+            })?;
+            Ok((name.to_owned(), text.to_owned()))
         };
         Sweep::parse(&text, "sweep", &[], load).is_ok()
     }),

@@ -82,7 +82,7 @@ pub fn sweeps() -> impl Iterator<Item = &'static str> {
 }
 
 /// The text of a config that is built in.
-pub(crate) fn run_text(name: &str) -> Option<&'static str> {
+pub fn run_text(name: &str) -> Option<&'static str> {
     find(&RUNS, "config", name).ok()
 }
 
