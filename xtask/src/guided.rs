@@ -33,6 +33,9 @@ pub fn run(words: &[&str]) -> Result<()> {
     }
     let folder = root().join("fuzz/guided");
     let target = root().join("target/guided");
+    // the decoders of the program, not their newest versions
+    std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))
+        .context("Cargo.lock cannot be copied to fuzz/guided")?;
     let mut build = nightly("build --release");
     build
         .current_dir(&folder)
