@@ -379,6 +379,23 @@ mod tests {
         assert!(damaged < 2 * whole, "{damaged} bytes instead of {whole}");
     }
 
+    /// One of them took a gigabyte; more would have ended the process.
+    #[test]
+    fn lengths_that_a_page_only_announces_take_little() {
+        let target = Target::by_name("parquet").expect("it is there");
+        let files = target.files().expect("the corpus is there");
+        // both runs of lengths of 40 texts: those of their beginnings, and of what follows
+        for (run, at) in [(&b"\x80\x01\x04(\0\0\0\0"[..], 3), (b"\x80\x01\x04(\n", 3)] {
+            let has = |file: &&Vec<u8>| file.windows(run.len()).any(|bytes| bytes == run);
+            let mut file = files.iter().find(has).expect("one of them").clone();
+            let found = file.windows(run.len()).position(|bytes| bytes == run);
+            let count = found.expect("it has it") + at;
+            file[count..count + 4].copy_from_slice(&[0xff, 0xff, 0xff, 0x7f]);
+            let seen = execute(target, &file).expect("little memory");
+            assert!(seen.accepted, "the other columns are read");
+        }
+    }
+
     /// Scaled to cover a square and cropped: 617 MB if all of it were made.
     #[test]
     fn a_picture_of_one_row_becomes_a_square_in_little_memory() {

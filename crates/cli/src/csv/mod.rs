@@ -6,6 +6,7 @@
 //! UTF-8; no value is missing, or rows with a missing value in a column in use are left out. A file
 //! that starts with `PAR1` or whose name ends in `.parquet` is a Parquet file, see [`parquet`].
 
+mod pages;
 mod parquet;
 mod quotes;
 

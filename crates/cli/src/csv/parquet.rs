@@ -12,13 +12,14 @@ use std::fs::File;
 use bytes::Bytes;
 use datasets::formats::guard::{PROBLEM, guarded};
 use parquet::basic::{ConvertedType, Type};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::FieldError;
+use super::pages::Pages;
 
 /// What the first bytes of a Parquet file are.
 pub const MAGIC: &[u8; 4] = b"PAR1";
@@ -227,8 +228,14 @@ impl Parquet {
             Some(cursor) => cursor,
             closed => {
                 let group = self.file.get_row_group(self.group)?;
+                let pages = Pages {
+                    pages: group.get_column_page_reader(leaf.index)?,
+                    level: leaf.level,
+                };
+                let schema = self.file.metadata().file_metadata().schema_descr();
+                let reader = get_column_reader(schema.column(leaf.index), Box::new(pages));
                 closed.insert(Cursor {
-                    reader: group.get_column_reader(leaf.index)?,
+                    reader,
                     position: 0,
                 })
             }
