@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::sanitize::TARGET;
 use crate::{answers, cargo_command, nightly, root, run as run_step, skip};
 
 /// What makes the compiler count branches and compared numbers.
@@ -36,7 +37,8 @@ pub fn run(words: &[&str]) -> Result<()> {
     // the decoders of the program, not their newest versions
     std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))
         .context("Cargo.lock cannot be copied to fuzz/guided")?;
-    let mut build = nightly("build --release");
+    // a target, so that the scripts of builds and macros go without libFuzzer
+    let mut build = nightly(&format!("build --release --target {TARGET}"));
     build
         .current_dir(&folder)
         .env("CARGO_TARGET_DIR", &target)
@@ -46,7 +48,7 @@ pub fn run(words: &[&str]) -> Result<()> {
     let corpus = target.join("valid");
     let words = "run --quiet --release -p maxitive-fuzz -- --corpus";
     run_step("valid files", cargo_command(words).arg(&corpus))?;
-    let program = target.join("release/maxitive-fuzz-guided");
+    let program = target.join(format!("{TARGET}/release/maxitive-fuzz-guided"));
     let mut all = Vec::new();
     for folder in std::fs::read_dir(&corpus)? {
         all.push(folder?.file_name().to_string_lossy().into_owned());

@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 
 use crate::{answers, nightly, run as run_step, skip};
 
-/// The target that the sanitizers are there for.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The target that the sanitizers and libFuzzer are there for.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs these tools, or all.
 pub fn run(tools: &[&str]) -> Result<()> {
