@@ -2,9 +2,9 @@
 //! values as a page announces, and texts in the encodings DELTA_LENGTH_BYTE_ARRAY and
 //! DELTA_BYTE_ARRAY announce any number of them in a few bytes.
 //!
-//! Such a page begins with one or two runs of lengths in DELTA_BINARY_PACKED: the values of a block,
-//! its small blocks, the number of lengths, the first length, and blocks of a smallest difference,
-//! widths in bits and differences.
+//! Such a page begins with one or two runs of lengths in DELTA_BINARY_PACKED: the values of a
+//! block, its small blocks, the number of lengths, the first length, and blocks of a smallest
+//! difference, widths in bits and differences.
 
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};

@@ -978,8 +978,8 @@ pub(crate) struct ClassTiles {
     sums: *mut f32,
 }
 
-/// Input channels whose sums over tiles are formed one after another: gradients are fetched for each
-/// such block, and the sums of many channels leave the cache.
+/// Input channels whose sums over tiles are formed one after another: gradients are fetched for
+/// each such block, and the sums of many channels leave the cache.
 const BLOCK: usize = 8;
 /// Input channels whose gradients of weights stay in the first cache until they are used.
 const USED: usize = 4;
