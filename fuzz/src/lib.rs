@@ -396,6 +396,22 @@ mod tests {
         }
     }
 
+    /// Its rows were counted one by one, and each found that its columns have ended.
+    #[test]
+    fn rows_that_no_column_has_are_refused() {
+        let target = Target::by_name("parquet").expect("it is there");
+        let files = target.files().expect("the corpus is there");
+        // 17 rows in a group
+        let rows = [0x16, 34, 0x26];
+        let at = |file: &Vec<u8>| file.windows(3).position(|bytes| bytes == rows);
+        let file = files.iter().find(|file| at(file).is_some());
+        let mut file = file.expect("one of them").clone();
+        assert!(execute(target, &file).expect("no panic").accepted);
+        let count = at(&file).expect("it has it") + 1;
+        file[count] += 2;
+        assert!(!execute(target, &file).expect("no panic").accepted);
+    }
+
     /// Scaled to cover a square and cropped: 617 MB if all of it were made.
     #[test]
     fn a_picture_of_one_row_becomes_a_square_in_little_memory() {

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use crate::csv::Table;
+use crate::csv::{FieldError, Table};
 use crate::event::{Event, Variables};
 use crate::inference::saved::Saved;
+
+/// Rows of a table that are read: a Parquet file of a few bytes may have any number of them.
+const ROWS: usize = 1 << 17;
 
 /// Reads all fields of a table, CSV or Parquet, as text and as numbers; whether all rows are there.
 pub fn table(bytes: &[u8]) -> bool {
@@ -14,7 +17,12 @@ pub fn table(bytes: &[u8]) -> bool {
         if column_by_column {
             return table.for_each_number(0, |row| row.number(0), |_| Ok(()));
         }
+        let mut rows = 0;
         table.for_each(|row| {
+            rows += 1;
+            if rows > ROWS {
+                return Err(FieldError::new(0, "there are too many rows"));
+            }
             for column in 0..columns {
                 // a field may be missing, or no number
                 let _ = (row.text(column), row.raw(column), row.number(column));

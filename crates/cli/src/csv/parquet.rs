@@ -15,6 +15,7 @@ use parquet::basic::{ConvertedType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -115,6 +116,7 @@ impl Parquet {
 
     /// The table before its first row, and the names of its columns.
     fn new(file: Box<dyn FileReader>) -> Result<(Self, Vec<String>)> {
+        check_rows(file.metadata())?;
         let schema = file.metadata().file_metadata().schema_descr_ptr();
         let fields = schema.root_schema().get_fields();
         let names: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
@@ -334,6 +336,23 @@ impl Parquet {
             Field::Null | Field::Truth(_) | Field::Text(_) => None,
         })
     }
+}
+
+/// No group of rows has more of them than any of its columns has values.
+fn check_rows(metadata: &ParquetMetaData) -> Result<()> {
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        let rows = group.num_rows();
+        let most = group.columns().iter().map(ColumnChunkMetaData::num_values);
+        if let Some(most) = most.max()
+            && rows > most
+        {
+            return Err(ParquetError::General(format!(
+                "row group {} announces {rows} rows, and its columns have at most {most}",
+                number + 1
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What the decoder gives; an error where it panics.
