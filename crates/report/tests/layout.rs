@@ -259,8 +259,14 @@ fn the_table_of_runtimes_shows_all_cells() {
     let notice = "CIFAR-100 with DenseNet-121: Only a part of the training images was used (2048).";
     assert!(table.markdown.contains(notice), "{}", table.markdown);
     runs.remove(0);
+    runs.iter_mut()
+        .for_each(|run| run.device = "cuda".to_owned());
     let table = named(&runs, "runtime").markdown;
     assert!(table.contains("CIFAR-100 with DenseNet-121: no run of AdamW."));
+    assert!(
+        table.contains("Ours on a GPU (cuda) beside a card\\_1, one run"),
+        "{table}"
+    );
 }
 
 #[test]

@@ -581,6 +581,16 @@ fn gib(bytes: Option<u64>) -> Option<f64> {
     bytes.map(|bytes| bytes as f64 / f64::from(1 << 30))
 }
 
+/// Where a run was: a record names the processor, and a GPU by its kind alone.
+fn machine(run: &RunRecord) -> String {
+    let processor = &run.hardware.device;
+    match run.device.as_str() {
+        "" | "cpu" => processor.clone(),
+        gpu if processor.is_empty() => format!("a GPU ({gpu})"),
+        gpu => format!("a GPU ({gpu}) beside {processor}"),
+    }
+}
+
 /// The table of runtimes, from runs of the experiment `runtime` alone: others share their device.
 fn runtime(groups: &[Group<'_>]) -> Option<Sheet> {
     let mut blocks = Vec::new();
@@ -611,7 +621,7 @@ fn runtime(groups: &[Group<'_>]) -> Option<Sheet> {
         if let Some(group) = group {
             let notices = facts::notices(group, &group.families()).into_iter();
             notes.extend(notices.map(|notice| format!("{setting}: {notice}")));
-            devices.extend(group.runs.iter().map(|run| run.hardware.device.as_str()));
+            devices.extend(group.runs.iter().map(|run| machine(run)));
         }
         let mut rows = Vec::new();
         for (what, read, printed) in MEASURES {
@@ -647,7 +657,7 @@ fn runtime(groups: &[Group<'_>]) -> Option<Sheet> {
             rows,
         });
     }
-    let devices: Vec<&str> = devices
+    let devices: Vec<String> = devices
         .into_iter()
         .filter(|name| !name.is_empty())
         .collect();
