@@ -150,6 +150,50 @@ __device__ __forceinline__ int label_of(const Run& run, const Images& set, int i
 __device__ __forceinline__ float tf32_nearest(float v) { return __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u); }
 template <bool TF32> __device__ __forceinline__ float product_input(float v) { return TF32 && !WITHOUT_ROUNDING ? tf32_nearest(v) : v; }
 
+// Factors of products. For TF32 they were rounded before. For f32 each is taken apart, into the nearest TF32 number and what
+// is left, of which the hardware ignores what is below 2^-22 of the factor.
+template <bool TF32, int N> struct Factors {
+    unsigned high[N], low[TF32 ? 1 : N];
+    __device__ __forceinline__ void set(int i, float v) {
+        const float near = TF32 ? v : tf32_nearest(v);
+        high[i] = __float_as_uint(near);
+        if (!TF32) low[i] = __float_as_uint(v - near);
+    }
+    __device__ __forceinline__ void set2(int i, const float* from) {
+        const float2 v = *reinterpret_cast<const float2*>(from);
+        set(i, v.x), set(i + 1, v.y);
+    }
+    template <int M> __device__ __forceinline__ void take(int i, const Factors<TF32, M>& from, int j) {
+        high[i] = from.high[j];
+        if (!TF32) low[i] = from.low[j];
+    }
+};
+// A few products in a row, added to COUNT times four sums. For f32 each is three: high times high and high times low, both
+// ways. What the hardware adds up it cuts off instead of rounding it, so that sums over many products would lean towards zero:
+// it adds up only these few, and what comes of them is added in f32.
+template <bool TF32, int COUNT> struct Products {
+    float (*sums)[4], part[TF32 ? 1 : COUNT][4];
+    __device__ __forceinline__ explicit Products(float (*sums)[4]) : sums(sums) {
+        if (!TF32)
+#pragma unroll
+            for (int i = 0; i < COUNT * 4; i++) part[i / 4][i % 4] = 0;
+    }
+    __device__ __forceinline__ void add(int n, const Factors<TF32, 4>& a, const Factors<TF32, 2>& b) {
+        if constexpr (TF32) {
+            mma_tf32(sums[n], a.high, b.high);
+        } else {
+            mma_tf32(part[n], a.low, b.high);
+            mma_tf32(part[n], a.high, b.low);
+            mma_tf32(part[n], a.high, b.high);
+        }
+    }
+    __device__ __forceinline__ ~Products() {
+        if (!TF32)
+#pragma unroll
+            for (int i = 0; i < COUNT * 4; i++) sums[i / 4][i % 4] += part[i / 4][i % 4];
+    }
+};
+
 // The larger one, NaN if one is.
 __device__ __forceinline__ float larger(float a, float b) { return a != a || a > b ? a : b; }
 

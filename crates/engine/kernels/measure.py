@@ -357,7 +357,6 @@ class LenetNet(Net):
 class ResnetNet(Net):
     def __init__(self, R, precision, batch=128, **more):
         self.precision = precision
-        tf32 = precision == "tf32"
         prepare, stages, self.shared, at, ready, values, source, source_gradient, piece_sum = [], [], [], 0, 0, 0, 0, 0, 0
 
         def conv(o, i, k, padded, back):
@@ -365,10 +364,10 @@ class ResnetNet(Net):
             taps = k * k
             row = [at, o, i, padded, taps, ready, -1, piece_sum]
             piece_sum += o * padded * taps + 4 * o
-            ready += padded * taps * (o + 8)
+            ready += padded * taps * o
             if back:
                 row[6] = ready
-                ready += o * taps * (i + 8)
+                ready += o * taps * i
             prepare.append(row)
             at += o * i * taps + 4 * o
         for s, (S, C) in enumerate([(32, 16), (16, 32), (8, 64)]):
@@ -383,11 +382,11 @@ class ResnetNet(Net):
             for _ in range(1 if s else 0, 3):
                 conv(C, C, 3, C, True), conv(C, C, 3, C, True)
             stages.append(stage)
-            plane = (S + 2) * (S + 4) + (0 if tf32 else 4)
+            plane = (S + 2) * (S + 4)
             mt = max(2, S * S // 16 * C // 8 // 32)
-            pixel_warps = S * S // 16 // mt if tf32 else (S // 8)**2
-            piece = {16: 16, 32: 32, 64: 48 if tf32 else 32}[C]  # channels whose weights are held
-            self.shared.append(4 * (max(C * plane if s == 0 else 2 * C * plane, 2 * C * S * S) + C * plane + piece * 9 * (C + (0 if tf32 else 8)) + 4 * (pixel_warps + 1) * C + 35 * C))
+            pixel_warps = S * S // 16 // mt
+            piece = {16: 16, 32: 32, 64: 48}[C]  # channels whose weights are held
+            self.shared.append(4 * (max(C * plane if s == 0 else 2 * C * plane, 2 * C * S * S) + C * plane + piece * 9 * C + 4 * (pixel_warps + 1) * C + 35 * C))
         self.head = Head(batch, 10, at, 0, piece_sum, 0, source, source_gradient, values, values + batch, values + 2 * batch, 0)
         self.loss_at, self.correct_at = values, values + batch
         values += 2 * batch + batch * 10
@@ -412,7 +411,7 @@ class ResnetNet(Net):
                 + [stage(i, "forward") for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
                 + [stage(i, "backward") for i in (2, 1, 0)]
-                + [("reduce", lambda: k.launch(f"resnet_reduce_{p}", (73, self.prepares, R), 256, 0, self.lot.table, self.prepare_table, L(0), I(self.slice)))]
+                + [("reduce", lambda: k.launch("resnet_reduce", (73, self.prepares, R), 256, 0, self.lot.table, self.prepare_table, L(0), I(self.slice)))]
                 + self.finish())
 
 
@@ -994,6 +993,10 @@ def check():
         torch.cuda.synchronize()
         bits.append(net.lot.theta.clone())
     report("lenet, images per block", equal_to_the_bit=bool(torch.equal(bits[0], bits[1])))
+    check_resnet()
+
+
+def check_resnet():
     _, model, shapes, seed, loss = nets()["resnet20"]
     for precision in ("f32", "tf32"):
         check_net(f"resnet20 {precision}", lambda R, **m: ResnetNet(R, precision, **m), model, shapes, seed, loss, 1e-4)
@@ -1194,7 +1197,7 @@ if __name__ == "__main__":
     print(torch.cuda.get_device_name(), torch.__version__, ARCH)
     for part in PARTS:
         try:
-            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "profile_dense": profile_dense, "predict": predictions, "sanitize_dense": sanitize_dense, "layers": layer_by_layer, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
+            {"check": check, "time": time_all, "lenet": time_lenet, "dense": time_dense, "check_dense": check_dense, "check_resnet": check_resnet, "profile_dense": profile_dense, "predict": predictions, "sanitize_dense": sanitize_dense, "layers": layer_by_layer, "resnet": time_resnet, "torch": beside_torch, "sanitize": sanitize, "profile": profile}[part]()
         except Exception as e:
             import traceback
             traceback.print_exc()

@@ -406,8 +406,8 @@ struct ResnetPlan {
         const int taps = kernel * kernel;
         Prepare p{parameters, out, in, padded, taps, prepared, -1, slice};
         slice += out * padded * taps + 4 * out;
-        prepared += padded * taps * (out + 8);
-        if (back) p.backward = prepared, prepared += out * taps * (in + 8);
+        prepared += padded * taps * out;
+        if (back) p.backward = prepared, prepared += out * taps * in;
         prepare.push_back(p);
         tensor(out * in * taps, std::sqrt(6.0 / (in * taps)), 0), tensor(out, .1, 0), tensor(out, .2, 1), tensor(out, .2, 0), tensor(out, .2, 0);
     }
@@ -498,7 +498,7 @@ template <bool TF32> static void resnet_step(ResnetPlan& plan, Lot& lot, const I
     emu::launch(TF32 ? stage3_backward_tf32 : stage3_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
     emu::launch(TF32 ? stage2_backward_tf32 : stage2_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
     emu::launch(TF32 ? stage1_backward_tf32 : stage1_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
-    emu::launch(TF32 ? resnet_reduce_tf32 : resnet_reduce_f32, dim3(ceil_div(64 * 64 * 9 + 256, 512), plan.prepare.size(), R), 256, runs, plan.prepare.data(), 0ll, plan.slice);
+    emu::launch(resnet_reduce, dim3(ceil_div(64 * 64 * 9 + 256, 512), plan.prepare.size(), R), 256, runs, plan.prepare.data(), 0ll, plan.slice);
     emu::launch(tick, dim3(1, 1, R), 32, runs, plan.head.loss, plan.head.correct);
 }
 

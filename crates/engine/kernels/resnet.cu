@@ -1,9 +1,8 @@
 // ResNet-20 with filter response normalization: a stage of the net is one kernel forward and one backward, a block of threads
-// has one image, and its planes stay in shared memory from convolution to convolution. f32 by FMA and TF32 by mma come from
-// one source: they differ in which sums a thread holds (Tile) and in the inner loops.
+// has one image, and its planes stay in shared memory from convolution to convolution. Products are mma's: one of rounded
+// factors for TF32, three of factors in two parts for f32 (Factors); all else is the same for both.
 //
-// Planes in shared memory have a border of zeros: pixel x stands in column x + LEFT, a row has S + 4 columns (f32: and
-// ends with the first one of the next). With TF32 what is
+// Planes in shared memory have a border of zeros: pixel x stands in column x + 1, a row has S + 4 columns. With TF32 what is
 // stored there is rounded already. The input of a convolution of stride 2 is stored as four planes per channel, one for even
 // and odd rows and columns each, so that its rows are read without gaps.
 #include "common.cuh"
@@ -25,16 +24,14 @@ constexpr int THREADS_R = 512, WARPS_R = 16;
 // 2k + 1 after the block's sum; entries whose bits are below `threshold` become 0, the others are multiplied by `factor`.
 struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long long values, roots, input, input_gradient, partial; int drop_layers[6]; unsigned threshold; float factor; };
 
-// Weights as the kernels want them. f32: forward [in][tap][out + 8], backward [out][taps
-// reversed][in + 8]. TF32: rounded, and in the order in which the lanes of a warp hold them as
-// factors of two products, [in / 8][tap][out / 16][lane][4], backward likewise; they take a part of
-// the room that f32 takes.
+// Weights as the kernels want them: in the order in which the lanes of a warp hold them as factors
+// of two products, [in / 8][tap][out / 16][lane][4], backward likewise, with the taps reversed;
+// rounded for TF32.
 struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial; };
 // Number i of the weights of a convolution from `from` channels to `to`: which channels and tap it
 // belongs to.
 struct Origin { int from, to, tap; };
-template <bool TF32> __device__ __forceinline__ Origin origin(int i, int taps, int to) {
-    if (!TF32) return {i / (to + 8) / taps, i % (to + 8), i / (to + 8) % taps};
+__device__ __forceinline__ Origin origin(int i, int taps, int to) {
     const int lane = i / 4 % 32, part = i % 4, warps = to / 16, rest = i / 128;
     return {rest / warps / taps * 8 + lane % 4 + part % 2 * 4, rest % warps * 16 + part / 2 * 8 + lane / 4, rest / warps % taps};
 }
@@ -43,15 +40,15 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     if (images_of(run) == 0) return;
     const Prepare p = table[blockIdx.y];
     const float* weight = run.point + p.weight;
-    const int stride = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x, more = TF32 ? 0 : 8;
-    for (int i = begin; i < p.padded_in * p.taps * (p.out + more); i += stride) {
-        const Origin at = origin<TF32>(i, p.taps, p.out);
-        run.prepared[p.forward + i] = at.to < p.out && at.from < p.in ? product_input<TF32>(weight[(at.to * p.in + at.from) * p.taps + at.tap]) : 0;
+    const int stride = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int i = begin; i < p.padded_in * p.taps * p.out; i += stride) {
+        const Origin at = origin(i, p.taps, p.out);
+        run.prepared[p.forward + i] = at.from < p.in ? product_input<TF32>(weight[(at.to * p.in + at.from) * p.taps + at.tap]) : 0;
     }
     if (p.backward >= 0)
-        for (int i = begin; i < p.out * p.taps * (p.in + more); i += stride) {
-            const Origin at = origin<TF32>(i, p.taps, p.in);
-            run.prepared[p.backward + i] = at.to < p.in ? product_input<TF32>(weight[(at.from * p.in + at.to) * p.taps + p.taps - 1 - at.tap]) : 0;
+        for (int i = begin; i < p.out * p.taps * p.in; i += stride) {
+            const Origin at = origin(i, p.taps, p.in);
+            run.prepared[p.backward + i] = product_input<TF32>(weight[(at.from * p.in + at.to) * p.taps + p.taps - 1 - at.tap]);
         }
 }
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
@@ -116,22 +113,16 @@ __device__ __forceinline__ float share_above(float v) {
 #endif
 }
 
-template <int S, bool TF32> struct Planes {
-    static constexpr int ROW = S + 4, LEFT = TF32 ? 1 : 4;
-    // Strides that spread the planes read together over all banks; in f32 the four numbers behind
-    // the last row are zeros that belong to its border.
-    static constexpr int PLANE = (S + 2) * ROW + (TF32 ? 0 : 4);
-};
+template <int S> struct Planes { static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW; };
 
 // Which sums a thread holds: CHANNELS channels at PAIRS pairs of neighboring pixels, of CN channels and S x S pixels. SPLIT
 // warps share a sum over input channels.
 template <int S_, int CN_, bool TF32_> struct Tile {
     static constexpr int S = S_, CN = CN_;
     static constexpr bool TF32 = TF32_;
-    static constexpr int Q = (S / 8) * (S / 8) * CN / 64 < 2 ? 2 : (S / 8) * (S / 8) * CN / 64;  // FMA: channels of a thread
-    static constexpr int MT = S * S / 16 * CN / 8 / 32 < 2 ? 2 : S * S / 16 * CN / 8 / 32, NT = 2;  // mma: tiles of a warp
-    static constexpr int CHANNELS = TF32 ? 2 * NT : Q, PAIRS = TF32 ? MT : 4, SUMS = CHANNELS * PAIRS * 2;
-    static constexpr int PIXEL_WARPS = TF32 ? S * S / 16 / MT : (S / 8) * (S / 8), CHANNEL_WARPS = TF32 ? CN / 8 / NT : CN / (4 * Q);
+    static constexpr int MT = S * S / 16 * CN / 8 / 32 < 2 ? 2 : S * S / 16 * CN / 8 / 32, NT = 2;  // tiles of a warp
+    static constexpr int CHANNELS = 2 * NT, PAIRS = MT, SUMS = CHANNELS * PAIRS * 2;
+    static constexpr int PIXEL_WARPS = S * S / 16 / MT, CHANNEL_WARPS = CN / 8 / NT;
     static constexpr int SPLIT = WARPS_R / (PIXEL_WARPS * CHANNEL_WARPS);
     int thread, lane, pixel_warp, channel_warp, split;
     __device__ __forceinline__ bool idle() const { return SPLIT > 1 && split; }  // its sums were given to another warp
@@ -141,24 +132,18 @@ template <int S_, int CN_, bool TF32_> struct Tile {
         pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS % CHANNEL_WARPS;
         split = SPLIT > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS) : 0;
     }
-    __device__ __forceinline__ int channel(int i) const {
-        return TF32 ? (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2 : (channel_warp * 4 + lane / 8) * Q + i;
-    }
-    __device__ __forceinline__ int y(int pair) const {
-        return TF32 ? (pixel_warp * MT * 16 + lane / 4 * 2) / S + pair * 16 / S : pixel_warp / (S / 8) * 8 + lane % 8;
-    }
-    __device__ __forceinline__ int x(int pair) const {
-        return TF32 ? (pixel_warp * MT * 16 + lane / 4 * 2) % S + pair * 16 % S : pixel_warp % (S / 8) * 8 + pair * 2;
-    }
+    __device__ __forceinline__ int channel(int i) const { return (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2; }
+    __device__ __forceinline__ int y(int pair) const { return (pixel_warp * MT * 16 + lane / 4 * 2) / S + pair * 16 / S; }
+    __device__ __forceinline__ int x(int pair) const { return (pixel_warp * MT * 16 + lane / 4 * 2) % S + pair * 16 % S; }
     // A warp's pixels begin at the beginning of a row, so that the pairs of a thread are a constant
     // apart.
-    static_assert(!TF32 || MT * 16 % S == 0, "rows of a warp");
-    static constexpr __device__ __forceinline__ int sum(int i, int pair, int odd) { return TF32 ? (pair * NT + i / 2) * 4 + odd * 2 + i % 2 : i * 8 + pair * 2 + odd; }
+    static_assert(MT * 16 % S == 0, "rows of a warp");
+    static constexpr __device__ __forceinline__ int sum(int i, int pair, int odd) { return (pair * NT + i / 2) * 4 + odd * 2 + i % 2; }
     // Sums of N numbers over the eight lanes that hold the same channels. Of two lanes each gives
     // away half of what it has; a lane ends up with the first (N + 7) / 8 of v, which are number
     // `which` and those behind, or below 0: another one has them too.
     template <int N, int LEVEL = 0> __device__ __forceinline__ void over_lanes(float* v, int& which) const {
-        constexpr int LANES = (TF32 ? 4 : 1) << LEVEL, HALF = N / 2;
+        constexpr int LANES = 4 << LEVEL, HALF = N / 2;
         const bool upper = lane & LANES;
         if constexpr (N > 1) {
 #pragma unroll
@@ -212,15 +197,9 @@ template <int S_, int CN_, bool TF32_> struct Tile {
 #pragma unroll
         for (int i = 0; i < CHANNELS; i++)
 #pragma unroll
-            for (int p = 0; p < PAIRS; p += TF32 ? 1 : 2) {
-                const float* from = tensor + (channel(i) * S + y(p)) * S + x(p);
-                if (TF32) {
-                    const float2 d = *reinterpret_cast<const float2*>(from);
-                    v[sum(i, p, 0)] = d.x, v[sum(i, p, 1)] = d.y;
-                } else {
-                    const float4 d = load_global(from);
-                    v[i * 8 + p * 2] = d.x, v[i * 8 + p * 2 + 1] = d.y, v[i * 8 + p * 2 + 2] = d.z, v[i * 8 + p * 2 + 3] = d.w;
-                }
+            for (int p = 0; p < PAIRS; p++) {
+                const float2 d = *reinterpret_cast<const float2*>(tensor + (channel(i) * S + y(p)) * S + x(p));
+                v[sum(i, p, 0)] = d.x, v[sum(i, p, 1)] = d.y;
             }
     }
     __device__ __forceinline__ void save_plain(float* tensor, const float* v) const {
@@ -228,22 +207,10 @@ template <int S_, int CN_, bool TF32_> struct Tile {
 #pragma unroll
         for (int i = 0; i < CHANNELS; i++)
 #pragma unroll
-            for (int p = 0; p < PAIRS; p += TF32 ? 1 : 2) {
-                float* to = tensor + (channel(i) * S + y(p)) * S + x(p);
-                if (TF32) *reinterpret_cast<float2*>(to) = make_float2(v[sum(i, p, 0)], v[sum(i, p, 1)]);
-                else store_global(to, make_float4(v[i * 8 + p * 2], v[i * 8 + p * 2 + 1], v[i * 8 + p * 2 + 2], v[i * 8 + p * 2 + 3]));
-            }
+            for (int p = 0; p < PAIRS; p++) *reinterpret_cast<float2*>(tensor + (channel(i) * S + y(p)) * S + x(p)) = make_float2(v[sum(i, p, 0)], v[sum(i, p, 1)]);
     }
 };
 
-__device__ __forceinline__ void load8(const float* from, float* v) {
-    const float4 a = *reinterpret_cast<const float4*>(from), b = *reinterpret_cast<const float4*>(from + 4);
-    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
-}
-// FMA: eight pixels with their neighbors on both sides, of a row that begins at `from`.
-__device__ __forceinline__ void load10(const float* from, float* v) { v[0] = from[3], load8(from + 4, v + 1), v[9] = from[12]; }
-// Eight and the one behind, of a plane without border.
-__device__ __forceinline__ void load9(const float* from, float* v) { load8(from, v), v[8] = from[8]; }
 __device__ __forceinline__ void load2(const float* from, float* v) {
     const float2 a = *reinterpret_cast<const float2*>(from);
     v[0] = a.x, v[1] = a.y;
@@ -251,42 +218,6 @@ __device__ __forceinline__ void load2(const float* from, float* v) {
 
 // SAME: 3x3 over bordered planes. HALF: 3x3 of stride 2 over four planes per channel. POINT: 1x1 of stride 2 over the same.
 enum { SAME, HALF, POINT };
-
-// FMA: one input channel's part of the sums of four channels at two rows of eight pixels: these
-// read 0.6 bytes of shared memory per product, one row and two channels 1.5, and shared memory
-// delivers one. `plane` is where the first row begins, `weight` [tap][WIDE] the first of the four
-// channels. A product reads three registers, of which the hardware delivers one out of the even ones
-// and one out of the odd ones each cycle, besides what the product before had too. So neighbors
-// have a factor in common, back and forth over the channels; and a row of taps is a loop, since the
-// compiler gives numbers with regard to that only while registers are not scarce.
-template <class P, int MODE, int WIDE, int QUARTER> __device__ __forceinline__ void two_rows(float (&sums)[2][4][8], const float* plane, const float* weight) {
-    constexpr int KS = MODE == POINT ? 1 : 3;
-#pragma unroll 1
-    for (int ky = 0; ky < KS; ky++) {
-        float v[2][10], odd[2][10];
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            if (MODE == SAME) load10(plane + (r + ky) * P::ROW, v[r]);
-            if (MODE == HALF) load9(plane + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW, v[r]), load9(plane + ((ky & 1) * 2 + 1) * QUARTER + (r + ky / 2) * P::ROW, odd[r]);
-            if (MODE == POINT) load9(plane + r * P::ROW, v[r]);
-        }
-#pragma unroll
-        for (int kx = 0; kx < KS; kx++) {
-            const float4 u = *reinterpret_cast<const float4*>(weight + (ky * KS + kx) * WIDE);
-            const float w[4] = {u.x, u.y, u.z, u.w};
-#pragma unroll
-            for (int r = 0; r < 2; r++)
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        const int q = i % 2 ? 3 - j : j;
-                        const float in = MODE == SAME ? v[r][i + kx] : MODE == HALF ? (kx == 1 ? odd[r][i] : v[r][i + kx / 2]) : v[r][i];
-                        sums[r][q][i] = fmaf(w[q], in, sums[r][q][i]);
-                    }
-        }
-    }
-}
 
 // A convolution's prepared weights are brought to `buffers` in pieces of PIECE channels, SIZE
 // numbers each, at most DEPTH of them at a time. The first ones were asked for before; whoever does
@@ -316,107 +247,10 @@ template <int IN, int PIECE, int DEPTH, int SIZE, class M, class W> __device__ _
 }
 
 // The transposes of HALF and POINT, from S x S pixels to CN channels of twice as many rows and
-// columns. FMA: a thread has a row of eight pixels and forms what comes of them in two rows of sixteen of
-// two channels, over a share of the input channels; lanes exchange these at the end, and a thread
-// keeps ROWS rows of one channel.
-template <int S, int CN, bool TF32> struct Four;
-template <int S, int CN> struct Four<S, CN, false> {
-    static constexpr int WIDTH = S / 8, PIXEL_WARPS = WIDTH * WIDTH, SHARES = THREADS_R / (CN / 2 * S * WIDTH), ROWS = 4 / SHARES;
-    static_assert(SHARES == 2 || SHARES == 4, "shares");
-    int pair, share, y, x;
-    __device__ __forceinline__ Four() {
-        const int thread = this_thread(), lane = thread % 32, warp = thread / 32, pixel_warp = warp % PIXEL_WARPS;
-        pair = warp / PIXEL_WARPS * (4 / SHARES) + lane / 8 / SHARES, share = lane / 8 % SHARES;
-        y = pixel_warp / WIDTH * 8 + lane % 8, x = pixel_warp % WIDTH * 8;
-    }
-    // The first of the sixteen columns of row `row` of those that this thread keeps.
-    __device__ __forceinline__ int place(int row) const { return ((2 * pair + share % 2) * 2 * S + 2 * y + (ROWS == 2 ? row : share / 2)) * 2 * S + 2 * x; }
-    // Of two lanes each gives away what the other one keeps.
-    __device__ __forceinline__ static float given(float a, float b, bool second, int lanes) { return (second ? b : a) + __shfl_xor_sync(ALL_LANES, second ? a : b, lanes); }
-
-    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float (&sums)[ROWS][16], const float* planes, const float* prepared, float* buffer, M meanwhile) const {
-        typedef Planes<S, false> P;
-        constexpr int LONG = CN + 8;
-        float wide[2][2][16];
-#pragma unroll
-        for (int i = 0; i < 64; i++) wide[i / 32][i / 16 % 2][i % 16] = 0;
-        over_pieces<IN, PIECE, DEPTH, PIECE * 9 * LONG>(prepared, buffer, meanwhile, [&](int piece, const float* weights) {
-            const float* plane = planes + (piece + share) * P::PLANE + y * P::ROW + x;
-            const float* weight = weights + share * 9 * LONG + 2 * pair;
-#pragma unroll 1
-            for (int c = 0; c < PIECE; c += SHARES, plane += SHARES * P::PLANE, weight += SHARES * 9 * LONG) {
-                float v[2][10];
-                load10(plane, v[0]), load10(plane + P::ROW, v[1]);
-#pragma unroll
-                for (int tap = 0; tap < 9; tap++) {
-                    // what is the first tap here was the last one forward
-                    const int down = tap / 3 % 2, right = tap % 3 % 2;
-                    float w[2];
-                    load2(weight + tap * LONG, w);
-#pragma unroll
-                    for (int i = 0; i < 8; i++)
-#pragma unroll
-                        for (int j = 0; j < 2; j++) {
-                            const int q = i % 2 ? 1 - j : j;
-                            wide[q][down][2 * i + right] = fmaf(w[q], v[tap / 3 ? 1 : 0][i + (tap % 3 ? 1 : 0)], wide[q][down][2 * i + right]);
-                        }
-                }
-            }
-        });
-#pragma unroll
-        for (int i = 0; i < 32; i++) wide[0][i / 16][i % 16] = given(wide[0][i / 16][i % 16], wide[1][i / 16][i % 16], share % 2, 8);
-#pragma unroll
-        for (int i = 0; i < ROWS * 16; i++) sums[i / 16][i % 16] = ROWS == 2 ? wide[0][i / 16][i % 16] : given(wide[0][0][i % 16], wide[0][1][i % 16], share / 2, 16);
-    }
-    // The transpose of HALF, to `to`, [channel, row, column].
-    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float* to, const float* planes, const float* prepared, float* buffer, M meanwhile) const {
-        float sums[ROWS][16];
-        back<IN, PIECE, DEPTH>(sums, planes, prepared, buffer, meanwhile);
-#pragma unroll
-        for (int i = 0; i < ROWS * 16; i += 4) {
-            const float* v = sums[i / 16] + i % 16;
-            store_global(to + place(i / 16) + i % 16, make_float4(v[0], v[1], v[2], v[3]));
-        }
-    }
-    // That of POINT, which has the even columns of even rows, added to it. Of two lanes that have a
-    // row each, both get the sums.
-    template <int IN> __device__ __forceinline__ void add_point(float* to, const float* planes, const float* prepared, float* buffer) const {
-        const bool first_row = ROWS == 2 || share / 2 == 0;
-        float *row = to + place(0), sums[8];
-        float4 old[4];
-        if (first_row)
-#pragma unroll
-            for (int i = 0; i < 4; i++) old[i] = load_global(row + 4 * i);
-        typedef Planes<S, false> P;
-        constexpr int LONG = CN + 8;
-        float wide[2][8];
-#pragma unroll
-        for (int i = 0; i < 16; i++) wide[i / 8][i % 8] = 0;
-        over_pieces<IN, IN, 1, IN * LONG>(prepared, buffer, Nothing(), [&](int, const float* weights) {
-            const float* plane = planes + share * P::PLANE + (y + 1) * P::ROW + x + P::LEFT;
-            const float* weight = weights + share * LONG + 2 * pair;
-#pragma unroll 4
-            for (int c = 0; c < IN; c += SHARES, plane += SHARES * P::PLANE, weight += SHARES * LONG) {
-                float v[8], w[2];
-                load8(plane, v), load2(weight, w);
-#pragma unroll
-                for (int i = 0; i < 16; i++) wide[i / 8][i % 8] = fmaf(w[i / 8], v[i % 8], wide[i / 8][i % 8]);
-            }
-        });
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            sums[i] = given(wide[0][i], wide[1][i], share % 2, 8);
-            if (SHARES == 4) sums[i] += __shfl_xor_sync(ALL_LANES, sums[i], 16);
-        }
-        if (first_row)
-#pragma unroll
-            for (int i = 0; i < 4; i++) store_global(row + 4 * i, make_float4(old[i].x + sums[2 * i], old[i].y, old[i].z + sums[2 * i + 1], old[i].w));
-    }
-};
-// The same by mma: a warp has 16 pixels and NT times eight channels, all four phases, so that no
+// columns. A warp has 16 pixels and NT times eight channels, all four phases, so that no
 // warp has more taps than others. A thread ends with four neighbors of a row.
-template <int S, int CN> struct Four<S, CN, true> {
-    typedef Planes<S, true> P;
+template <int S, int CN, bool TF32> struct Four {
+    typedef Planes<S> P;
     static constexpr int TILES = S * S / 16, NT = TILES * (CN / 8) / WARPS_R, TAP = CN / 16 * 128;
     static_assert(NT == 1 || NT == 2, "tiles");
     int lane, channel, y, x;
@@ -425,13 +259,13 @@ template <int S, int CN> struct Four<S, CN, true> {
         lane = thread % 32, channel = thread / 32 / TILES * (8 * NT), y = pixel / S, x = pixel % S;
     }
     __device__ __forceinline__ const float* weights(const float* from) const { return from + channel / 16 * 128 + lane * 4 + channel % 16 / 4; }
-    static __device__ __forceinline__ void load(const Spot& weight, int at, unsigned (&b)[NT][2]) {
+    static __device__ __forceinline__ void load(const Spot& weight, int at, Factors<TF32, 2> (&b)[NT]) {
         if constexpr (NT == 2) {
             const float4 w = weight.load4(at);
-            b[0][0] = __float_as_uint(w.x), b[0][1] = __float_as_uint(w.y), b[1][0] = __float_as_uint(w.z), b[1][1] = __float_as_uint(w.w);
+            b[0].set(0, w.x), b[0].set(1, w.y), b[1].set(0, w.z), b[1].set(1, w.w);
         } else {
             const float2 w = weight.load2(at);
-            b[0][0] = __float_as_uint(w.x), b[0][1] = __float_as_uint(w.y);
+            b[0].set(0, w.x), b[0].set(1, w.y);
         }
     }
     // Number i of the 2 NT channels of this thread, in row `down` of the two.
@@ -446,21 +280,30 @@ template <int S, int CN> struct Four<S, CN, true> {
             const float* plane = planes + (piece + lane % 4) * P::PLANE + y * P::ROW + x;
 #pragma unroll 1
             for (int c = 0; c < PIECE; c += 8, weight.move(9 * TAP), plane += 8 * P::PLANE) {
-                float v[2][2][3];
+                Factors<TF32, 3> v[2][2];
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const float* row = plane + 4 * (i % 2) * P::PLANE + i / 2 * P::ROW;
-                    load2(row, v[i / 2][i % 2]), v[i / 2][i % 2][2] = row[2];
+                    float w[2];
+                    load2(row, w), v[i / 2][i % 2].set(0, w[0]), v[i / 2][i % 2].set(1, w[1]), v[i / 2][i % 2].set(2, row[2]);
                 }
+                // phase by phase: those of even rows and columns have four taps, of odd ones one
 #pragma unroll
-                for (int tap = 0; tap < 9; tap++) {
-                    const int dx = tap % 3 ? 1 : 0, phase = tap / 3 % 2 * 2 + tap % 3 % 2;
-                    const auto& row = v[tap / 3 ? 1 : 0];
-                    const unsigned a[4] = {__float_as_uint(row[0][dx]), __float_as_uint(row[0][dx + 1]), __float_as_uint(row[1][dx]), __float_as_uint(row[1][dx + 1])};
-                    unsigned b[NT][2];
-                    load(weight, tap * TAP, b);
+                for (int phase = 0; phase < 4; phase++) {
+                    Products<TF32, NT> part(sums[phase]);
 #pragma unroll
-                    for (int n = 0; n < NT; n++) mma_tf32(sums[phase][n], a, b[n]);
+                    for (int tap = 0; tap < 9; tap++) {
+                        if (phase != tap / 3 % 2 * 2 + tap % 3 % 2) continue;
+                        const int dx = tap % 3 ? 1 : 0;
+                        const auto& row = v[tap / 3 ? 1 : 0];
+                        Factors<TF32, 4> a;
+#pragma unroll
+                        for (int i = 0; i < 4; i++) a.take(i, row[i / 2], dx + i % 2);
+                        Factors<TF32, 2> b[NT];
+                        load(weight, tap * TAP, b);
+#pragma unroll
+                        for (int n = 0; n < NT; n++) part.add(n, a, b[n]);
+                    }
                 }
             }
         });
@@ -484,11 +327,13 @@ template <int S, int CN> struct Four<S, CN, true> {
 #pragma unroll 4
             for (int c = 0; c < IN; c += 8, weight.move(TAP), plane += 8 * P::PLANE) {
                 const float* other = plane + 4 * P::PLANE;
-                const unsigned a[4] = {__float_as_uint(plane[0]), __float_as_uint(plane[1]), __float_as_uint(other[0]), __float_as_uint(other[1])};
-                unsigned b[NT][2];
+                Factors<TF32, 4> a;
+                a.set(0, plane[0]), a.set(1, plane[1]), a.set(2, other[0]), a.set(3, other[1]);
+                Factors<TF32, 2> b[NT];
                 load(weight, 0, b);
+                Products<TF32, NT> part(sums);
 #pragma unroll
-                for (int n = 0; n < NT; n++) mma_tf32(sums[n], a, b[n]);
+                for (int n = 0; n < NT; n++) part.add(n, a, b[n]);
             }
         });
 #pragma unroll
@@ -499,90 +344,58 @@ template <int S, int CN> struct Four<S, CN, true> {
 // sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE]; see
 // `over_pieces`.
 template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffers, M meanwhile = M()) {
-    typedef Planes<T::S, T::TF32> P;
-    constexpr int TAPS = MODE == POINT ? 1 : 9, WIDE = T::CN + (T::TF32 ? 0 : 8), KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE;
-    static_assert(PIECE % (T::TF32 ? 8 * T::SPLIT : T::SPLIT) == 0, "pieces");
-    // FMA: the lanes of two rows, and of two pairs of channels where a thread holds two, form all
-    // their sums over a share of the input channels each, and exchange them at the end.
-    constexpr bool SHARED = !T::TF32;
-    constexpr int SHARES = SHARED ? 8 / T::Q : 1;
-    float wide[SHARED ? 2 : 1][4][8];
-    static_assert(!SHARED || ((T::Q == 2 || T::Q == 4) && PIECE / T::SPLIT % SHARES == 0), "shares");
+    typedef Planes<T::S> P;
+    typedef Factors<T::TF32, 2> Two;
+    constexpr int TAPS = MODE == POINT ? 1 : 9, KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE, TAP = T::CHANNEL_WARPS * 128;
+    static_assert(PIECE % (8 * T::SPLIT) == 0 && T::NT == 2, "pieces, and weights of two tiles");
 #pragma unroll
-    for (int i = 0; i < (SHARED ? 64 : T::SUMS); i++) (SHARED ? wide[i / 32][i / 8 % 4][i % 8] : sums[i]) = 0;
-    over_pieces<IN, PIECE, DEPTH, PIECE * TAPS * WIDE>(prepared, buffers, meanwhile, [&](int piece, const float* buffer) {
+    for (int i = 0; i < T::SUMS; i++) sums[i] = 0;
+    over_pieces<IN, PIECE, DEPTH, PIECE * TAPS * T::CN>(prepared, buffers, meanwhile, [&](int piece, const float* buffer) {
         const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
-        if constexpr (SHARED) {
-            const int share = tile.lane % 2 + (T::Q == 2 ? tile.lane / 8 % 2 * 2 : 0), first = begin + share;
-            const float* plane = planes + (piece + first) * P::PLANE + tile.y(0) / 2 * 2 * P::ROW + tile.x(0);
-            const float* weight = buffer + first * TAPS * WIDE + tile.channel(0) / 4 * 4;
+        Spot weight(buffer + begin / 8 * TAPS * TAP + tile.channel_warp * 128 + tile.lane * 4);
+        const float* plane = planes + (piece + begin + tile.lane % 4) * P::PLANE + tile.y(0) * P::ROW + tile.x(0);
 #pragma unroll 1
-            for (int c = begin; c < end; c += SHARES) {
-                two_rows<P, MODE, WIDE, QUARTER>(wide, plane, weight);
-                plane += SHARES * P::PLANE, weight += SHARES * TAPS * WIDE;
-            }
-        } else {
-            constexpr int TAP = T::CHANNEL_WARPS * 128;
-            static_assert(T::NT == 2, "weights of two tiles");
-            Spot weight(buffer + begin / 8 * TAPS * TAP + tile.channel_warp * 128 + tile.lane * 4);
-            const float* plane = planes + (piece + begin + tile.lane % 4) * P::PLANE + tile.y(0) * P::ROW + tile.x(0);
-#pragma unroll 1
-            for (int c = begin; c < end; c += 8, weight.move(TAPS * TAP), plane += 8 * P::PLANE) {
+        for (int c = begin; c < end; c += 8, weight.move(TAPS * TAP), plane += 8 * P::PLANE) {
+#pragma unroll(T::TF32 ? KS : 1)
+            for (int ky = 0; ky < KS; ky++) {
+                Two b[KS][T::NT];
 #pragma unroll
-                for (int ky = 0; ky < KS; ky++) {
-                    unsigned b[KS][T::NT][2];
+                for (int kx = 0; kx < KS; kx++) {
+                    const float4 w = weight.load4((ky * KS + kx) * TAP);
+                    b[kx][0].set(0, w.x), b[kx][0].set(1, w.y), b[kx][1].set(0, w.z), b[kx][1].set(1, w.w);
+                }
+#pragma unroll
+                for (int m = 0; m < T::MT; m++) {
+                    const int at = m * 16 / T::S * P::ROW + m * 16 % T::S;
+                    Factors<T::TF32, 4> v[2];
+                    Two odd[2];
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        const float* p = plane + 4 * h * P::PLANE + at;
+                        if (MODE == SAME) v[h].set2(0, p + ky * P::ROW), v[h].set2(2, p + ky * P::ROW + 2);
+                        if (MODE == HALF) {
+                            const float* even = p + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW;
+                            v[h].set2(0, even), v[h].set(2, even[2]), odd[h].set2(0, even + QUARTER);
+                        }
+                        if (MODE == POINT) v[h].set2(0, p);
+                    }
+                    Products<T::TF32, T::NT> part(reinterpret_cast<float(*)[4]>(sums) + m * T::NT);
 #pragma unroll
                     for (int kx = 0; kx < KS; kx++) {
-                        const float4 w = weight.load4((ky * KS + kx) * TAP);
-                        b[kx][0][0] = __float_as_uint(w.x), b[kx][0][1] = __float_as_uint(w.y), b[kx][1][0] = __float_as_uint(w.z), b[kx][1][1] = __float_as_uint(w.w);
-                    }
+                        Factors<T::TF32, 4> a;
 #pragma unroll
-                    for (int m = 0; m < T::MT; m++) {
-                        const int at = m * 16 / T::S * P::ROW + m * 16 % T::S;
-                        float v[2][4], odd[2][2];
-#pragma unroll
-                        for (int h = 0; h < 2; h++) {
-                            const float* p = plane + 4 * h * P::PLANE + at;
-                            if (MODE == SAME) load2(p + ky * P::ROW, v[h]), load2(p + ky * P::ROW + 2, v[h] + 2);
-                            if (MODE == HALF) {
-                                const float* even = p + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW;
-                                load2(even, v[h]), v[h][2] = even[2], load2(even + QUARTER, odd[h]);
-                            }
-                            if (MODE == POINT) load2(p, v[h]);
+                        for (int i = 0; i < 4; i++) {
+                            const int h = i / 2, e = i % 2;
+                            if (MODE == HALF && kx == 1) a.take(i, odd[h], e);
+                            else a.take(i, v[h], MODE == SAME ? kx + e : MODE == HALF ? kx / 2 + e : e);
                         }
 #pragma unroll
-                        for (int kx = 0; kx < KS; kx++) {
-                            unsigned a[4];
-#pragma unroll
-                            for (int h = 0; h < 2; h++)
-#pragma unroll
-                                for (int e = 0; e < 2; e++)
-                                    a[h * 2 + e] = __float_as_uint(MODE == SAME ? v[h][kx + e] : MODE == HALF ? (kx == 1 ? odd[h][e] : v[h][kx / 2 + e]) : v[h][e]);
-#pragma unroll
-                            for (int n = 0; n < T::NT; n++) mma_tf32(sums + (m * T::NT + n) * 4, a, b[kx][n]);
-                        }
+                        for (int n = 0; n < T::NT; n++) part.add(n, a, b[kx][n]);
                     }
                 }
             }
         }
     });
-    if constexpr (SHARED) {
-        // each of two lanes gives away what the other one holds: first a row, then two of four
-        // channels
-        const bool second = tile.lane % 2, upper = tile.lane / 8 % 2;
-#pragma unroll
-        for (int i = 0; i < 32; i++) {
-            float &a = wide[0][i / 8][i % 8], &b = wide[1][i / 8][i % 8];
-            a = (second ? b : a) + __shfl_xor_sync(ALL_LANES, second ? a : b, 1);
-            if (T::Q == 4) sums[i] = a;
-        }
-        if (T::Q == 2)
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                const float a = wide[0][i / 8][i % 8], b = wide[0][2 + i / 8][i % 8];
-                sums[i] = (upper ? b : a) + __shfl_xor_sync(ALL_LANES, upper ? a : b, 8);
-            }
-    }
     if constexpr (T::SPLIT == 2) {
         __syncthreads();
         float* own = buffers + threadIdx.x % (THREADS_R / 2);
@@ -635,25 +448,23 @@ template <class T, int K, class V> __device__ __forceinline__ const float* over_
 
 // What the threads hold, into the middle of bordered planes.
 template <class T> __device__ __forceinline__ void to_planes(const T& tile, const float* v, float* planes) {
-    typedef Planes<T::S, T::TF32> P;
+    typedef Planes<T::S> P;
     if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++)
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++) {
-            float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + P::LEFT;
+            float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + 1;
             // half of the lanes begin with the second pixel, so that they meet the other banks
-            const bool later = T::TF32 && tile.lane & 2;
+            const bool later = tile.lane & 2;
             const float a = plane_input<T::TF32>(v[T::sum(i, p, 0)]), b = plane_input<T::TF32>(v[T::sum(i, p, 1)]);
-            if (T::TF32) to[later] = later ? b : a, to[!later] = later ? a : b;
-            else if (p % 2 == 0) *reinterpret_cast<float4*>(to) = make_float4(v[T::sum(i, p, 0)], v[T::sum(i, p, 1)], v[T::sum(i, p + 1, 0)], v[T::sum(i, p + 1, 1)]);
+            to[later] = later ? b : a, to[!later] = later ? a : b;
         }
 }
-// A thread clears the border of a row: all of the first and the last one and what is behind it, of
-// the others four columns, which are LEFT before the row's pixels and the rest behind them. In f32
-// all four are before: the first one of the next row is behind.
-template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(float* planes) {
-    typedef Planes<S, TF32> P;
+// A thread clears the border of a row: all of the first and the last one, of the others the column
+// before the row's pixels and three behind them.
+template <int S, int C> __device__ __forceinline__ void clear_border(float* planes) {
+    typedef Planes<S> P;
 #pragma unroll
     for (int first = 0; first < C * (S + 2); first += THREADS_R) {
         const int i = first + this_thread(), y = i % (S + 2);
@@ -662,12 +473,9 @@ template <int S, int C, bool TF32> __device__ __forceinline__ void clear_border(
         if (y == 0 || y == S + 1) {
 #pragma unroll
             for (int x = 0; x < P::ROW; x += 4) *reinterpret_cast<float4*>(row + x) = make_float4(0, 0, 0, 0);
-            if (!TF32 && y) *reinterpret_cast<float4*>(row + P::ROW) = make_float4(0, 0, 0, 0);
-        } else if (!TF32) {
-            *reinterpret_cast<float4*>(row) = make_float4(0, 0, 0, 0);
         } else {
 #pragma unroll
-            for (int x = 0; x < 4; x++) row[x < P::LEFT ? x : S + x] = 0;
+            for (int x = 0; x < 4; x++) row[x ? S + x : x] = 0;
         }
     }
 }
@@ -759,9 +567,9 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
 // planes, `in` bordered planes (SAME) or four per channel. A warp has 16 x 8 channels; where these
 // are fewer than the warps, rows of pixels are shared out and the parts added in `in`, whose planes
 // are gone afterwards. Rows go four at a time, so that a row of the input is loaded once for its
-// three taps, but in f32 where planes are small.
+// three taps.
 template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient) {
-    typedef Planes<S, TF32> P;
+    typedef Planes<S> P;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, UNITS = OUT / 16 * (IN / 8), QUARTER = IN * P::PLANE;
     constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, STRIP = ROWS < 4 ? ROWS : 4, ALL = OUT * IN * TAPS, SUMS = TAPS * 4;
     static_assert(ROWS % STRIP == 0, "strips");
@@ -774,94 +582,36 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
 #pragma unroll 1
         for (int strip = 0; strip < ROWS / STRIP * (S / 8); strip++) {
             const int y = y0 + strip / (S / 8) * STRIP, x = strip % (S / 8) * 8;
-            if constexpr (!TF32 && S > 8) {
-                // four channels of OUT and one of IN, four rows at a time
-                const float* d = dz + (o0 + lane / 8 * 4) * P::PLANE + (y + 1) * P::ROW + x;
-                const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
-                float v[3][10], odd[3][10];
-                if (MODE == SAME) load10(from, v[0]), load10(from + P::ROW, v[1]);
-                if (MODE == HALF) load9(from, v[0]), load9(from + QUARTER, odd[0]);
+            const float* d = dz + (o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
+            const float* from = in + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
+            Factors<TF32, 4> v[3];
+            auto row_of = [&](int r) { v[r % 3].set2(0, from + r * P::ROW), v[r % 3].set2(2, from + r * P::ROW + 2); };
+            if (MODE == SAME) row_of(0), row_of(1);
 #pragma unroll
-                for (int r = 0; r < STRIP; r++) {
-                    // SAME: input row y + r + ky stands in v[(r + ky) % 3]. HALF: even rows y + r +
-                    // (0, 1) in v[(r + (0, 1)) % 2], odd ones in v[2].
-                    if (MODE == SAME) load10(from + (r + 2) * P::ROW, v[(r + 2) % 3]);
+            for (int r = 0; r < STRIP; r++) {
+                const float* at = d + r * P::ROW;
+                Factors<TF32, 4> a;
+                a.set(0, at[0]), a.set(1, at[8 * P::PLANE]), a.set(2, at[1]), a.set(3, at[8 * P::PLANE + 1]);
+                if (MODE == SAME) row_of(r + 2);
+#pragma unroll
+                for (int ky = 0; ky < KS; ky++) {
+                    Factors<TF32, 4> e;
+                    Factors<TF32, 2> odd;
                     if (MODE == HALF) {
-                        load9(from + (r + 1) * P::ROW, v[(r + 1) % 2]), load9(from + QUARTER + (r + 1) * P::ROW, odd[(r + 1) % 2]);
-                        load9(from + 2 * QUARTER + r * P::ROW, v[2]), load9(from + 3 * QUARTER + r * P::ROW, odd[2]);
+                        const float* even = from + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW;
+                        e.set2(0, even), e.set(2, even[2]), odd.set2(0, even + QUARTER);
                     }
-                    if (MODE == POINT) load9(from + r * P::ROW, v[0]);
+                    if (MODE == POINT) e.set2(0, from + r * P::ROW);
+                    const auto& row = MODE == SAME ? v[(r + ky) % 3] : e;
 #pragma unroll
-                    for (int q = 0; q < 4; q++) {
-                        float d0[10];
-                        load10(d + q * P::PLANE + r * P::ROW, d0);
+                    for (int kx = 0; kx < KS; kx++) {
+                        Factors<TF32, 2> b;
 #pragma unroll
-                        for (int ky = 0; ky < KS; ky++)
-#pragma unroll
-                            for (int kx = 0; kx < KS; kx++)
-#pragma unroll
-                                for (int i = 0; i < 8; i++) {
-                                    const int row = MODE == SAME ? (r + ky) % 3 : MODE == HALF ? (ky == 1 ? 2 : (r + ky / 2) % 2) : 0;
-                                    const float value = MODE == HALF ? (kx == 1 ? odd[row][i] : v[row][i + kx / 2]) : v[row][i + kx];
-                                    float& sum = sums[(ky * KS + kx) * 4 + q];
-                                    sum = fmaf(d0[i + 1], value, sum);
-                                }
-                    }
-                }
-            } else if constexpr (!TF32) {
-                // a row at a time: with more of them the registers are scarce, see `two_rows`
-                const float* d = dz + (o0 + lane / 8 * 4) * P::PLANE + (y + 1) * P::ROW + x + P::LEFT;
-                const float* from = in + (c0 + lane % 8) * P::PLANE + y * P::ROW + x;
-#pragma unroll 1
-                for (int r = 0; r < STRIP; r++, d += P::ROW, from += P::ROW) {
-                    float v[3][10], odd[3][10], four[4][8];
-#pragma unroll
-                    for (int ky = 0; ky < KS; ky++) {
-                        if (MODE == SAME) load10(from + ky * P::ROW, v[ky]);
-                        if (MODE == HALF) load9(from + (ky & 1) * 2 * QUARTER + ky / 2 * P::ROW, v[ky]), load9(from + ((ky & 1) * 2 + 1) * QUARTER + ky / 2 * P::ROW, odd[ky]);
-                        if (MODE == POINT) load9(from, v[ky]);
-                    }
-#pragma unroll
-                    for (int q = 0; q < 4; q++) load8(d + q * P::PLANE, four[q]);
-#pragma unroll
-                    for (int kx = 0; kx < KS; kx++)
-#pragma unroll
-                        for (int ky = 0; ky < KS; ky++)
-#pragma unroll
-                            for (int q = 0; q < 4; q++)
-#pragma unroll
-                                for (int i = 0; i < 8; i++) {
-                                    const float value = MODE == HALF ? (kx == 1 ? odd[ky][i] : v[ky][i + kx / 2]) : v[ky][i + kx];
-                                    float& sum = sums[(ky * KS + kx) * 4 + q];
-                                    sum = fmaf(four[q][i], value, sum);
-                                }
-                }
-            } else {
-                const float* d = dz + (o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
-                const float* from = in + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
-                float v[3][4];
-                if (MODE == SAME)
-#pragma unroll
-                    for (int r = 0; r < 2; r++) load2(from + r * P::ROW, v[r]), load2(from + r * P::ROW + 2, v[r] + 2);
-#pragma unroll
-                for (int r = 0; r < STRIP; r++) {
-                    const float* at = d + r * P::ROW;
-                    const unsigned a[4] = {__float_as_uint(at[0]), __float_as_uint(at[8 * P::PLANE]), __float_as_uint(at[1]), __float_as_uint(at[8 * P::PLANE + 1])};
-                    if (MODE == SAME) load2(from + (r + 2) * P::ROW, v[(r + 2) % 3]), load2(from + (r + 2) * P::ROW + 2, v[(r + 2) % 3] + 2);
-#pragma unroll
-                    for (int ky = 0; ky < KS; ky++) {
-                        float e[4], odd[2];
-                        if (MODE == HALF) {
-                            const float* even = from + (ky & 1) * 2 * QUARTER + (r + ky / 2) * P::ROW;
-                            load2(even, e), e[2] = even[2], load2(even + QUARTER, odd);
+                        for (int i = 0; i < 2; i++) {
+                            if (MODE == HALF && kx == 1) b.take(i, odd, i);
+                            else b.take(i, row, (MODE == HALF ? kx / 2 : kx) + i);
                         }
-                        if (MODE == POINT) load2(from + r * P::ROW, e);
-                        const float* row = MODE == SAME ? v[(r + ky) % 3] : e;
-#pragma unroll
-                        for (int kx = 0; kx < KS; kx++) {
-                            const unsigned b[2] = {__float_as_uint(MODE == HALF ? (kx == 1 ? odd[0] : row[kx / 2]) : row[kx]), __float_as_uint(MODE == HALF ? (kx == 1 ? odd[1] : row[kx / 2 + 1]) : row[kx + 1])};
-                            mma_tf32(sums + (ky * KS + kx) * 4, a, b);
-                        }
+                        Products<TF32, 1>(reinterpret_cast<float(*)[4]>(sums) + ky * KS + kx).add(0, a, b);
                     }
                 }
             }
@@ -891,17 +641,17 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
     }
 }
 // Where number `i` of those belongs among the weights [OUT][IN][taps], -1 for the channels that only fill up.
-__device__ __forceinline__ int weighed(int i, const Prepare& conv, bool tf32) {
+__device__ __forceinline__ int weighed(int i, const Prepare& conv) {
     const int part = i % 4, lane = i / 4 % 32, k = i / 128 % conv.taps, unit = i / 128 / conv.taps, wide = conv.padded_in / 8;
-    const int o = unit / wide * 16 + (tf32 ? lane / 4 + part / 2 * 8 : lane / 8 * 4 + part);
-    const int c = unit % wide * 8 + (tf32 ? lane % 4 * 2 + part % 2 : lane % 8);
+    const int o = unit / wide * 16 + lane / 4 + part / 2 * 8;
+    const int c = unit % wide * 8 + lane % 4 * 2 + part % 2;
     return c < conv.in ? (o * conv.in + c) * conv.taps + k : -1;
 }
 // The gradients of all images, added in their order: grid (entries / 512, convolutions and the
 // dense layer, run). A row of the table without taps is taken as it is. A thread has two entries,
 // so that five blocks of each multiprocessor take all of one run at once. The bound lets the
 // compiler have eight loads under way.
-template <bool TF32> __device__ __forceinline__ void resnet_reduce(const Run* runs, const Prepare* table, long long partial, int slice) {
+extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce(const Run* runs, const Prepare* table, long long partial, int slice) {
     const Run& run = runs[blockIdx.z];
     const Prepare conv = table[blockIdx.y];
     const int images = images_of(run), first = (blockIdx.x * blockDim.x + threadIdx.x) * 2, weights = conv.out * conv.padded_in * conv.taps;
@@ -917,12 +667,10 @@ template <bool TF32> __device__ __forceinline__ void resnet_reduce(const Run* ru
     }
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-        const int i = first + j, to = i < weights ? weighed(i, conv, TF32) : conv.out * conv.in * conv.taps + i - weights;
+        const int i = first + j, to = i < weights ? weighed(i, conv) : conv.out * conv.in * conv.taps + i - weights;
         if (i < count && to >= 0) store_gradient(run, conv.weight + to, sums[j]);
     }
 }
-extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce_f32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<false>(r, table, partial, slice); }
-extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce_tf32(const Run* r, const Prepare* table, long long partial, int slice) { resnet_reduce<true>(r, table, partial, slice); }
 
 // So many zeros, a multiple of four.
 __device__ __forceinline__ void clear(float* to, int count) {
@@ -933,13 +681,13 @@ __device__ __forceinline__ void clear(float* to, int count) {
 //
 // Bordered planes of a visited image (`placed_pixel`), all of them written, the border too.
 template <bool TF32> __device__ __forceinline__ void fill_image(float* to, const Images& set, const Visit& visit) {
-    typedef Planes<32, TF32> P;
+    typedef Planes<32> P;
     constexpr int COUNT = 3 * P::PLANE, EACH = (COUNT + THREADS_R - 1) / THREADS_R, AREA = 1024;
     const int thread = this_thread();
     float v[EACH];
     const auto channel = [=](int n) { return (thread + n * THREADS_R) / P::PLANE; };
     const auto y = [=](int n) { return (thread + n * THREADS_R) % P::PLANE / P::ROW - 1; };
-    const auto x = [=](int n) { return (thread + n * THREADS_R) % P::PLANE % P::ROW - P::LEFT; };
+    const auto x = [=](int n) { return (thread + n * THREADS_R) % P::PLANE % P::ROW - 1; };
     const auto inside = [=](int n) { return channel(n) < 3 && x(n) >= 0 && x(n) < 32 && y(n) >= 0 && y(n) < 32; };
     if (set.ready) {
         const float* from = set.ready + (size_t)visit.image * (3 * AREA);
@@ -967,7 +715,7 @@ template <bool TF32> __device__ __forceinline__ void fill_image(float* to, const
 }
 // Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind; or only the first of the four.
 template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
-    typedef Planes<S, TF32> P;
+    typedef Planes<S> P;
     constexpr int ROWS = ONE ? S : 2 * S, EACH = C * ROWS * S / THREADS_R;
     static_assert(C * ROWS * S % THREADS_R == 0, "rounds");
     const int thread = this_thread();
@@ -995,12 +743,12 @@ template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fil
 // One stage: S x S pixels, C channels; the first of the net begins with the stem, the others with a block of stride 2.
 template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     static constexpr bool STEM = S == 32;
-    static constexpr int IN = STEM ? 8 : C / 2, PIECE = C == 32 ? 32 : 16, DEPTH = C == 64 ? (TF32 ? 3 : 2) : 1, BLOCKS = 3;
-    typedef Planes<S, TF32> P;
+    static constexpr int IN = STEM ? 8 : C / 2, PIECE = C == 32 ? 32 : 16, DEPTH = C == 64 ? 3 : 1, BLOCKS = 3;
+    typedef Planes<S> P;
     typedef Tile<S, C, TF32> T;
     typedef Four<S, IN, TF32> Wide;  // the input's gradient
     static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
-    static constexpr int MORE = TF32 ? 0 : 8, BUFFER = DEPTH * PIECE * 9 * (C + MORE), SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
+    static constexpr int BUFFER = DEPTH * PIECE * 9 * C, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
     static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
     // `first` holds planes or, backward, two tensors that the threads ordered.
     static constexpr int TENSOR = C * S * S, FLOATS = SET + BUFFER + SCRATCH + TAILS + (FIRST_SET < 2 * TENSOR ? 2 * TENSOR : FIRST_SET);
@@ -1010,8 +758,8 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     static constexpr int STEM_SIZE = 9 * 3 * C + TAIL, DOWN1 = 9 * C * IN + TAIL, DOWN = DOWN1 + SAME_CONV + TAIL, SHORTCUT = C * IN + TAIL;
     static constexpr int BLOCK = 2 * (SAME_CONV + TAIL);
     // prepared weights: stem forward; or first convolution, second, shortcut, forward and backward each; then the blocks
-    static constexpr int READY = C * 9 * (C + 8), STEM_READY = 8 * 9 * (C + 8);
-    static constexpr int READY1 = IN * 9 * (C + 8), READY1_BACK = C * 9 * (IN + 8), READY_POINT = IN * (C + 8), READY_POINT_BACK = C * (IN + 8);
+    static constexpr int READY = C * 9 * C, STEM_READY = 8 * 9 * C;
+    static constexpr int READY1 = IN * 9 * C, READY1_BACK = READY1, READY_POINT = IN * C, READY_POINT_BACK = READY_POINT;
 
     const Run& run;
     const Stage& at;
@@ -1036,9 +784,9 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     // The first pieces of a convolution of FROM channels to TO, whose weights are those from i on.
     template <int FROM, int TO> __device__ __forceinline__ Ahead ahead(int i) const {
         constexpr int EACH = FROM < PIECE ? FROM : PIECE, PIECES = FROM / EACH;
-        return {prepared(i), EACH * 9 * (TO + MORE), PIECES < DEPTH ? PIECES : DEPTH};
+        return {prepared(i), EACH * 9 * TO, PIECES < DEPTH ? PIECES : DEPTH};
     }
-    template <int FROM, int TO> __device__ __forceinline__ Ahead ahead_point(int i) const { return {prepared(i), FROM * (TO + MORE), 1}; }
+    template <int FROM, int TO> __device__ __forceinline__ Ahead ahead_point(int i) const { return {prepared(i), FROM * TO, 1}; }
     // Bias, gamma, beta, tau and 1/root of convolution i: 0 the first one, 1 + 2k and 2 + 2k those of block k.
     __device__ __forceinline__ float* tail(int i) const { return tails + i * 5 * C; }
     static __device__ __forceinline__ int tail_parameters(int i) {
@@ -1129,7 +877,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             convolve<T, POINT, IN, IN, 1>(T(), sums, first, prepared(shortcut), buffer);
             finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, ahead<C, C>(READY1 + READY1_BACK));
             T().save(kept(3), sums);
-            clear_border<S, C, TF32>(first);
+            clear_border<S, C>(first);
             second_half(sums, READY1 + READY1_BACK, 0, kept(3), ahead<C, C>(block_prepared(1)));
         }
 #pragma unroll 1
@@ -1193,7 +941,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
                     drop(tile, v, 2 * k);
                 }
                 __syncthreads();  // all have taken theirs out of slot 0
-                clear_border<S, C, TF32>(first);
+                clear_border<S, C>(first);
                 to_planes(tile, v, first);
             }
             __syncthreads();  // the planes are there

@@ -28,7 +28,6 @@ struct Names {
     forward: [&'static str; 3],
     predict: [&'static str; 3],
     backward: [&'static str; 3],
-    reduce: &'static str,
 }
 
 const F32: Names = Names {
@@ -48,7 +47,6 @@ const F32: Names = Names {
         "stage2_backward_f32",
         "stage3_backward_f32",
     ],
-    reduce: "resnet_reduce_f32",
 };
 const TF32: Names = Names {
     prepare: "prepare_tf32",
@@ -67,7 +65,6 @@ const TF32: Names = Names {
         "stage2_backward_tf32",
         "stage3_backward_tf32",
     ],
-    reduce: "resnet_reduce_tf32",
 };
 
 /// Where the next things go: parameters, rearranged weights, and gradients of an image.
@@ -97,13 +94,13 @@ impl Places {
             partial: self.gradients as i32,
         };
         self.gradients += out * padded * taps + 4 * out;
-        self.prepared += padded * taps * (out + 8);
+        self.prepared += padded * taps * out;
         if back {
             // the kernels count on the room, used or not
             if !self.forward_only {
                 row.backward = self.prepared as i32;
             }
-            self.prepared += out * taps * (inputs + 8);
+            self.prepared += out * taps * inputs;
         }
         self.parameters += out * inputs * taps + 4 * out;
         self.table.push(row);
@@ -136,33 +133,24 @@ fn drop_layers(network: &Network, stage: usize) -> [i32; 6] {
 }
 
 /// Bytes of shared memory of a stage.
-fn shared_bytes(stage: usize, tf32: bool) -> usize {
+fn shared_bytes(stage: usize) -> usize {
     let (side, channels) = STAGES[stage];
-    let plane = (side + 2) * (side + 4) + if tf32 { 0 } else { 4 };
+    let plane = (side + 2) * (side + 4);
     let tiles = (side * side / 16 * channels / 8 / 32).max(2);
-    let pixel_warps = if tf32 {
-        side * side / 16 / tiles
-    } else {
-        (side / 8) * (side / 8)
-    };
-    // channels whose weights are held, and what pads those of a channel
-    let piece = match (channels, tf32) {
-        (16, _) => 16,
-        (64, true) => 48,
-        _ => 32,
-    };
-    let more = if tf32 { 0 } else { 8 };
+    let pixel_warps = side * side / 16 / tiles;
+    // channels whose weights are held
+    let piece = channels.min(48);
     // planes and, in their place, two tensors
     let first = if stage == 0 { plane } else { 2 * plane }.max(2 * side * side);
-    let weights = piece * 9 * (channels + more);
+    let weights = piece * 9 * channels;
     4 * (channels * (plane + first) + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
 }
 
 /// Rate of the dropout, and bytes of shared memory of the stages; none for another network, or a
 /// card with too little of it.
-fn fits(network: &Network, shared: usize, tf32: bool) -> Option<(f64, [usize; 3])> {
+fn fits(network: &Network, shared: usize) -> Option<(f64, [usize; 3])> {
     let rate = recognize(network, zoo::resnet20, zoo::resnet20_dropout)?;
-    let bytes = [0, 1, 2].map(|stage| shared_bytes(stage, tf32));
+    let bytes = [0, 1, 2].map(shared_bytes);
     let fits = network.classes() <= CLASSES && bytes.iter().all(|&bytes| bytes <= shared);
     fits.then_some((rate, bytes))
 }
@@ -189,7 +177,7 @@ pub(super) fn predicting(
     shared: usize,
     tf32: bool,
 ) -> Option<Program> {
-    let (rate, bytes) = fits(network, shared, tf32)?;
+    let (rate, bytes) = fits(network, shared)?;
     let mut places = Places {
         forward_only: true,
         ..Places::default()
@@ -247,7 +235,7 @@ pub(super) fn program(
     tf32: bool,
 ) -> Option<Program> {
     let classes = network.classes();
-    let (rate, bytes) = fits(network, shared, tf32)?;
+    let (rate, bytes) = fits(network, shared)?;
     let mut places = Places::default();
     let (mut values, mut source, mut source_gradient) = (0, 0, 0);
     let mut stages = Vec::new();
@@ -353,6 +341,6 @@ fn calls(
         head.partial.into(),
         head.slice.into(),
     ];
-    all.push(Source::Resnet.call(names.reduce, [REDUCE_BLOCKS, rows], BLOCK, 0, reduce));
+    all.push(Source::Resnet.call("resnet_reduce", [REDUCE_BLOCKS, rows], BLOCK, 0, reduce));
     all
 }
