@@ -14,6 +14,12 @@ __device__ __forceinline__ void mma_tf32(float* d, const unsigned* a, const unsi
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+// The same of half the length: row lane / 4 and the one 8 beyond of column lane % 4, times row lane % 4 of column lane / 4.
+__device__ __forceinline__ void mma_tf32_short(float* d, const unsigned* a, unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b));
+}
 // Four (two) matrices of 8 x 4 numbers: lanes 8i..8i+7 name the rows of matrix i, 16 bytes each, and every lane gets number
 // lane % 4 of row lane / 4 of each. So lie the factors of `mma_tf32`.
 __device__ __forceinline__ void matrices4(unsigned* to, unsigned row) {
@@ -170,11 +176,13 @@ template <bool TF32, int N> struct Factors {
 };
 // A few products in a row, added to COUNT times four sums. For f32 each is three: high times high and high times low, both
 // ways. What the hardware adds up it cuts off instead of rounding it, so that sums over many products would lean towards zero:
-// it adds up only these few, and what comes of them is added in f32.
-template <bool TF32, int COUNT> struct Products {
-    float (*sums)[4], part[TF32 ? 1 : COUNT][4];
+// it adds up only these few, and what comes of them is added in f32. Where FEW is false, the sums have at most 84 in a row
+// anyway, which the hardware adds up by itself.
+template <bool TF32, int COUNT, bool FEW = true> struct Products {
+    static constexpr bool APART = !TF32 && FEW;
+    float (*sums)[4], part[APART ? COUNT : 1][4];
     __device__ __forceinline__ explicit Products(float (*sums)[4]) : sums(sums) {
-        if (!TF32)
+        if (APART)
 #pragma unroll
             for (int i = 0; i < COUNT * 4; i++) part[i / 4][i % 4] = 0;
     }
@@ -182,13 +190,21 @@ template <bool TF32, int COUNT> struct Products {
         if constexpr (TF32) {
             mma_tf32(sums[n], a.high, b.high);
         } else {
-            mma_tf32(part[n], a.low, b.high);
-            mma_tf32(part[n], a.high, b.low);
-            mma_tf32(part[n], a.high, b.high);
+            float* to = APART ? part[n] : sums[n];
+            mma_tf32(to, a.low, b.high);
+            mma_tf32(to, a.high, b.low);
+            mma_tf32(to, a.high, b.high);
         }
     }
+    // Half as many, in f32.
+    __device__ __forceinline__ void add(int n, const Factors<TF32, 2>& a, const Factors<TF32, 1>& b) {
+        float* to = APART ? part[n] : sums[n];
+        mma_tf32_short(to, a.low, b.high[0]);
+        mma_tf32_short(to, a.high, b.low[0]);
+        mma_tf32_short(to, a.high, b.high[0]);
+    }
     __device__ __forceinline__ ~Products() {
-        if (!TF32)
+        if (APART)
 #pragma unroll
             for (int i = 0; i < COUNT * 4; i++) sums[i / 4][i % 4] += part[i / 4][i % 4];
     }

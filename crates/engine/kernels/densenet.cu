@@ -1,5 +1,5 @@
 // DenseNet with filter response normalization (growth 12, 48 channels in the middle of a layer): a block of layers with the
-// transition after it is one kernel forward and one backward. A block of threads has one image (two where planes are 4 x 4)
+// transition after it is one kernel forward and one backward. A block of threads has one image (two where planes are 8 x 8, four where they are 4 x 4)
 // and goes through all layers; the features stay in L2 or memory, since the first block's would not fit on the chip.
 //
 // Features of a block are one tensor [image, channel, row, column], the newest channels first: a layer reads the end of it.
@@ -8,20 +8,10 @@
 // pass the normalization together when the layer that made the channel is reached: it is linear. What it needs, the mean of
 // gradient times normalized value, is the sum of gamma times gamma's gradient over those FRNs.
 //
-// Products are tiles of [rows][pixels] (Product): f32 by FMA or TF32 by mma. They end in shared memory, and what follows
-// (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane), the same for both precisions. Only the
-// input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and where no warps
+// Products are mma's (Factors: one for TF32, three for f32), tiles of [rows][pixels] (Product). They end in shared memory, and
+// what follows (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane). Only the input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and where no warps
 // share a sum, a layer's 1x1 convolution forward (middle_held) and its 3x3 convolution's input gradient (middle_back).
 #include "common.cuh"
-#ifndef EMULATED
-// `mma_tf32` of half the length: row lane / 4 and the one 8 beyond of column lane % 4, times row
-// lane % 4 of column lane / 4.
-__device__ __forceinline__ void mma_tf32_short(float* d, const unsigned* a, unsigned b) {
-    asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(b));
-}
-#endif
 
 namespace dense {
 constexpr int GROWTH = 12, MIDDLE = 48;
@@ -49,67 +39,37 @@ __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * 
 
 // Weights as the kernels want them, rounded for TF32. A 1x1 convolution: for every 48 outputs forward [in, filled up to
 // eights][48], then for every 48 outputs backward [48 outputs][48] for 48 inputs each.
-// 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: f32 [in][tap][out], TF32 for every
-// eight of `in` [tap][in][out]; those of backward reversed. For TF32, eight rows of COLUMNS numbers lie as `mma_tf32` takes
+// 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: for every eight of `in`
+// [tap][in][out]; those of backward reversed. Eight rows of COLUMNS numbers lie as `mma_tf32` takes
 // them: two tiles of eight columns as [lane][tile][half], a last one alone as [lane][half], of rows lane % 4 + 4 half and
-// column lane / 4. Those of 48 columns are the first factor of `mma_tf32`: three times 16 columns as
-// [lane][row half][column half], of rows lane % 4 + 4 row half and columns shuffled(lane / 4) + 8
-// column half. For f32, a lane has six columns (COLUMNS / 6 apart): the first four of every lane
-// come first, then the last two of every lane, so that a load of 16 bytes and one of 8 bring them.
+// column lane / 4.
 // Grid (any, table, run).
 struct Prepare { int weight, out, in, taps, prepared, reserved; };
-// Rows of the same pixels lie four banks apart: rows 0, 4, 1, 5, 2, 6, 3, 7 for lanes 0, 4, 8, ... let
-// every eight lanes that have 16 bytes each, four lanes a row, meet all banks.
-__device__ __forceinline__ constexpr int shuffled(int eighth) { return eighth / 2 + eighth % 2 * 4; }
 // Row and column of number i of rows of COLUMNS.
-template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& column) {
-    row = i / COLUMNS, column = i % COLUMNS;
-    if (!TF32) {
-        constexpr int LANES = COLUMNS / 6;  // two for 16 columns, of which 12 are in use
-        if (column < LANES * 4) column = column % 4 * LANES + column / 4;
-        else if (column < LANES * 6) column = (4 + column % 2) * LANES + (column - LANES * 4) / 2;
-        return;
-    }
+template <int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& column) {
     const int at = i % (8 * COLUMNS), pair = at / 128;
-    if (COLUMNS == 48) {
-        const int lane = at % 128 / 4;
-        row = i / (8 * COLUMNS) * 8 + lane % 4 + at % 4 / 2 * 4, column = pair * 16 + at % 2 * 8 + shuffled(lane / 4);
-        return;
-    }
     const bool alone = pair * 16 + 8 >= COLUMNS;
     const int lane = alone ? at % 128 / 2 : at % 128 / 4;
     row = i / (8 * COLUMNS) * 8 + lane % 4 + 4 * (at % 2), column = (pair * 2 + (alone ? 0 : at % 4 / 2)) * 8 + lane / 4;
 }
 // Row, tap and column of number i of a 3x3 convolution's.
-template <bool TF32, int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& tap, int& column) {
-    constexpr int TOGETHER = TF32 ? 8 : 1;  // rows before the next tap
-    place_of<TF32, COLUMNS>(i % (TOGETHER * COLUMNS), row, column);
-    tap = i / (TOGETHER * COLUMNS) % 9, row += i / (TOGETHER * COLUMNS * 9) * TOGETHER;
+template <int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row, int& tap, int& column) {
+    place_of<COLUMNS>(i % (8 * COLUMNS), row, column);
+    tap = i / (8 * COLUMNS) % 9, row += i / (8 * COLUMNS * 9) * 8;
 }
 // A factor of a product: for TF32 half of the last bit that counts is added, and `mma_tf32` ignores
 // the bits after it.
 template <bool TF32> __device__ __forceinline__ float factor(float v) { return TF32 && !WITHOUT_ROUNDING ? __uint_as_float(__float_as_uint(v) + 0x1000u) : v; }
-// The same for the weights of backward, 48 columns of which a warp has 24 and a lane six, 2 (lane %
-// 4), the one after it, and those 8 and 16 beyond: f32, of every row twice the first four of the
-// four lanes, then their last two. TF32 has the second factor of `mma_tf32_short`, of rows lane % 4
-// and columns lane / 4 + 8 n: for a 1x1 convolution of every eight rows twice [row half][n] of
-// every lane, four of them first and two after (forward, LONG, for `mma_tf32` [n][row half]); for
+// Where the weights of backward lie, 48 columns of which a warp has 24 and a lane six, 2 (lane %
+// 4), the one after it, and those 8 and 16 beyond: the second factor of `mma_tf32_short`, of rows
+// lane % 4 and columns lane / 4 + 8 n. For a 1x1 convolution of every eight rows twice [row half][n]
+// of every lane, four of them first and two after (forward, LONG, for `mma_tf32` [n][row half]); for
 // 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
-__device__ __forceinline__ constexpr int column_of(int half, int of_lane, int lane) { return half * 24 + of_lane / 2 * 8 + lane * 2 + of_lane % 2; }
-template <bool TF32, bool LONG = false> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
-    if (!TF32) {
-        const int half = i % 48 / 24, at = i % 24;
-        row = i / 48, column = at < 16 ? column_of(half, at % 4, at / 4) : column_of(half, 4 + at % 2, (at - 16) / 2);
-        return;
-    }
+template <bool LONG = false> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
     const int half = i % 384 / 192, at = i % 192, lane = at < 128 ? at / 4 : (at - 128) / 2, number = at < 128 ? at % 4 : 4 + at % 2;
     row = i / 384 * 8 + (LONG ? number % 2 : number / 3) * 4 + lane % 4, column = half * 24 + (LONG ? number / 2 : number % 3) * 8 + lane / 4;
 }
-template <bool TF32> __device__ __forceinline__ void place_back(int i, int& row, int& tap, int& column) {
-    if (!TF32) {
-        tap = i / 48 % 9, place_back<TF32>(i % 48, row, column), row = i / (48 * 9);
-        return;
-    }
+__device__ __forceinline__ void place_back(int i, int& row, int& tap, int& column) {
     const int half = i % 576 / 288, at = i % 288, unit = i / 576, lane = at < 256 ? at % 128 / 4 : at - 256, number = at < 256 ? at / 128 * 4 + at % 4 : 8;
     row = unit / 3 * 4 + lane % 4, tap = unit % 3 * 3 + number / 3, column = half * 24 + number % 3 * 8 + lane / 4;
 }
@@ -123,28 +83,30 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     int o, c, tap;
     if (p.taps == 1) {
         const int forward = point_forward(in), backward = point_backward(in), parts = p.out / 48;
+#pragma unroll 4
         for (int i = begin; i < parts * (forward + backward); i += step) {
             if (i < parts * forward) {
-                TF32 ? place_back<TF32, true>(i % forward, c, o) : place_of<TF32, 48>(i % forward, c, o);
+                place_back<true>(i % forward, c, o);
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
-                place_back<TF32>(at % (48 * 48), o, c);
+                place_back(at % (48 * 48), o, c);
                 c += at / (48 * 48) * 48, o += j / backward * 48;
             }
-            to[i] = c < in ? factor<TF32>(w[o * in + c]) : 0;
+            to[i] = c < in ? factor<TF32>(__ldg(w + o * in + c)) : 0;
         }
     } else if (in == 3) {
         for (int i = begin; i < STEM_FORWARD; i += step) {
-            place_of<TF32, 24>(i, c, tap, o);
+            place_of<24>(i, c, tap, o);
             to[i] = o < p.out && c < in ? factor<TF32>(w[(o * in + c) * 9 + tap]) : 0;
         }
     } else {
+#pragma unroll 2
         for (int i = begin; i < MIDDLE_FORWARD + MIDDLE_BACKWARD; i += step) {
             const bool back = i >= MIDDLE_FORWARD;
-            if (back) place_back<TF32>(i - MIDDLE_FORWARD, o, tap, c), tap = 8 - tap;
-            else place_of<TF32, 16>(i, c, tap, o);
-            to[i] = o < 12 ? factor<TF32>(w[(o * 48 + c) * 9 + tap]) : 0;
+            if (back) place_back(i - MIDDLE_FORWARD, o, tap, c), tap = 8 - tap;
+            else place_of<16>(i, c, tap, o);
+            to[i] = o < 12 ? factor<TF32>(__ldg(w + (o * 48 + c) * 9 + tap)) : 0;
         }
     }
 }
@@ -168,14 +130,14 @@ __device__ __forceinline__ float threshold(float v, float tau) {
     return v;
 #endif
 }
-// A barrier of the WARPS neighboring warps that `warp` is one of, two, four or all sixteen.
+// A barrier of the WARPS neighboring warps that `warp` is one of, two, four, eight or all sixteen.
 template <int WARPS> __device__ __forceinline__ void meet(unsigned warp) {
 #ifdef EMULATED
     emu::meet(WARPS);
 #else
-    static_assert(WARPS == 2 || WARPS == 4 || WARPS == 16, "numbers 1 to 8, 9 to 12, 0");
+    static_assert(WARPS == 2 || WARPS == 4 || WARPS == 8 || WARPS == 16, "numbers 1 to 8, 9 to 12, 13 and 14, 0");
     if (WARPS == 16) __syncthreads();
-    else asm volatile("bar.sync %0, %1;" ::"r"((WARPS == 2 ? 1 : 9) + warp / WARPS), "n"(WARPS * 32) : "memory");
+    else asm volatile("bar.sync %0, %1;" ::"r"((WARPS == 2 ? 1 : WARPS == 4 ? 9 : 13) + warp / WARPS), "n"(WARPS * 32) : "memory");
 #endif
 }
 // An address of which the compiler knows nothing, so that it adds to it what is short.
@@ -195,6 +157,15 @@ __device__ __forceinline__ float2 load_global2(const float* from) {
     return v;
 #endif
 }
+// A load leaves two pixels in a pair of registers, a product wants two rows in one. The pairs are formed by an operation with
+// this zero, of which the compiler does not know that it is 0: left to itself it copies them anew for every product.
+__device__ __forceinline__ unsigned unknown_zero(const Spot& spot) {
+#ifdef EMULATED
+    return 0;
+#else
+    return spot.at >> 31;
+#endif
+}
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
@@ -211,140 +182,43 @@ template <int COUNT> __device__ __forceinline__ float4 added(const float* from, 
 
 constexpr int larger_of(int a, int b) { return a > b ? a : b; }
 // Numbers from one row of pixels to the next in shared memory, so that lanes on neighboring rows
-// meet few of the same banks: of factors that `Product::multiply` reads, where TF32 wants four
-// neighboring rows eight banks apart, and of all other rows. Eight of these by `ldmatrix`, and every
-// second of eight by pairs of numbers (`Product::store`), meet all banks.
-template <bool TF32> constexpr int row_stride(int pixels) { return pixels + (TF32 ? 8 : 4); }
+// meet few of the same banks: of factors that are read four neighboring rows at a time eight banks
+// apart, of all other rows four. Eight of these by `ldmatrix`, and every second of eight by pairs of
+// numbers (`Product::store`), meet all banks.
+constexpr int row_stride(int pixels) { return pixels + 8; }
 constexpr int plain_stride(int pixels) { return pixels + 4; }
-// Where four pixels of a row lie: for TF32 every second four rows have their fours exchanged, so that eight rows of four pixels
-// meet all banks.
-template <bool TF32, int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (TF32 ? pixel ^ (row & 4) : pixel); }
+// Where four pixels of a row lie: every second four rows have their fours exchanged, so that eight rows of four pixels meet
+// all banks.
+template <int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (pixel ^ (row & 4)); }
 
-// Which sums of a product [ROWS][PX] a thread holds: f32 six rows at four pixels, TF32 MT x NT tiles of 16 pixels and 8 rows or,
-// for 48 rows, six rows at four pixels too (weights are the first factor of `mma_tf32` then). A
-// warp has all rows of WPX pixels; SPLIT warps share a sum. Where there are too few pixels for that, HALVES of a warp's
-// lanes share a sum too (f32), or a warp has fewer tiles (TF32).
-template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
+// Which sums of a product [ROWS][PX] a thread holds: MT x NT tiles of 16 pixels and 8 rows. A warp has all rows of WPX pixels;
+// SPLIT warps share a sum. Where there are too few pixels for that, a warp has fewer tiles.
+template <int ROWS_, int PX_, int WARPS, bool TF32> struct Product {
     static constexpr int ROWS = ROWS_, PX = PX_, WPX = 768 / ROWS < PX ? 768 / ROWS : PX, PIXEL_WARPS = PX / WPX, SPLIT = WARPS / PIXEL_WARPS;
-    static constexpr bool TF32 = TF32_;
-    static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, GROUPS = ROWS / 6, HALVES = 768 / ROWS / WPX, SUMS = TF32 ? MT * NT * 4 : 24;
-    static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, STRIDE = row_stride<TF32>(PX), TO = plain_stride(PX), SIZE = SPLIT * ROWS * TO;
-    static constexpr bool FOURS = ROWS == 48;  // six rows at four pixels in both precisions
+    static constexpr int NT = (ROWS + 7) / 8, MT = WPX / 16, SUMS = MT * NT * 4;
+    static constexpr int WIDE = ROWS == 12 ? 16 : ROWS, TO = plain_stride(PX), SIZE = SPLIT * ROWS * TO;
     static_assert(PIXEL_WARPS * SPLIT == WARPS && PIXEL_WARPS * WPX == PX, "warps");
-    static_assert(!FOURS || WPX == 16, "four fours of a row");
     int lane, split, pixel;  // pixel: the first one of the warp
     __device__ __forceinline__ Product() {
         const unsigned thread = this_thread();
         lane = thread % 32, pixel = thread / 32 % PIXEL_WARPS * WPX, split = thread / 32 / PIXEL_WARPS;
     }
-    // What a thread holds where FOURS: row i of six, their first pixel, and the four sums of row i. The four lanes that share
-    // its rows are LANE_STEP apart, this one is number `four` of them.
-    static constexpr int LANE_STEP = TF32 ? 1 : 8, LANES = 4;
-    static __device__ __forceinline__ constexpr int offset(int i) { return i * 8; }
-    __device__ __forceinline__ int four() const { return TF32 ? lane % 4 : lane / 8; }
-    __device__ __forceinline__ int row(int i) const { return (TF32 ? shuffled(lane / 4) : lane % 8) + i * 8; }
-    __device__ __forceinline__ int fours() const { return pixel + four() * 4; }
-    static __device__ __forceinline__ float4 held(const float* sums, int i) {
-        if (!TF32) return make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
-        const float* s = sums + i / 2 * 8 + i % 2 * 2;  // tiles of even and of odd pixels
-        return make_float4(s[0], s[4], s[1], s[5]);
-    }
-    // First pixel of the four (two) whose factors a lane brings for tile m.
-    __device__ __forceinline__ int first(int m) const { return TF32 ? pixel + m * 16 + lane / 4 * 2 : pixel + lane % (32 / HALVES) / GROUPS * 4; }
+    // First of the two pixels whose factors a lane brings for tile m.
+    __device__ __forceinline__ int first(int m) const { return pixel + m * 16 + lane / 4 * 2; }
     static __device__ __forceinline__ void clear(float* sums) {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) sums[i] = 0;
     }
-    // `w`: the lane's first four weights, `w2`: its last two
-    __device__ __forceinline__ void fma6(float* sums, const float* w, const float* w2, const float* v) const {
-        const float4 a = load4(w);
-        const float2 b = load2(w2);
-        const float row[6] = {a.x, a.y, a.z, a.w, b.x, b.y};
-#pragma unroll
-        for (int i = 0; i < 6; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) sums[i * 4 + j] = fmaf(row[i], v[j], sums[i * 4 + j]);
-    }
-    // The factors of eight rows of weights where FOURS, and the products with two pixels of rows lane % 4 and lane % 4 + 4.
-    static __device__ __forceinline__ void weights(unsigned (&a)[3][4], const Spot& from, int floats) {
-#pragma unroll
-        for (int m = 0; m < 3; m++) {
-            const float4 v = from.load4(floats + m * 128);
-            a[m][0] = __float_as_uint(v.x), a[m][1] = __float_as_uint(v.y), a[m][2] = __float_as_uint(v.z), a[m][3] = __float_as_uint(v.w);
-        }
-    }
-    // A load leaves two pixels in a pair of registers, a product wants two rows in one. The pairs are formed by an operation with
-    // `zero`, of which the compiler does not know that it is 0: left to itself it copies them anew for every product.
-    static __device__ __forceinline__ unsigned unknown_zero(const Spot& spot) {
-#ifdef EMULATED
-        return 0;
-#else
-        return spot.at >> 31;
-#endif
-    }
-    static __device__ __forceinline__ void products(float* sums, const unsigned (&a)[3][4], const float* lo, const float* hi, unsigned zero) {
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            const unsigned b[2] = {__float_as_uint(lo[j]) | zero, __float_as_uint(hi[j]) | zero};
-#pragma unroll
-            for (int m = 0; m < 3; m++) mma_tf32(sums + (m * 2 + j) * 4, a[m], b);
-        }
-    }
     // The factors of eight rows of weights, `from` being this lane's.
-    static __device__ __forceinline__ void weights(unsigned (&b)[NT][2], const Spot& from, const Spot& last, int floats) {
+    static __device__ __forceinline__ void weights(Factors<TF32, 2> (&b)[NT], const Spot& from, const Spot& last, int floats) {
 #pragma unroll
         for (int n = 0; n + 1 < NT; n += 2) {
             const float4 v = from.load4(floats + n * 64);
-            b[n][0] = __float_as_uint(v.x), b[n][1] = __float_as_uint(v.y), b[n + 1][0] = __float_as_uint(v.z), b[n + 1][1] = __float_as_uint(v.w);
+            b[n].set(0, v.x), b[n].set(1, v.y), b[n + 1].set(0, v.z), b[n + 1].set(1, v.w);
         }
         if constexpr (NT % 2) {
             const float2 v = last.load2(floats + (NT - 1) * 64);
-            b[NT - 1][0] = __float_as_uint(v.x), b[NT - 1][1] = __float_as_uint(v.y);
-        }
-    }
-    // sums += rows of weights [8][WIDE] times rows of pixels [8][STRIDE]: eights from `begin` to `end`, every `by`th.
-    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x, int begin, int end, int by) const {
-        static_assert(TF32 || HALVES == 1, "all lanes have the same eights");
-        w += begin * (8 * WIDE), x += begin * (8 * STRIDE);
-        if constexpr (!TF32) {
-            const float* w2 = w + GROUPS * 4 + lane % GROUPS * 2;
-            w += lane % GROUPS * 4, x += first(0);
-#pragma unroll 1
-            for (int s = begin; s < end; s += by) {
-#pragma unroll
-                for (int k = 0; k < 8; k++) {
-                    const float4 v = load4(x + k * STRIDE);
-                    const float in[4] = {v.x, v.y, v.z, v.w};
-                    fma6(sums, w + k * WIDE, w2 + k * WIDE, in);
-                }
-                w += by * (8 * WIDE), w2 += by * (8 * WIDE), x += by * (8 * STRIDE);
-            }
-        } else {
-            const int t = lane % 4;
-            Spot even(w + lane * 4), last(w + lane * 2), low(x + spot<TF32, STRIDE>(t, first(0))), high(x + spot<TF32, STRIDE>(t + 4, first(0)));
-            const unsigned zero = unknown_zero(low);
-#pragma unroll 1
-            for (int s = begin; s < end; s += by) {
-                if constexpr (FOURS) {
-                    unsigned a[3][4];
-                    weights(a, even, 0);
-                    const float2 lo = low.load2(0), hi = high.load2(0);
-                    const float l[2] = {lo.x, lo.y}, h[2] = {hi.x, hi.y};
-                    products(sums, a, l, h, zero);
-                } else {
-                    unsigned b[NT][2];
-                    weights(b, even, last, 0);
-#pragma unroll
-                    for (int m = 0; m < MT; m++) {
-                        const float2 lo = low.load2(m * 16), hi = high.load2(m * 16);
-                        const unsigned a[4] = {__float_as_uint(lo.x), __float_as_uint(lo.y), __float_as_uint(hi.x), __float_as_uint(hi.y)};
-#pragma unroll
-                        for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[n]);
-                    }
-                }
-                even.move(by * (8 * WIDE)), low.move(by * (8 * STRIDE)), high.move(by * (8 * STRIDE));
-                if (NT % 2) last.move(by * (8 * WIDE));
-            }
+            b[NT - 1].set(0, v.x), b[NT - 1].set(1, v.y);
         }
     }
     // sums += 3x3 convolution of bordered planes [image][IN][S + 2][S + 4], shared out among SPLIT warps; weights as `prepare` has them.
@@ -352,80 +226,42 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     template <int S, int IN, int PLANE> __device__ __forceinline__ void convolve(float* sums, const float* planes, const float* w, int row) const {
         constexpr int ROW = S + 4;
         auto place = [&](int p) { return p / (S * S) * (IN * PLANE) + (p % (S * S) / S + row) * ROW + p % S; };
-        if constexpr (!TF32) {
-            const float *x = planes + place(first(0)), *w2 = w + GROUPS * 4 + lane % GROUPS * 2;
-            w += lane % GROUPS * 4;
-            auto row_of_taps = [&](const float* from, const float* w, const float* w2) {
-                const float4 a = load4(from);
-                const float2 b = load2(from + 4);
-                const float v[6] = {a.x, a.y, a.z, a.w, b.x, b.y};
+        // pixels of a warp begin at a row, or at the middle of one if they are no more
+        auto tile = [](int m) { return m * 16 / (S * S) * (IN * PLANE) + m * 16 % (S * S) / S * ROW + m * 16 % S; };
+        const Spot here(planes + place(first(0)) + lane % 4 * PLANE), even(w + lane * 4), last(w + lane * 2);
+        const unsigned zero = unknown_zero(here);
+#pragma unroll(TF32 && SPLIT == 1 ? 6 : 1)
+        for (int unit = SPLIT == 1 ? 0 : split; unit < (IN + 7) / 8 * 3; unit += SPLIT) {
+            const int eight = unit / 3, ky = unit % 3;
+            const bool half = IN % 8 && eight * 8 + 8 > IN;  // four channels remain
+            Spot from = here, even_from = even, last_from = last;
+            from.move(eight * (8 * PLANE) + ky * ROW);
+            even_from.move((eight * 9 + ky * 3) * (8 * WIDE));
+            if (NT % 2) last_from.move((eight * 9 + ky * 3) * (8 * WIDE));
+            Factors<TF32, 2> b[3][NT];
 #pragma unroll
-                for (int kx = 0; kx < 3; kx++) fma6(sums, w + kx * WIDE, w2 + kx * WIDE, v + kx);
-            };
-            constexpr int SHARES = SPLIT * HALVES;
-            const int share = split * HALVES + lane / (32 / HALVES);
-            if constexpr (IN % SHARES == 0) {
-                // whole channels, so that places are constants; by single rows of taps, a quarter of
-                // the instructions would be about them
-                x += share * PLANE, w += share * (9 * WIDE), w2 += share * (9 * WIDE);
-#pragma unroll 1
-                for (int c = 0; c < IN / SHARES; c++) {
+            for (int kx = 0; kx < 3; kx++) weights(b[kx], even_from, last_from, kx * (8 * WIDE));
 #pragma unroll
-                    for (int ky = 0; ky < 3; ky++) row_of_taps(x + ky * ROW, w + ky * (3 * WIDE), w2 + ky * (3 * WIDE));
-                    x += SHARES * PLANE, w += SHARES * (9 * WIDE), w2 += SHARES * (9 * WIDE);
+            for (int m = 0; m < MT; m++) {
+                Factors<TF32, 4> v[2];
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float2 one = make_float2(0, 0), two = one;
+                    if (!h || !half) one = from.load2(tile(m) + 4 * h * PLANE), two = from.load2(tile(m) + 4 * h * PLANE + 2);
+                    v[h].set(0, one.x), v[h].set(1, one.y), v[h].set(2, two.x), v[h].set(3, two.y);
                 }
-            } else {
-#pragma unroll 1
-                for (int unit = share; unit < IN * 3; unit += SHARES) row_of_taps(x + unit / 3 * PLANE + unit % 3 * ROW, w + unit * (3 * WIDE), w2 + unit * (3 * WIDE));
-            }
-        } else {
-            // pixels of a warp begin at a row, or at the middle of one if they are no more
-            auto tile = [](int m) { return m * 16 / (S * S) * (IN * PLANE) + m * 16 % (S * S) / S * ROW + m * 16 % S; };
-            const Spot here(planes + place(first(0)) + lane % 4 * PLANE), even(w + lane * 4), last(w + lane * 2);
-            const unsigned zero = unknown_zero(here);
-#pragma unroll(SPLIT == 1 ? 6 : 1)
-            for (int unit = SPLIT == 1 ? 0 : split; unit < (IN + 7) / 8 * 3; unit += SPLIT) {
-                const int eight = unit / 3, ky = unit % 3;
-                const bool half = IN % 8 && eight * 8 + 8 > IN;  // four channels remain
-                Spot from = here, even_from = even, last_from = last;
-                from.move(eight * (8 * PLANE) + ky * ROW);
-                even_from.move((eight * 9 + ky * 3) * (8 * WIDE));
-                if (NT % 2) last_from.move((eight * 9 + ky * 3) * (8 * WIDE));
-                if constexpr (FOURS) {
-                    unsigned a[3][3][4];
+                Products<TF32, NT, SPLIT == 1> part(reinterpret_cast<float(*)[4]>(sums) + m * NT);
 #pragma unroll
-                    for (int kx = 0; kx < 3; kx++) weights(a[kx], even_from, kx * (8 * WIDE));
-                    float v[2][4];
+                for (int kx = 0; kx < 3; kx++) {
+                    Factors<TF32, 4> a;
 #pragma unroll
-                    for (int h = 0; h < 2; h++) {
-                        float2 one = make_float2(0, 0), two = one;
-                        if (!h || !half) one = from.load2(4 * h * PLANE), two = from.load2(4 * h * PLANE + 2);
-                        v[h][0] = one.x, v[h][1] = one.y, v[h][2] = two.x, v[h][3] = two.y;
-                    }
+                    for (int i = 0; i < 4; i++) a.take(i, v[i / 2], kx + i % 2);
+                    // those of the tap in the middle lie in two pairs of registers; see `unknown_zero`
+                    if (TF32 && kx == 1)
 #pragma unroll
-                    for (int kx = 0; kx < 3; kx++) products(sums, a[kx], v[0] + kx, v[1] + kx, zero);
-                    continue;
-                }
-                unsigned b[3][NT][2];
+                        for (int i = 0; i < 4; i++) a.high[i] |= zero;
 #pragma unroll
-                for (int kx = 0; kx < 3; kx++) weights(b[kx], even_from, last_from, kx * (8 * WIDE));
-#pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    float v[2][4];
-#pragma unroll
-                    for (int h = 0; h < 2; h++) {
-                        float2 one = make_float2(0, 0), two = one;
-                        if (!h || !half) one = from.load2(tile(m) + 4 * h * PLANE), two = from.load2(tile(m) + 4 * h * PLANE + 2);
-                        v[h][0] = one.x, v[h][1] = one.y, v[h][2] = two.x, v[h][3] = two.y;
-                    }
-#pragma unroll
-                    for (int kx = 0; kx < 3; kx++) {
-                        // those of the tap in the middle lie in two pairs of registers; see `unknown_zero`
-                        const unsigned copied = kx == 1 ? zero : 0;
-                        const unsigned a[4] = {__float_as_uint(v[0][kx]) | copied, __float_as_uint(v[0][kx + 1]) | copied, __float_as_uint(v[1][kx]) | copied, __float_as_uint(v[1][kx + 1]) | copied};
-#pragma unroll
-                        for (int n = 0; n < NT; n++) mma_tf32(sums + (m * NT + n) * 4, a, b[kx][n]);
-                    }
+                    for (int n = 0; n < NT; n++) part.add(n, a, b[kx][n]);
                 }
             }
         }
@@ -433,35 +269,16 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
     // The sums to shared memory, [SPLIT][ROWS][TO].
     __device__ __forceinline__ void store(const float* sums, float* to) const {
         to += split * (ROWS * TO);
-        if constexpr (FOURS) {
-            to += row(0) * TO + fours();
 #pragma unroll
-            for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(to + i * 8 * TO) = held(sums, i);
-        } else if constexpr (!TF32) {
-            to += lane % GROUPS * TO + first(0);
+        for (int m = 0; m < MT; m++)
 #pragma unroll
-            for (int i = 0; i < 6; i++) {
-                float4 v = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
-                if constexpr (HALVES == 2) {
-                    // both halves get the total (a sum of two has one result in either order) and store every second row
-                    v.x += __shfl_xor_sync(ALL_LANES, v.x, 16), v.y += __shfl_xor_sync(ALL_LANES, v.y, 16);
-                    v.z += __shfl_xor_sync(ALL_LANES, v.z, 16), v.w += __shfl_xor_sync(ALL_LANES, v.w, 16);
-                    if (i % 2 != lane / 16) continue;
+            for (int n = 0; n < NT; n++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const int row = n * 8 + lane % 4 * 2 + e;
+                    const float* s = sums + (m * NT + n) * 4 + e;
+                    if (ROWS % 8 == 0 || row < ROWS) *reinterpret_cast<float2*>(to + row * TO + first(m)) = make_float2(s[0], s[2]);
                 }
-                *reinterpret_cast<float4*>(to + i * GROUPS * TO) = v;
-            }
-        } else {
-#pragma unroll
-            for (int m = 0; m < MT; m++)
-#pragma unroll
-                for (int n = 0; n < NT; n++)
-#pragma unroll
-                    for (int e = 0; e < 2; e++) {
-                        const int row = n * 8 + lane % 4 * 2 + e;
-                        const float* s = sums + (m * NT + n) * 4 + e;
-                        if (ROWS % 8 == 0 || row < ROWS) *reinterpret_cast<float2*>(to + row * TO + first(m)) = make_float2(s[0], s[2]);
-                    }
-        }
     }
     // Four of them, the parts of all warps added.
     static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, ROWS * TO); }
@@ -469,26 +286,23 @@ template <int ROWS_, int PX_, int WARPS, bool TF32_> struct Product {
 
 // Which sums of a product [48][PX] a thread holds backward: of a warp's 24 rows at 32 pixels six
 // rows at four pixels, so that a row of a warp is 128 bytes of memory. Two neighboring warps have
-// the same pixels, a TEAM all pixels; SPLIT teams share a sum, or have 48 rows each. In TF32 the
-// pixels are the first factor: `mma_tf32_short` takes two of them out of one register pair.
-template <int PX_, int WARPS, bool TF32_> struct Tall {
-    static constexpr int PX = PX_, TEAM = PX / 16, SPLIT = WARPS / TEAM, STRIDE = row_stride<TF32_>(PX), TO = plain_stride(PX), SIZE = SPLIT * 48 * TO, SUMS = 24;
-    static constexpr bool TF32 = TF32_;
+// the same pixels, a TEAM all pixels; SPLIT teams share a sum, or have 48 rows each. The pixels are
+// the first factor: `mma_tf32_short` takes two of them out of one register pair.
+template <int PX_, int WARPS, bool TF32> struct Tall {
+    static constexpr int PX = PX_, TEAM = PX / 16, SPLIT = WARPS / TEAM, STRIDE = row_stride(PX), TO = plain_stride(PX), SIZE = SPLIT * 48 * TO, SUMS = 24;
     int lane, half, split, pixel;  // half: of the rows; pixel: the first one of the warp
     __device__ __forceinline__ Tall() {
         const unsigned thread = this_thread();
         lane = thread % 32, half = thread / 32 % 2, pixel = thread / 32 % TEAM / 2 * 32, split = thread / 32 / TEAM;
     }
-    // Lanes that share rows have neighboring pixels: in f32 they are neighbors, so that eight of
-    // them read one row of memory; `mma` has them four apart.
-    static constexpr int LANE_STEP = TF32 ? 4 : 1, LANES = 8;
+    // The eight lanes that share rows are four apart, and have neighboring pixels.
+    static constexpr int LANE_STEP = 4, LANES = 8;
     static __device__ __forceinline__ constexpr int offset(int i) { return i / 2 * 8 + i % 2; }
-    __device__ __forceinline__ int four() const { return TF32 ? lane / 4 : lane % 8; }
-    __device__ __forceinline__ int rows() const { return TF32 ? lane % 4 : lane / 8; }
+    __device__ __forceinline__ int four() const { return lane / 4; }
+    __device__ __forceinline__ int rows() const { return lane % 4; }
     __device__ __forceinline__ int row(int i) const { return half * 24 + rows() * 2 + offset(i); }
     __device__ __forceinline__ int fours() const { return pixel + four() * 4; }
     static __device__ __forceinline__ float4 held(const float* sums, int i) {
-        if (!TF32) return make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
         const float* s = sums + i / 2 * 4 + i % 2;
         return make_float4(s[0], s[2], s[12], s[14]);
     }
@@ -496,45 +310,43 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) sums[i] = 0;
     }
-    // Four rows of weights times two pairs of pixels.
+    // Four rows of weights times two pairs of pixels, in TF32.
     static __device__ __forceinline__ void products(float* sums, const float* b, float p0, float p1, float p2, float p3) {
         const unsigned first[2] = {__float_as_uint(p0), __float_as_uint(p1)}, second[2] = {__float_as_uint(p2), __float_as_uint(p3)};
 #pragma unroll
         for (int n = 0; n < 3; n++) mma_tf32_short(sums + n * 4, first, __float_as_uint(b[n])), mma_tf32_short(sums + 12 + n * 4, second, __float_as_uint(b[n]));
     }
+    // Eight rows of weights times two pixels, in f32: `l` and `h` are those of rows lane % 4 and of those
+    // four beyond.
+    template <class P> static __device__ __forceinline__ void products(P& part, const Factors<false, 2> (&b)[3], const float* l, const float* h) {
+        Factors<false, 4> a;
+        a.set(0, l[0]), a.set(1, l[1]), a.set(2, h[0]), a.set(3, h[1]);
+#pragma unroll
+        for (int n = 0; n < 3; n++) part.add(n, a, b[n]);
+    }
     // sums += 48 rows of weights times 48 rows of pixels.
     __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
-        if constexpr (!TF32) {
-            const float *first = w + half * 24 + rows() * 4, *last = w + half * 24 + 16 + rows() * 2;
-            x += fours();
-#pragma unroll 1
-            for (int s = 0; s < 6; s++) {
+        const Spot four(w + half * 192 + lane * 4), two(w + half * 192 + 128 + lane * 2), low(x + spot<STRIDE>(lane % 4, fours())), high(x + spot<STRIDE>(lane % 4 + 4, fours()));
 #pragma unroll
-                for (int k = 0; k < 8; k++) {
-                    const float4 v = load4(x + k * STRIDE), a = load4(first + k * 48);
-                    const float2 b = load2(last + k * 48);
-                    fma24(sums, a, b, v.x, v.y, v.z, v.w);
-                }
-                first += 8 * 48, last += 8 * 48, x += 8 * STRIDE;
-            }
-        } else {
-            const Spot four(w + half * 192 + lane * 4), two(w + half * 192 + 128 + lane * 2), low(x + spot<TF32, STRIDE>(lane % 4, fours())), high(x + spot<TF32, STRIDE>(lane % 4 + 4, fours()));
-#pragma unroll
-            for (int s = 0; s < 6; s++) {
-                const float4 a = four.load4(s * 384), l = low.load4(s * (8 * STRIDE)), h = high.load4(s * (8 * STRIDE));
-                const float2 b = two.load2(s * 384);
-                const float first[3] = {a.x, a.y, a.z}, second[3] = {a.w, b.x, b.y};
+        for (int s = 0; s < 6; s++) {
+            const float4 a = four.load4(s * 384), l = low.load4(s * (8 * STRIDE)), h = high.load4(s * (8 * STRIDE));
+            const float2 b = two.load2(s * 384);
+            const float first[3] = {a.x, a.y, a.z}, second[3] = {a.w, b.x, b.y};
+            if constexpr (TF32) {
                 products(sums, first, l.x, l.y, l.z, l.w);
                 products(sums, second, h.x, h.y, h.z, h.w);
+            } else {
+                const float lows[4] = {l.x, l.y, l.z, l.w}, highs[4] = {h.x, h.y, h.z, h.w};
+                Factors<false, 2> w[3];
+#pragma unroll
+                for (int n = 0; n < 3; n++) w[n].set(0, first[n]), w[n].set(1, second[n]);
+#pragma unroll
+                for (int pair = 0; pair < 2; pair++) {
+                    Products<false, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + pair * 3);
+                    products(part, w, lows + pair * 2, highs + pair * 2);
+                }
             }
         }
-    }
-    static __device__ __forceinline__ void fma24(float* sums, const float4& a, const float2& b, float p0, float p1, float p2, float p3) {
-        const float row[6] = {a.x, a.y, a.z, a.w, b.x, b.y}, v[4] = {p0, p1, p2, p3};
-#pragma unroll
-        for (int i = 0; i < 6; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++) sums[i * 4 + j] = fmaf(row[i], v[j], sums[i * 4 + j]);
     }
     // sums += 3x3 convolution of 12 bordered planes [image][12][S + 2][S + 4], shared out among
     // SPLIT teams. `row`: the row of the image where the pixels begin.
@@ -542,42 +354,40 @@ template <int PX_, int WARPS, bool TF32_> struct Tall {
         constexpr int ROW = S + 4;
         const int p = fours();
         planes += p / (S * S) * (12 * PLANE) + (p % (S * S) / S + row) * ROW + p % S;
-        if constexpr (!TF32) {
-            const float *first = w + half * 24 + rows() * 4, *last = w + half * 24 + 16 + rows() * 2;
-            auto row_of_taps = [&](const float* from, int unit) {
-                const float4 one = load4(from);
-                const float2 two = load2(from + 4);
-                const float v[6] = {one.x, one.y, one.z, one.w, two.x, two.y};
-#pragma unroll
-                for (int kx = 0; kx < 3; kx++) fma24(sums, load4(first + (unit * 3 + kx) * 48), load2(last + (unit * 3 + kx) * 48), v[kx], v[kx + 1], v[kx + 2], v[kx + 3]);
-            };
-            if constexpr (12 % SPLIT == 0) {
-                planes += split * PLANE, first += split * (9 * 48), last += split * (9 * 48);
-#pragma unroll 1
-                for (int c = 0; c < 12 / SPLIT; c++) {
-#pragma unroll
-                    for (int ky = 0; ky < 3; ky++) row_of_taps(planes + ky * ROW, ky);
-                    planes += SPLIT * PLANE, first += SPLIT * (9 * 48), last += SPLIT * (9 * 48);
-                }
-            } else {
-#pragma unroll 1
-                for (int unit = split; unit < 36; unit += SPLIT) row_of_taps(planes + unit / 3 * PLANE + unit % 3 * ROW, unit);
-            }
-        } else {
-            const Spot here(planes + lane % 4 * PLANE), fours_from(w + half * 288 + lane * 4), last_from(w + half * 288 + 256 + lane);
-            const unsigned zero = Product<48, 256, 16, true>::unknown_zero(here);
-#pragma unroll(SPLIT == 1 ? 9 : 1)
-            for (int unit = SPLIT == 1 ? 0 : split; unit < 9; unit += SPLIT) {
-                Spot from = here, weights = fours_from, last = last_from;
-                from.move(unit / 3 * (4 * PLANE) + unit % 3 * ROW), weights.move(unit * 576), last.move(unit * 576);
-                const float4 one = from.load4(0), a = weights.load4(0), b = weights.load4(128);
-                const float2 two = from.load2(4);
-                const float of_lane[9] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, last.load(0)};
+        const Spot here(planes + lane % 4 * PLANE), fours_from(w + half * 288 + lane * 4), last_from(w + half * 288 + 256 + lane);
+        const unsigned zero = unknown_zero(here);
+#pragma unroll(TF32 && SPLIT == 1 ? 9 : 1)
+        for (int unit = SPLIT == 1 ? 0 : split; unit < 9; unit += SPLIT) {
+            Spot from = here, weights = fours_from, last = last_from;
+            from.move(unit / 3 * (4 * PLANE) + unit % 3 * ROW), weights.move(unit * 576), last.move(unit * 576);
+            const float4 one = from.load4(0), a = weights.load4(0), b = weights.load4(128);
+            const float2 two = from.load2(4);
+            const float of_lane[9] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, last.load(0)};
+            if constexpr (TF32) {
                 // the pairs of the tap in the middle are formed once; see `unknown_zero`
                 auto copied = [&](float v) { return __uint_as_float(__float_as_uint(v) | zero); };
                 products(sums, of_lane, one.x, one.y, one.z, one.w);
                 products(sums, of_lane + 3, copied(one.y), copied(one.z), copied(one.w), copied(two.x));
                 products(sums, of_lane + 6, one.z, one.w, two.x, two.y);
+            } else {
+                // two taps are eight rows of weights, the third one is four
+                const float v[6] = {one.x, one.y, one.z, one.w, two.x, two.y};
+                Factors<false, 2> w[3];
+#pragma unroll
+                for (int n = 0; n < 3; n++) w[n].set(0, of_lane[n]), w[n].set(1, of_lane[3 + n]);
+#pragma unroll
+                for (int pair = 0; pair < 2; pair++) {
+                    Products<false, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + pair * 3);
+                    products(part, w, v + pair * 2, v + pair * 2 + 1);
+                    Factors<false, 2> last_two;
+                    last_two.set(0, v[pair * 2 + 2]), last_two.set(1, v[pair * 2 + 3]);
+#pragma unroll
+                    for (int n = 0; n < 3; n++) {
+                        Factors<false, 1> third;
+                        third.set(0, of_lane[6 + n]);
+                        part.add(n, last_two, third);
+                    }
+                }
             }
         }
     }
@@ -622,107 +432,72 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
 // Sums over the 32 pixels of a warp: 48 rows `d` [48][STRIDE] times the warp's own 24 rows `u`
 // [24][PITCH].
 template <int STRIDE, bool TF32> struct Outer {
-    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = TF32 ? 48 + 8 : 48 + 4, SIZE = 48 * 56, OWN = 24 * PITCH;
+    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE, OWN = 24 * PITCH;
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
-        const int lane = this_thread() % 32;
-        if constexpr (!TF32) {
-            d += lane % 8 * STRIDE, u += lane / 8 * (6 * PITCH);
-#pragma unroll 1
-            for (int p = 0; p < 32; p += 4) {
-                float4 left[6];
+        const int lane = this_thread() % 32, row = lane % 8;
+        const Spot left(d + spot<STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4)), right(u + (row + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4);
+#pragma unroll(TF32 ? 4 : 1)
+        for (int p = 0; p < 32; p += 8) {
+            unsigned columns[3][2], rows[4];
+            matrices4(columns[0], right.row(p));
+            matrices2(columns[2], right.row(16 * PITCH + p));
+            Factors<TF32, 2> b[3];
 #pragma unroll
-                for (int i = 0; i < 6; i++) left[i] = load4(d + i * 8 * STRIDE + p);
+            for (int n = 0; n < 6; n++) b[n / 2].set(n % 2, __uint_as_float(columns[n / 2][n % 2]));
 #pragma unroll
-                for (int j = 0; j < 6; j++) {
-                    const float4 right = load4(u + j * PITCH + p);
+            for (int m = 0; m < 3; m++) {
+                matrices4(rows, left.row(m * 16 * STRIDE + p));
+                Factors<TF32, 4> a;
 #pragma unroll
-                    for (int i = 0; i < 6; i++)
-                        sums[i * 6 + j] = fmaf(left[i].w, right.w, fmaf(left[i].z, right.z, fmaf(left[i].y, right.y, fmaf(left[i].x, right.x, sums[i * 6 + j]))));
-                }
-            }
-        } else {
-            const int row = lane % 8;
-            const Spot left(d + spot<TF32, STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4)), right(u + (row + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4);
+                for (int i = 0; i < 4; i++) a.set(i, __uint_as_float(rows[i]));
+                Products<TF32, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + m * 3);
 #pragma unroll
-            for (int p = 0; p < 32; p += 8) {
-                unsigned columns[3][2], rows[4];
-                matrices4(columns[0], right.row(p));
-                matrices2(columns[2], right.row(16 * PITCH + p));
-#pragma unroll
-                for (int m = 0; m < 3; m++) {
-                    matrices4(rows, left.row(m * 16 * STRIDE + p));
-#pragma unroll
-                    for (int n = 0; n < 3; n++) mma_tf32(sums + (m * 3 + n) * 4, rows, columns[n]);
-                }
+                for (int n = 0; n < 3; n++) part.add(n, a, b[n]);
             }
         }
     }
     // Row and column of sums i and i + 1, i even, which are neighbors.
-    static __device__ __forceinline__ int row(int i, int lane) { return TF32 ? i / 12 * 16 + i % 4 / 2 * 8 + lane / 4 : i / 6 * 8 + lane % 8; }
-    static __device__ __forceinline__ int column(int i, int lane) { return TF32 ? i / 4 % 3 * 8 + lane % 4 * 2 : lane / 8 * 6 + i % 6; }
+    static __device__ __forceinline__ int row(int i, int lane) { return i / 12 * 16 + i % 4 / 2 * 8 + lane / 4; }
+    static __device__ __forceinline__ int column(int i, int lane) { return i / 4 % 3 * 8 + lane % 4 * 2; }
 };
 
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
 // share the pixels, eight at least. Tap k of the sums is tap k of `convolve`.
 template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
-    static constexpr int SPLIT = WARPS / 3 < PX / 8 ? WARPS / 3 : PX / 8, PLAIN = plain_stride(PX), ROW = S + 4, SUMS = TF32 ? 72 : 54, WIDE = 48 * 9 + 4, SIZE = SPLIT * 12 * WIDE;
+    static constexpr int SPLIT = WARPS / 3 < PX / 8 ? WARPS / 3 : PX / 8, PLAIN = plain_stride(PX), ROW = S + 4, SUMS = 72, WIDE = 48 * 9 + 4, SIZE = SPLIT * 12 * WIDE;
     // `row`: the row of the image where the pixels of `u` begin.
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u, int row) {
         const unsigned thread = this_thread();
         const int lane = thread % 32, warp = thread / 32, split = warp / 3, ky = warp % 3;
         if (split >= SPLIT) return;
         auto place = [&](int p) { return p / (S * S) * (12 * PLANE) + (p % (S * S) / S + row + ky) * ROW + p % S; };
-        if constexpr (!TF32) {
-            u += lane % 8 * PLAIN, d += lane / 8 * PLANE;
+        // rows of u times columns of d: [48][16], of which 12 are used
+        const int t = lane % 4, o = lane / 4;
+        const Spot left(u + (lane % 8 + lane / 8 % 2 * 8) * PLAIN + lane / 16 * 4);
 #pragma unroll 1
-            for (int p = split * 4; p < PX; p += SPLIT * 4) {
-                const float* from = d + place(p);
-                float v[3][6];
+        for (int p = split * 8; p < PX; p += SPLIT * 8) {
+            // eight pixels are a row, or two halves of rows one below the other
+            constexpr int HIGH = S >= 8 ? 4 : ROW;
+            const Spot from(d + o * PLANE + place(p) + t);
+            Factors<TF32, 2> column[2][3];
 #pragma unroll
-                for (int i = 0; i < 3; i++) {
-                    const float4 one = load4(from + i * 4 * PLANE);
-                    const float2 two = load2(from + i * 4 * PLANE + 4);
-                    v[i][0] = one.x, v[i][1] = one.y, v[i][2] = one.z, v[i][3] = one.w, v[i][4] = two.x, v[i][5] = two.y;
-                }
+            for (int n = 0; n < 2; n++)
 #pragma unroll
-                for (int j = 0; j < 6; j++) {
-                    const float4 right = load4(u + j * 8 * PLAIN + p);
-                    const float r[4] = {right.x, right.y, right.z, right.w};
+                for (int h = 0; h < 2; h++)
 #pragma unroll
-                    for (int i = 0; i < 3; i++)
+                    for (int kx = 0; kx < 3; kx++) column[n][kx].set(h, n && o >= 4 ? 0 : from.load(n * 8 * PLANE + h * HIGH + kx));
 #pragma unroll
-                        for (int kx = 0; kx < 3; kx++)
+            for (int m = 0; m < 3; m++) {
+                unsigned rows[4];
+                matrices4(rows, left.row(m * 16 * PLAIN + p));
+                Factors<TF32, 4> a;
 #pragma unroll
-                            for (int e = 0; e < 4; e++) sums[(i * 3 + kx) * 6 + j] = fmaf(v[i][kx + e], r[e], sums[(i * 3 + kx) * 6 + j]);
-                }
-            }
-        } else {
-            // rows of u times columns of d: [48][16], of which 12 are used
-            const int row = lane % 8, t = lane % 4, o = lane / 4;
-            const Spot left(u + (row + lane / 8 % 2 * 8) * PLAIN + lane / 16 * 4);
-#pragma unroll 1
-            for (int p = split * 8; p < PX; p += SPLIT * 8) {
-                // eight pixels are a row, or two halves of rows one below the other
-                constexpr int HIGH = S >= 8 ? 4 : ROW;
-                const Spot from(d + o * PLANE + place(p) + t);
-                float v[2][2][3];
+                for (int i = 0; i < 4; i++) a.set(i, __uint_as_float(rows[i]));
 #pragma unroll
-                for (int n = 0; n < 2; n++)
+                for (int n = 0; n < 2; n++) {
+                    Products<TF32, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + (m * 2 + n) * 3);
 #pragma unroll
-                    for (int h = 0; h < 2; h++)
-#pragma unroll
-                        for (int kx = 0; kx < 3; kx++) v[n][h][kx] = n && o >= 4 ? 0 : from.load(n * 8 * PLANE + h * HIGH + kx);
-#pragma unroll
-                for (int m = 0; m < 3; m++) {
-                    unsigned rows[4];
-                    matrices4(rows, left.row(m * 16 * PLAIN + p));
-#pragma unroll
-                    for (int n = 0; n < 2; n++)
-#pragma unroll
-                        for (int kx = 0; kx < 3; kx++) {
-                            const unsigned column[2] = {__float_as_uint(v[n][0][kx]), __float_as_uint(v[n][1][kx])};
-                            mma_tf32(sums + ((m * 2 + n) * 3 + kx) * 4, rows, column);
-                        }
+                    for (int kx = 0; kx < 3; kx++) part.add(kx, a, column[n][kx]);
                 }
             }
         }
@@ -732,13 +507,11 @@ template <int S, int PX, int PLANE, int WARPS, bool TF32> struct Outer9 {
         const unsigned thread = this_thread();
         const int lane = thread % 32, warp = thread / 32, split = warp / 3, ky = warp % 3;
         if (split >= SPLIT) return;
-        to += split * (12 * WIDE) + (REVERSED ? 8 - ky * 3 : ky * 3);
-        if (TF32) to += lane % 4 * 2 * WIDE + lane / 4 * 9;
-        else to += lane / 8 * WIDE + lane % 8 * 9;
+        to += split * (12 * WIDE) + (REVERSED ? 8 - ky * 3 : ky * 3) + lane % 4 * 2 * WIDE + lane / 4 * 9;
 #pragma unroll
         for (int i = 0; i < SUMS; i++) {
-            const int kx = TF32 ? i / 4 % 3 : i / 6 % 3, o = TF32 ? i / 12 % 2 * 8 + i % 2 : i / 18 * 4, c = TF32 ? i / 24 * 16 + i % 4 / 2 * 8 : i % 6 * 8;
-            if (!TF32 || o < 8 || lane % 4 < 2) to[o * WIDE + c * 9 + (REVERSED ? -kx : kx)] = sums[i];
+            const int kx = i / 4 % 3, o = i / 12 % 2 * 8 + i % 2, c = i / 24 * 16 + i % 4 / 2 * 8;
+            if (o < 8 || lane % 4 < 2) to[o * WIDE + c * 9 + (REVERSED ? -kx : kx)] = sums[i];
         }
     }
     // Four of them, from number i of output o on, the parts of all warps added.
@@ -770,36 +543,28 @@ template <int N, int STEP> struct SharedSums<N, 1, STEP> {
     static __device__ __forceinline__ void add(float*, int, int&, int&) {}
 };
 
-template <bool FIRST, class A, class B> struct Choice { typedef A Type; };
-template <class A, class B> struct Choice<false, A, B> { typedef B Type; };
-
 // A block of layers of S x S pixels, IMG images of it.
 template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int S = S_, IMG = IMG_, WARPS = WARPS_, THREADS = WARPS * 32, AREA = S * S;
     static constexpr bool TF32 = TF32_;
     // Products run over strips of pixels of PX at a time; a plane is PXI of them.
-    static constexpr int STRIPS = S == 32 ? 4 : 1, PX = IMG * AREA / STRIPS, PXI = AREA / STRIPS, STRIDE = row_stride<TF32>(PX), PLAIN = plain_stride(PX), STRIP_ROWS = S / STRIPS;
+    static constexpr int STRIPS = S == 32 ? 4 : 1, PX = IMG * AREA / STRIPS, PXI = AREA / STRIPS, STRIDE = row_stride(PX), PLAIN = plain_stride(PX), STRIP_ROWS = S / STRIPS;
     static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW, CHANNELS = S == 32 ? 96 : S == 16 ? 192 : 384;
     static_assert(IMG == 1 || STRIPS == 1, "strips are of one image");
-    typedef Product<48, PX, WARPS, TF32> Wide;
     typedef Tall<PX, WARPS, TF32> High;
-    typedef typename Choice<TF32, High, Wide>::Type Point;  // where the sums of a 1x1 convolution end, forward
     typedef Product<12, IMG * AREA, WARPS, TF32> Narrow;
     typedef Product<24, PX, WARPS, TF32> Rest;
     typedef Plane<48, IMG, PXI, THREADS> Wide_;
     typedef Plane<12, IMG, AREA, THREADS> Narrow_;
     typedef Outer9<S, PX, PLANE, WARPS, TF32> Nine;
     // forward
-    static constexpr bool HELD = Wide::SPLIT == 1;                   // no warps share a sum of a 1x1 convolution
-    static constexpr int DEPTH = 24 * Wide::SPLIT;                   // channels brought at a time
+    static constexpr bool HELD = High::SPLIT == 1;                   // no warps share a sum of a 1x1 convolution
     static constexpr int TOGETHER = STRIPS > 1 ? 8 : 48;             // planes of z brought at a time
-    // f32 shares features among lanes, so that they come through TILE, with the weights of DEPTH
-    // channels; in TF32 a warp brings the features of its pixels to registers, and all weights come
-    // at once
-    static constexpr int SQUARES = 52;  // numbers of 16 or 32 pixels; so far apart, those of eight meet few of the same banks
+    // a warp brings the features of its pixels to registers, and all weights come at once
+    static constexpr int SQUARES = 52;  // numbers of 32 pixels; so far apart, those of eight meet few of the same banks
     static constexpr int GIVEN = WARPS * 24 * 32;  // what warps give each other
-    static constexpr int TILE = larger_of(larger_of(TF32 ? GIVEN + 8 * SQUARES : 2 * DEPTH * STRIDE, Wide::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
-    static constexpr int POINT = TF32 ? CHANNELS * 48 : 2 * DEPTH * 48;
+    static constexpr int TILE = larger_of(larger_of(GIVEN + 8 * SQUARES, High::SIZE), larger_of(Narrow::SIZE, Rest::SIZE));
+    static constexpr int POINT = CHANNELS * 48;
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
     static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
@@ -890,15 +655,21 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         auto one = [](float v, const float4& p) { return factor<TF32>(threshold(fmaf(p.x, v, p.y), p.z)); };
         auto multiply = [&](int i, int now) {
             const float4 p = frn[now * 8], q = frn[min(now * 8 + 4, in - 4)], &l = ahead.low[i], &h = ahead.high[i];
-            const unsigned first[4] = {__float_as_uint(one(l.x, p)), __float_as_uint(one(l.y, p)), __float_as_uint(one(h.x, q)), __float_as_uint(one(h.y, q))};
-            const unsigned second[4] = {__float_as_uint(one(l.z, p)), __float_as_uint(one(l.w, p)), __float_as_uint(one(h.z, q)), __float_as_uint(one(h.w, q))};
+            Factors<TF32, 4> first, second;
+            first.set(0, one(l.x, p)), first.set(1, one(l.y, p)), first.set(2, one(h.x, q)), first.set(3, one(h.y, q));
+            second.set(0, one(l.z, p)), second.set(1, one(l.w, p)), second.set(2, one(h.z, q)), second.set(3, one(h.w, q));
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 const float4 a = fours.load4(i * (APART * 8 * 48) + half * 192);
                 const float2 b = twos.load2(i * (APART * 8 * 48) + half * 192);
-                const unsigned w[3][2] = {{__float_as_uint(a.x), __float_as_uint(a.y)}, {__float_as_uint(a.z), __float_as_uint(a.w)}, {__float_as_uint(b.x), __float_as_uint(b.y)}};
+                Factors<TF32, 2> w[3];
+                w[0].set(0, a.x), w[0].set(1, a.y), w[1].set(0, a.z), w[1].set(1, a.w), w[2].set(0, b.x), w[2].set(1, b.y);
 #pragma unroll
-                for (int n = 0; n < 3; n++) mma_tf32(all[half] + n * 4, first, w[n]), mma_tf32(all[half] + 12 + n * 4, second, w[n]);
+                for (int pair = 0; pair < 2; pair++) {
+                    Products<TF32, 3, false> part(reinterpret_cast<float(*)[4]>(all[half]) + pair * 3);
+#pragma unroll
+                    for (int n = 0; n < 3; n++) part.add(n, pair ? second : first, w[n]);
+                }
             }
         };
 #pragma unroll 1
@@ -933,59 +704,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // The weights of a 1x1 convolution's 48 outputs, all at once.
     __device__ __forceinline__ void request_point(float* to, const float* weights, int in) const { request<THREADS>(to, weights, point_forward(in)); }
 
-    // Features and weights of parts come in two buffers in turn, also from strip to strip: when all threads have met at the
-    // barrier of a part, all have done with the buffer that the part after it takes.
-    static __device__ __forceinline__ int turn(int strip, int chunk, int in) { return (strip * ((in + DEPTH - 1) / DEPTH) + chunk) % 2; }
-    // Asks for part `chunk` of the `in` features from `channel` on of a strip, and for the weights of 48 rows.
-    __device__ __forceinline__ void point_fetch(float4 (&v)[3], int chunk, int strip, int channel, int in, const float* weights, float* weight_buffer) const {
-        constexpr int QUADS = PX / 4;
-        const unsigned thread = this_thread();
-#pragma unroll
-        for (int i = 0; i < 3; i++) {
-            const int c = chunk * DEPTH + thread / QUADS + i * (THREADS / QUADS), p = thread % QUADS * 4;
-            v[i] = make_float4(0, 0, 0, 0);
-            if (c < in) v[i] = load(plane(at.x, p / AREA, channels, channel + c) + strip * PX + p % AREA, p / AREA);
-        }
-        request<THREADS>(weight_buffer + turn(strip, chunk, in) * DEPTH * 48, weights + chunk * DEPTH * 48, min(DEPTH, round8(in - chunk * DEPTH)) * 48);
-    }
-    // sums = these weights times FRN of those features, whose first part was asked for. Ends without a barrier.
-    __device__ __forceinline__ void point_sums(const Wide& product, float* sums, float4 (&v)[3], int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
-        constexpr int QUADS = PX / 4;
-        static_assert(DEPTH * QUADS == 3 * THREADS, "three loads each");
-        const int chunks = (in + DEPTH - 1) / DEPTH;
-        product.clear(sums);
-        for (int chunk = 0; chunk < chunks; chunk++) {
-            const int now = turn(strip, chunk, in);
-            float* buffer = tile + now * DEPTH * STRIDE;
-#pragma unroll
-            for (int i = 0; i < 3; i++) {
-                const int k = threadIdx.x / QUADS + i * (THREADS / QUADS), p = threadIdx.x % QUADS * 4, c = chunk * DEPTH + k;
-                if (c < round8(in)) *reinterpret_cast<float4*>(buffer + spot<TF32, STRIDE>(k, p)) = c < in ? normalized<TF32>(v[i], table[p / AREA * CHANNELS + c]) : make_float4(0, 0, 0, 0);
-            }
-            arrived();
-            __syncthreads();
-            if (chunk + 1 < chunks) point_fetch(v, chunk + 1, strip, channel, in, weights, weight_buffer);
-            const int steps = min(DEPTH, round8(in - chunk * DEPTH)) / 8;
-            product.multiply(sums, weight_buffer + now * DEPTH * 48, buffer, product.split, steps, Wide::SPLIT);
-        }
-    }
-    // What of the features was asked for, either way; asks for the first of a strip's, and forms
-    // the sums.
-    struct Asked { float4 v[TF32 ? 1 : 3]; Ahead ahead; };
-    __device__ __forceinline__ void first_asked(Asked& x, int strip, int channel, int in, const float* weights, float* weight_buffer) const {
-        if constexpr (TF32) ask_first(x.ahead, strip, channel, in);
-        else point_fetch(x.v, 0, strip, channel, in, weights, weight_buffer);
-    }
-    __device__ __forceinline__ void form_sums(const Point& product, float* sums, Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
-        if constexpr (TF32) stream(product, sums, x.ahead, strip, channel, in, table, weight_buffer, tile);
-        else point_sums(product, sums, x.v, strip, channel, in, weights, table, tile, weight_buffer);
-    }
     // The sums to `tile`, ends without a barrier.
-    __device__ __forceinline__ void point_product(Asked& x, int strip, int channel, int in, const float* weights, const float4* table, float* tile, float* weight_buffer) const {
-        const Point product;
-        float sums[Point::SUMS];
-        form_sums(product, sums, x, strip, channel, in, weights, table, tile, weight_buffer);
-        __syncthreads();  // the features in `tile`, or what warps gave each other there, have been read
+    __device__ __forceinline__ void point_product(Ahead& x, int strip, int channel, int in, const float4* table, float* tile, const float* weights) const {
+        const High product;
+        float sums[High::SUMS];
+        stream(product, sums, x, strip, channel, in, table, weights, tile);
+        __syncthreads();  // what warps gave each other in `tile` has been read
         product.store(sums, tile);
     }
 
@@ -1008,14 +732,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
         request<THREADS>(raw, point + parameter, 3 * at.width);
         request<THREADS>(raw2, point + parameter + 51 * at.width, 3 * 48);
-        if (TF32) request_point(weight_buffer, ready + prepared, at.width);
+        request_point(weight_buffer, ready + prepared, at.width);
         arrived();
         __syncthreads();
 #pragma unroll 1
         for (int l = 0; l < at.layers; l++) {
             const int in = at.width + GROWTH * l, first = GROWTH * (at.layers - l);
-            Asked x;
-            first_asked(x, 0, first, in, ready + prepared, weight_buffer);
+            Ahead x;
+            ask_first(x, 0, first, in);
             request<THREADS>(middle, ready + prepared + point_forward(in) + point_backward(in), MIDDLE_FORWARD);
             tabulate(table, CHANNELS, raw, in, roots + first);
             __syncthreads();
@@ -1023,14 +747,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             if (l + 1 < at.layers || at.next_channels) request<THREADS>(raw, after, 3 * (in + GROWTH));
             if (l + 1 < at.layers) request<THREADS>(raw2 + (l + 1) % 2 * (3 * 48), after + 51 * (in + GROWTH), 3 * 48);
             float* z = values + at.z + l * at.z_step;
-            // in TF32, the weights after these when all warps have read them
-            auto next = [&] { if (TF32 && (l + 1 < at.layers || at.next_channels)) request_point(weight_buffer, ready + prepared + layer_prepared(in), in + GROWTH); };
+            // the weights after these when all warps have read them
+            auto next = [&] { if ((l + 1 < at.layers || at.next_channels)) request_point(weight_buffer, ready + prepared + layer_prepared(in), in + GROWTH); };
             if constexpr (HELD) {
-                middle_held(x, l, first, in, ready + prepared, p2, z, table, z_table, tile, planes, weight_buffer, next);
+                middle_held(x, l, first, in, p2, z, table, z_table, tile, planes, weight_buffer, next);
             } else {
                 static_assert(HELD || STRIPS == 1, "strips have many pixels");
-                point_product(x, 0, first, in, ready + prepared, table, tile, weight_buffer);
-                if (TF32) arrived();  // the weights in `middle`
+                point_product(x, 0, first, in, table, tile, weight_buffer);
+                arrived();  // the weights in `middle`
                 __syncthreads();
                 next();
                 const unsigned thread = this_thread();
@@ -1042,7 +766,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     float sum = 0;
 #pragma unroll
                     for (int k = 0; k < Wide_::V; k++) {
-                        v[k] = Wide::total(tile, own.row, own.image * PXI + own.pixel(k));
+                        v[k] = High::total(tile, own.row, own.image * PXI + own.pixel(k));
                         sum = square(v[k], sum);
                         if (there(own.image)) store_global(z + ((long long)(image + own.image) * 48 + own.row) * AREA + own.pixel(k), v[k]);
                     }
@@ -1105,42 +829,37 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     }
     // A layer's 1x1 convolution, whose first features were asked for, to `z` and the table of FRN 2, and through FRN 2 to `planes`
     // if there is one strip. No warps share a sum, so that all of this is done by the threads that hold the sums.
-    template <class N> __device__ __forceinline__ void middle_held(Asked& x, int l, int first, int in, const float* weights, const float* p2, float* z, const float4* table, float4* z_table, float* tile, float* planes, float* weight_buffer, N next) const {
-        constexpr int EACH = Point::LANES * 4;  // pixels of a warp
-        static_assert(PX == 256 && 16 * SQUARES <= DEPTH * 48 && 48 * 8 <= THREADS, "eight threads a channel");
-        const Point product;
-        float sums[Point::SUMS], part[6];
+    template <class N> __device__ __forceinline__ void middle_held(Ahead& x, int l, int first, int in, const float* p2, float* z, const float4* table, float4* z_table, float* tile, float* planes, const float* weights, N next) const {
+        static_assert(PX == 256 && 48 * 8 <= THREADS, "eight threads a channel");
+        const High product;
+        float sums[High::SUMS], part[6];
 #pragma unroll
         for (int i = 0; i < 6; i++) part[i] = 0;
 #pragma unroll 1
         for (int strip = 0; strip < STRIPS; strip++) {
-            form_sums(product, sums, x, strip, first, in, weights, table, tile, weight_buffer);
-            // without a barrier: what it fills was read before the last one, see `turn`
-            if (strip + 1 < STRIPS) first_asked(x, strip + 1, first, in, weights, weight_buffer);
+            stream(product, sums, x, strip, first, in, table, weights, tile);
+            if (strip + 1 < STRIPS) ask_first(x, strip + 1, first, in);
             float* to = z + ((long long)image * 48 + product.row(0)) * AREA + strip * PX + product.fours();
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const float4 v = product.held(sums, i);
                 part[i] = square(v, part[i]);
-                store_global(to + Point::offset(i) * AREA, v);
+                store_global(to + High::offset(i) * AREA, v);
             }
         }
-        // the warps' sums of squares, in the buffer of weights that comes next: it was read before
-        // the last barrier; or in `tile`
-        float* squares = TF32 ? tile + GIVEN : weight_buffer + turn(STRIPS, 0, in) * DEPTH * 48;
-        typedef SharedSums<6, Point::LANES, Point::LANE_STEP> Sums;
+        float* squares = tile + GIVEN;  // the warps' sums of squares
+        typedef SharedSums<6, High::LANES, High::LANE_STEP> Sums;
         int from = 0, end = 6;
         Sums::add(part, product.four(), from, end);
 #pragma unroll
         for (int i = 0; i < Sums::COUNT; i++)
-            if (from + i < end && !(product.four() & Sums::DOUBLE)) squares[product.pixel / EACH * SQUARES + product.row(0) + Point::offset(from + i)] = part[i];
-        if (TF32) arrived();  // the weights in `middle`
-        __syncthreads();      // `squares` and, for the strips, `z` are there
+            if (from + i < end && !(product.four() & Sums::DOUBLE)) squares[product.pixel / 32 * SQUARES + product.row(0) + High::offset(from + i)] = part[i];
+        arrived();        // the weights in `middle`
+        __syncthreads();  // `squares` and, for the strips, `z` are there
         next();
         if (threadIdx.x < 48 * 8) {
             const int c = threadIdx.x / 8, w = threadIdx.x % 8;
             float sum = squares[w * SQUARES + c];
-            if (EACH == 16) sum += squares[(w + 8) * SQUARES + c];
 #pragma unroll
             for (int m = 4; m; m >>= 1) sum += __shfl_xor_sync(ALL_LANES, sum, m);
             const float root = 1.0f / sqrtf(sum / AREA + FRN_EPSILON);
@@ -1154,7 +873,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
-                to_plane<Point::LANE_STEP>(planes + row * PLANE, product.fours(), normalized<TF32>(product.held(sums, i), z_table[row]));
+                to_plane<High::LANE_STEP>(planes + row * PLANE, product.fours(), normalized<TF32>(product.held(sums, i), z_table[row]));
             }
             __syncthreads();  // `planes` are there
         }
@@ -1189,7 +908,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const Rest product;
             float sums[Rest::SUMS];
             product.clear(sums);
-            product.template convolve<S, TF32 ? 8 : 3, PLANE>(sums, planes, weights, strip * STRIP_ROWS);
+            product.template convolve<S, 8, PLANE>(sums, planes, weights, strip * STRIP_ROWS);
             product.store(sums, tile);
             __syncthreads();
             const unsigned thread = this_thread();
@@ -1213,8 +932,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if constexpr (S > 4) {
             typedef Plane<48, IMG, PXI / 4, THREADS> Own;  // of the result
             constexpr int HALF = S / 2;
-            Asked x;
-            first_asked(x, 0, 0, channels, ready + prepared, weight_buffer);
+            Ahead x;
+            ask_first(x, 0, 0, channels);
             tabulate(table, CHANNELS, raw, channels, roots);
             __syncthreads();
 #pragma unroll 1
@@ -1224,14 +943,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 for (int i = 0; i < Own::ITER; i++) part[i] = 0;
 #pragma unroll 1
                 for (int strip = 0; strip < STRIPS; strip++) {
-                    const float* weights = ready + prepared + o / 48 * point_forward(channels);
-                    point_product(x, strip, 0, channels, weights, table, tile, weight_buffer);
+                    point_product(x, strip, 0, channels, table, tile, weight_buffer);
                     __syncthreads();
                     if (strip + 1 < STRIPS) {
-                        first_asked(x, strip + 1, 0, channels, weights, weight_buffer);
+                        ask_first(x, strip + 1, 0, channels);
                     } else if (o + 48 < channels / 2) {
-                        first_asked(x, 0, 0, channels, weights + point_forward(channels), weight_buffer);
-                        if (TF32) request_point(weight_buffer, weights + point_forward(channels), channels);
+                        ask_first(x, 0, 0, channels);
+                        request_point(weight_buffer, ready + prepared + (o / 48 + 1) * point_forward(channels), channels);
                     }
                     const unsigned thread = this_thread();
 #pragma unroll
@@ -1243,8 +961,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
                         for (int k = 0; k < Own::V; k++) {
                             const int p = own.pixel(k), from = own.image * PXI + p / HALF * 2 * S + p % HALF * 2;
-                            const float4 a = Wide::total(tile, own.row, from), b = Wide::total(tile, own.row, from + 4);
-                            const float4 d = Wide::total(tile, own.row, from + S), e = Wide::total(tile, own.row, from + S + 4);
+                            const float4 a = High::total(tile, own.row, from), b = High::total(tile, own.row, from + 4);
+                            const float4 d = High::total(tile, own.row, from + S), e = High::total(tile, own.row, from + S + 4);
                             const float4 v = make_float4((a.x + a.y + d.x + d.y) / 4, (a.z + a.w + d.z + d.w) / 4, (b.x + b.y + e.x + e.y) / 4, (b.z + b.w + e.z + e.w) / 4);
                             part[i] = square(v, part[i]);
                             if (there(own.image)) store_global(values + at.next_x + to * (AREA / 4) + strip * (PXI / 4) + p, v);
@@ -1253,7 +971,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                         const float root = 1.0f / sqrtf(Own::over_lanes(part[i]) / (AREA / 4) + FRN_EPSILON);
                         if (own.lane == 0 && there(own.image)) values[at.next_roots + to] = root;
                     }
-                    if (TF32) arrived();
+                    arrived();
                     __syncthreads();
                 }
             }
@@ -1517,13 +1235,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // The gradient at 48 outputs of the transition, from `o` on: what the next block has there, through its normalization, and
     // back from the mean over 2 x 2 pixels.
     __device__ __forceinline__ void bring_pooled(const Back& to, int o, int strip) const {
-        static_assert(S == 4 || IMG == 1, "no transition");
         if (S == 4) return;
         const unsigned thread = this_thread();
-        const int px = brought_pixel(thread), p = strip * PX + px, from = p / S / 2 * (S / 2) + p % S / 2;
+        const int px = brought_pixel(thread), own = px / PXI, p = strip * PX + px % PXI, from = p / S / 2 * (S / 2) + p % S / 2;
+        const bool exists = there(own);
         // all loads before the first store, or each would wait for the one before
         constexpr int STEP = STRIPS > 1 ? 8 : THREADS / (PX / 4);
-        const long long c = (long long)image * at.next_channels + at.next_first + o + brought_row(0, thread), place = c * (AREA / 4) + from;
+        const long long c = (long long)(image + (exists ? own : 0)) * at.next_channels + at.next_first + o + brought_row(0, thread), place = c * (AREA / 4) + from;
         const float *gradients = unknown(values + at.next_g + place), *features = unknown(values + at.next_x + place), *roots = unknown(values + at.next_roots + c), *sums = unknown(values + at.next_sums + c);
         float2 g[BROUGHT], x[BROUGHT];
         float root[BROUGHT], mean[BROUGHT];
@@ -1537,8 +1255,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int i = 0; i < BROUGHT; i++) {
             const int row = brought_row(i, thread);
             if (48 * PX / 4 % THREADS && row >= 48) continue;
-            const float m = mean[i] / (AREA / 4) * root[i], a = factor<TF32>(root[i] * (g[i].x - x[i].x * m) / 4), b = factor<TF32>(root[i] * (g[i].y - x[i].y * m) / 4);
-            *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = make_float4(a, a, b, b);
+            const float m = mean[i] / (AREA / 4) * root[i], scale = exists ? root[i] : 0.0f, a = factor<TF32>(scale * (g[i].x - x[i].x * m) / 4), b = factor<TF32>(scale * (g[i].y - x[i].y * m) / 4);
+            *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(row, px)) = make_float4(a, a, b, b);
         }
     }
     // The gradient at the middle of a layer, through the normalization of FRN 2, where it had to wait in memory.
@@ -1554,7 +1272,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int i = 0; i < BROUGHT; i++) {
             const int row = brought_row(i, thread);
             const float root = to.z_table[row].w;
-            *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, px)) = without_mean(g[i], v[i], root, to.z_means[row] * root);
+            *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(row, px)) = without_mean(g[i], v[i], root, to.z_means[row] * root);
         }
     }
     // Requests a strip of z; the threads that requested it normalize it.
@@ -1625,7 +1343,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
                 const float root = to.z_table[row].w;
-                *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(row, product.fours())) = without_mean(g[i], v[i], root, to.z_means[row] * root);
+                *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(row, product.fours())) = without_mean(g[i], v[i], root, to.z_means[row] * root);
             }
         }
     }
@@ -1714,7 +1432,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 }
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++)
-                    *reinterpret_cast<float4*>(to.dz + spot<TF32, STRIDE>(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
+                    *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
             }
         }
         __syncthreads();
@@ -1850,8 +1568,8 @@ extern "C" __global__ void dense_prepare_tf32(const Run* runs, const dense::Prep
     extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) dense##number##_backward_tf32(const Run* r, Images set, dense::Block at) { dense::block<S, IMG, WARPS, true, true>(r, &set, at); }
 DENSE_BLOCK(1, 32, 1, 16)
 DENSE_BLOCK(2, 16, 1, 16)
-DENSE_BLOCK(3, 8, 1, 16)
-DENSE_BLOCK(4, 4, 2, 16)
+DENSE_BLOCK(3, 8, 2, 16)
+DENSE_BLOCK(4, 4, 4, 16)
 
 // Last FRN, ReLU, mean over the 16 pixels, dropout, dense layer, loss and back to the gradient at the normalized features:
 // grid (image, 1, run), 512 threads. `features` and `delta` are kept for `dense_head_gradients`. With `predict` it ends at the

@@ -443,11 +443,11 @@ class ResnetPrediction(ResnetNet):
 
 class DenseNet(Net):
     """DenseNet with one kernel per block and direction."""
-    IMAGES, WARPS = [int(v) for v in os.environ.get("DENSE_IMAGES", "1,1,1,2").split(",")], [int(v) for v in os.environ.get("DENSE_WARPS", "16,16,16,16").split(",")]
+    IMAGES, WARPS = [int(v) for v in os.environ.get("DENSE_IMAGES", "1,1,2,4").split(",")], [int(v) for v in os.environ.get("DENSE_WARPS", "16,16,16,16").split(",")]
     CUBIN = os.environ.get("DENSE_CUBIN", "densenet")
 
     def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
-        self.precision, tf32 = precision, precision == "tf32"
+        self.precision = precision
         forward, backward = lambda n: ceil(n, 8) * 8 * 48, lambda n: ceil(n, 48) * 48 * 48
         at = ready = values = partial = 0
         prepare, self.blocks, segments, self.shared = [], [], [], []
@@ -484,7 +484,7 @@ class DenseNet(Net):
             partial += ceil(batch, self.IMAGES[b]) * block.slice
             width = every // 2 if b + 1 < len(layers) else every
             self.blocks.append(block)
-            self.shared.append(self.shared_sizes(32 >> b, self.IMAGES[b], self.WARPS[b], 8 if tf32 else 4))
+            self.shared.append(self.shared_sizes(32 >> b, self.IMAGES[b], self.WARPS[b]))
         for block, after in zip(self.blocks, self.blocks[1:]):
             block.next_channels, block.next_first = after.width + 12 * after.layers, 12 * after.layers
             block.next_x, block.next_g, block.next_roots, block.next_sums = after.x, after.g, after.roots, after.sums
@@ -502,17 +502,15 @@ class DenseNet(Net):
         self.kernels, self.layers = Kernels(self.CUBIN), Kernels("layers")
 
     @staticmethod
-    def shared_sizes(S, images, warps, pad):
+    def shared_sizes(S, images, warps):
         """Bytes forward and backward, as BlockOf counts them."""
         strips, area, channels = (4 if S == 32 else 1), S * S, {32: 96, 16: 192}.get(S, 384)
         px = images * area // strips
-        stride, plane = px + pad, (S + 2) * (S + 4)
+        stride, plane = px + 8, (S + 2) * (S + 4)
         def product(rows, px):
             return warps * min(768 // rows, px) // px * rows * (px + 4)
-        depth = 24 * (warps * 16 // px)
-        tile = max(warps * 24 * 32 + 8 * 52 if pad == 8 else 2 * depth * stride, product(48, px), product(12, images * area), product(24, px))
-        point = channels * 48 if pad == 8 else 2 * depth * 48  # TF32 takes all weights of a 1x1 convolution at once
-        forward = tile + (16 if strips > 1 else 48) * images * plane + point + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
+        tile = max(warps * 24 * 32 + 8 * 52, product(48, px), product(12, images * area), product(24, px))
+        forward = tile + (16 if strips > 1 else 48) * images * plane + channels * 48 + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
         columns = 48 * (warps * 16 // px)
         after = 48 * (px + 4) if strips > 1 else 3 * 8 * 52 if px == 256 else product(48, px)
         parts = max(min(warps // 3, px // 8) * 12 * 436, 48 * (px + 4) + after, warps // 2 * 48 * 56 + 3 * columns * (px // min(32, area // strips)))

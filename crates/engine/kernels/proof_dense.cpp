@@ -38,7 +38,7 @@ struct DensePlan {
         tensor(out * in * taps, std::sqrt(6.0 / (in * taps)), 0);
     }
     long long take(long long count) { values += count; return values - count; }
-    static int images_together(int block) { return block == 3 ? 2 : 1; }
+    static int images_together(int block) { return 1 << (block >= 2) << (block == 3); }
     DensePlan(std::vector<int> layers, int classes, int batch) : layers(layers), classes(classes), batch(batch) {
         const int last = layers.size() - 1;
         int most = 0;
@@ -99,15 +99,15 @@ template <bool TF32> static void forward(DensePlan& plan, Lot& lot, const Images
     emu::launch(TF32 ? dense_prepare_tf32 : dense_prepare_f32, dim3(1, plan.prepare.size(), R), 256, runs, plan.prepare.data());
     emu::launch(TF32 ? dense1_forward_tf32 : dense1_forward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[0]);
     emu::launch(TF32 ? dense2_forward_tf32 : dense2_forward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[1]);
-    emu::launch(TF32 ? dense3_forward_tf32 : dense3_forward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[2]);
-    emu::launch(TF32 ? dense4_forward_tf32 : dense4_forward_f32, dim3(ceil_div(batch, 2), 1, R), 512, runs, set, plan.blocks[3]);
+    emu::launch(TF32 ? dense3_forward_tf32 : dense3_forward_f32, dim3(ceil_div(batch, 2), 1, R), 512, runs, set, plan.blocks[2]);
+    emu::launch(TF32 ? dense4_forward_tf32 : dense4_forward_f32, dim3(ceil_div(batch, 4), 1, R), 512, runs, set, plan.blocks[3]);
     emu::launch(dense_head, dim3(batch, 1, R), HEAD_THREADS, runs, set, plan.head);
 }
 template <bool TF32> static void backward(DensePlan& plan, Lot& lot, const Images& set) {
     const int R = lot.runs.size(), batch = plan.batch;
     Run* runs = lot.runs.data();
-    emu::launch(TF32 ? dense4_backward_tf32 : dense4_backward_f32, dim3(ceil_div(batch, 2), 1, R), 512, runs, set, plan.blocks[3]);
-    emu::launch(TF32 ? dense3_backward_tf32 : dense3_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[2]);
+    emu::launch(TF32 ? dense4_backward_tf32 : dense4_backward_f32, dim3(ceil_div(batch, 4), 1, R), 512, runs, set, plan.blocks[3]);
+    emu::launch(TF32 ? dense3_backward_tf32 : dense3_backward_f32, dim3(ceil_div(batch, 2), 1, R), 512, runs, set, plan.blocks[2]);
     emu::launch(TF32 ? dense2_backward_tf32 : dense2_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[1]);
     emu::launch(TF32 ? dense1_backward_tf32 : dense1_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[0]);
     emu::launch(dense_head_gradients, dim3(ceil_div(plan.classes * (plan.channels + 1), 256), 1, R), 256, runs, plan.head);

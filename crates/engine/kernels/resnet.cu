@@ -41,14 +41,16 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     const Prepare p = table[blockIdx.y];
     const float* weight = run.point + p.weight;
     const int stride = blockDim.x * gridDim.x, begin = blockIdx.x * blockDim.x + threadIdx.x;
+#pragma unroll 4
     for (int i = begin; i < p.padded_in * p.taps * p.out; i += stride) {
         const Origin at = origin(i, p.taps, p.out);
-        run.prepared[p.forward + i] = at.from < p.in ? product_input<TF32>(weight[(at.to * p.in + at.from) * p.taps + at.tap]) : 0;
+        run.prepared[p.forward + i] = at.from < p.in ? product_input<TF32>(__ldg(weight + (at.to * p.in + at.from) * p.taps + at.tap)) : 0;
     }
     if (p.backward >= 0)
+#pragma unroll 4
         for (int i = begin; i < p.out * p.taps * p.in; i += stride) {
             const Origin at = origin(i, p.taps, p.in);
-            run.prepared[p.backward + i] = product_input<TF32>(weight[(at.from * p.in + at.to) * p.taps + p.taps - 1 - at.tap]);
+            run.prepared[p.backward + i] = product_input<TF32>(__ldg(weight + (at.from * p.in + at.to) * p.taps + p.taps - 1 - at.tap));
         }
 }
 extern "C" __global__ void prepare_f32(const Run* runs, const Prepare* table) { prepare<false>(runs, table); }
@@ -611,7 +613,7 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
                             if (MODE == HALF && kx == 1) b.take(i, odd, i);
                             else b.take(i, row, (MODE == HALF ? kx / 2 : kx) + i);
                         }
-                        Products<TF32, 1>(reinterpret_cast<float(*)[4]>(sums) + ky * KS + kx).add(0, a, b);
+                        Products<TF32, 1, false>(reinterpret_cast<float(*)[4]>(sums) + ky * KS + kx).add(0, a, b);
                     }
                 }
             }

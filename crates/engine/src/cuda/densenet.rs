@@ -16,7 +16,7 @@ const STEM: usize = 24;
 const GROWTH: usize = 12;
 const MIDDLE: usize = 48;
 /// Side of the planes, room for channels, and images of a thread block, for each block of layers.
-const BLOCKS: [(usize, usize, usize); 4] = [(32, 96, 1), (16, 192, 1), (8, 384, 1), (4, 384, 2)];
+const BLOCKS: [(usize, usize, usize); 4] = [(32, 96, 1), (16, 192, 1), (8, 384, 2), (4, 384, 4)];
 /// Threads of a block of layers, and of the head.
 const THREADS: usize = 512;
 const WARPS: usize = THREADS / 32;
@@ -76,7 +76,7 @@ impl Net {
         let (layers, rate) = of_121().or_else(of_101)?;
         let classes = network.classes();
         let fits = (0..4).all(|block| {
-            let (forward, backward) = shared_bytes(block, tf32);
+            let (forward, backward) = shared_bytes(block);
             forward.max(backward) <= shared
         });
         (fits && classes <= CLASSES).then(|| Self {
@@ -90,32 +90,24 @@ impl Net {
 }
 
 /// Bytes of shared memory of a block of layers, forward and backward, as `BlockOf` counts them.
-fn shared_bytes(block: usize, tf32: bool) -> (usize, usize) {
+fn shared_bytes(block: usize) -> (usize, usize) {
     let (side, channels, images) = BLOCKS[block];
     let strips = if side == 32 { 4 } else { 1 };
     let (area, plane) = (side * side, (side + 2) * (side + 4));
     let pixels = images * area / strips;
-    // rows that TF32 multiplies by weights need more room than others
-    let pad = if tf32 { 8 } else { 4 };
-    let (stride, plain) = (pixels + pad, pixels + 4);
+    // rows that are multiplied by weights need more room than others
+    let (stride, plain) = (pixels + 8, pixels + 4);
     let split = |rows: usize, pixels: usize| WARPS * (768 / rows).min(pixels) / pixels;
     let product = |rows: usize, pixels: usize| split(rows, pixels) * rows * (pixels + 4);
     let groups = split(MIDDLE, pixels);
-    let depth = 24 * groups;
-    // in TF32 features come to registers, warps give each other sums, and all weights of a 1×1
-    // convolution come at once
-    let (features, point) = if tf32 {
-        (WARPS * 24 * 32 + 8 * 52, channels * MIDDLE)
-    } else {
-        (2 * depth * stride, 2 * depth * MIDDLE)
-    };
-    let tile = features
+    // warps give each other sums, and all weights of a 1×1 convolution come at once
+    let tile = (WARPS * 24 * 32 + 8 * 52)
         .max(product(MIDDLE, pixels))
         .max(product(GROWTH, images * area))
         .max(product(24, pixels));
     let planes = if strips > 1 { 2 * 8 } else { MIDDLE };
     let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
-    let forward = tile + planes * images * plane + point + MIDDLE_FORWARD + tables;
+    let forward = tile + planes * images * plane + channels * MIDDLE + MIDDLE_FORWARD + tables;
     let columns = MIDDLE * groups;
     // sums of two warps, and gradients of FRN by 32 pixels or an image
     let pairs = WARPS / 2 * MIDDLE * (MIDDLE + 8);
@@ -358,7 +350,7 @@ fn calls(net: &Net, places: &Places, head: DenseHead, back: bool) -> Vec<Call> {
         let grid = [batch.div_ceil(BLOCKS[number].2), 1];
         Source::Densenet.call(kernel, grid, THREADS, shared, arguments)
     };
-    let bytes = |number| shared_bytes(number, net.tf32);
+    let bytes = shared_bytes;
     let prepare = vec![Argument::Runs, Argument::Table(0)];
     let grid = [PREPARE_BLOCKS, places.table.len()];
     let mut all = vec![Source::Densenet.call(names.prepare, grid, BLOCK, 0, prepare)];
@@ -390,22 +382,13 @@ mod tests {
     /// As the compiler counts them in `densenet.cu`, where each is a constant.
     #[test]
     fn shared_memory_is_that_of_the_kernels() {
-        let f32 = [0, 1, 2, 3].map(|block| shared_bytes(block, false));
-        let tf32 = [0, 1, 2, 3].map(|block| shared_bytes(block, true));
-        let want = [
-            (170_112, 195_072),
-            (163_968, 205_824),
-            (153_984, 171_264),
-            (197_760, 202_176),
-        ];
-        assert_eq!(f32, want);
         let want = [
             (180_224, 195_072),
             (192_512, 206_592),
-            (190_848, 172_032),
-            (197_760, 202_944),
+            (220_928, 191_616),
+            (230_016, 207_744),
         ];
-        assert_eq!(tf32, want);
+        assert_eq!([0, 1, 2, 3].map(shared_bytes), want);
     }
 
     #[test]
