@@ -157,7 +157,7 @@ __device__ __forceinline__ float tf32_nearest(float v) { return __uint_as_float(
 template <bool TF32> __device__ __forceinline__ float product_input(float v) { return TF32 && !WITHOUT_ROUNDING ? tf32_nearest(v) : v; }
 
 // Factors of products. For TF32 they were rounded before. For f32 each is taken apart, into the nearest TF32 number and what
-// is left, of which the hardware ignores what is below 2^-22 of the factor.
+// is left, of which the hardware ignores what is below 2^-21 of the factor.
 template <bool TF32, int N> struct Factors {
     unsigned high[N], low[TF32 ? 1 : N];
     __device__ __forceinline__ void set(int i, float v) {

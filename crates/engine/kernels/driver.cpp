@@ -36,8 +36,8 @@ template <class... A> Kernel kernel_of(void (*f)(A...)) { return kernel_of(f, st
 #define K(name) {#name, kernel_of(name)}
 #define BOTH(name) K(name##_f32), K(name##_tf32)
 #define SHARED(name, floats) {#name, Kernel{kernel_of(name).bind, 4 * (floats)}}
-#define STAGE_BOTH(name, S, C) SHARED(name##_f32, (StageOf<S, C, false, false>::FLOATS)), SHARED(name##_tf32, (StageOf<S, C, true, false>::FLOATS))
-#define STAGE(number, S, C) STAGE_BOTH(stage##number##_forward, S, C), STAGE_BOTH(stage##number##_backward, S, C), STAGE_BOTH(stage##number##_predict, S, C)
+#define STAGE_BOTH(name, S, C, IMG) SHARED(name##_f32, (StageOf<S, C, IMG, false, false>::FLOATS)), SHARED(name##_tf32, (StageOf<S, C, IMG, true, false>::FLOATS))
+#define STAGE(number, S, C, IMG) STAGE_BOTH(stage##number##_forward, S, C, IMG), STAGE_BOTH(stage##number##_backward, S, C, IMG), STAGE_BOTH(stage##number##_predict, S, C, IMG)
 #define DENSE_BOTH(name, S, IMG, WAY) SHARED(name##_f32, (dense::BlockOf<S, IMG, 16, false>::WAY)), SHARED(name##_tf32, (dense::BlockOf<S, IMG, 16, true>::WAY))
 #define DENSE(number, S, IMG) DENSE_BOTH(dense##number##_forward, S, IMG, FORWARD), DENSE_BOTH(dense##number##_backward, S, IMG, BACKWARD)
 std::map<std::string, Kernel> kernels = {
@@ -46,7 +46,7 @@ std::map<std::string, Kernel> kernels = {
     K(avg_pool_forward), K(max_pool_backward), K(avg_pool_backward), K(softmax_loss), K(reduce), K(deliver), K(mix_probabilities),
     K(sum_probabilities), K(score), K(sum_scores),
     K(perturb), K(update), K(tick), SHARED(lenet1, sizeof(Shared<1>) / 4), SHARED(lenet2, sizeof(Shared<2>) / 4), SHARED(lenet_gradients8, 128 * (128 + 8)), SHARED(lenet_gradients32, 128 * (128 + 32)),
-    BOTH(prepare), STAGE(1, 32, 16), STAGE(2, 16, 32), STAGE(3, 8, 64), K(resnet_reduce), K(resnet_head),
+    BOTH(prepare), STAGE(1, 32, 16, 1), STAGE(2, 16, 32, 1), STAGE(3, 8, 64, 2), K(resnet_reduce), K(resnet_head),
     BOTH(dense_prepare), DENSE(1, 32, 1), DENSE(2, 16, 1), DENSE(3, 8, 2), DENSE(4, 4, 4), K(dense_head), K(dense_head_gradients),
     K(gram_parts), K(gram_sum),
 };

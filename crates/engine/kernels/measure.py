@@ -320,7 +320,7 @@ class Net:
 
     def step_in_halves(self):
         """The step as two halves of the runs, each a chain of its own, so that the blocks of one are there where a kernel of
-        the other ends. The engine launches one chain."""
+        the other ends, as the engine does for many runs."""
         main, R, table = torch.cuda.current_stream(), self.R, self.lot.table
         self.side = getattr(self, "side", None) or torch.cuda.Stream()
         self.side.wait_stream(main)
@@ -355,6 +355,8 @@ class LenetNet(Net):
 
 
 class ResnetNet(Net):
+    TOGETHER = [1, 1, 2]  # images of a block of threads
+
     def __init__(self, R, precision, batch=128, **more):
         self.precision = precision
         prepare, stages, self.shared, at, ready, values, source, source_gradient, piece_sum = [], [], [], 0, 0, 0, 0, 0, 0
@@ -362,7 +364,7 @@ class ResnetNet(Net):
         def conv(o, i, k, padded, back):
             nonlocal at, ready, piece_sum
             taps = k * k
-            row = [at, o, i, padded, taps, ready, -1, piece_sum]
+            row = [at, o, i, padded, taps, ready, -1, piece_sum, self.TOGETHER[s], 0]
             piece_sum += o * padded * taps + 4 * o
             ready += padded * taps * o
             if back:
@@ -371,10 +373,12 @@ class ResnetNet(Net):
             prepare.append(row)
             at += o * i * taps + 4 * o
         for s, (S, C) in enumerate([(32, 16), (16, 32), (8, 64)]):
-            size = batch * C * S * S
-            stage = Stage(batch, at, ready, 0, piece_sum, 0, values, values + 13 * size, source, source_gradient, 0)
+            images = self.TOGETHER[s]
+            own = ceil(batch, images) * images
+            size = own * C * S * S
+            stage = Stage(own, at, ready, 0, piece_sum, 0, values, values + 13 * size, source, source_gradient, 0)
             source, source_gradient = values + 9 * size, values + 11 * size
-            values += 13 * size + 7 * batch * C
+            values += 13 * size + 7 * own * C
             if s == 0:
                 conv(C, 3, 3, 8, False)
             else:
@@ -383,14 +387,13 @@ class ResnetNet(Net):
                 conv(C, C, 3, C, True), conv(C, C, 3, C, True)
             stages.append(stage)
             plane = (S + 2) * (S + 4)
-            mt = max(2, S * S // 16 * C // 8 // 32)
-            pixel_warps = S * S // 16 // mt
-            piece = {16: 16, 32: 32, 64: 48}[C]  # channels whose weights are held
-            self.shared.append(4 * (max(C * plane if s == 0 else 2 * C * plane, 2 * C * S * S) + C * plane + piece * 9 * C + 4 * (pixel_warps + 1) * C + 35 * C))
+            pixel_warps = 256 // C
+            first = max((1 if s == 0 else 2) * C * plane, images * C * plane, 2 * images * C * S * S, 9 * C * C // images if images > 1 else 0)
+            self.shared.append(4 * (first + images * C * plane + min(C, 32) * 9 * C + 4 * (pixel_warps + images) * C + 7 * (4 + images) * C))
         self.head = Head(batch, 10, at, 0, piece_sum, 0, source, source_gradient, values, values + batch, values + 2 * batch, 0)
         self.loss_at, self.correct_at = values, values + batch
         values += 2 * batch + batch * 10
-        prepare.append([at, 650, 0, 0, 0, 0, -1, piece_sum])
+        prepare.append([at, 650, 0, 0, 0, 0, -1, piece_sum, 1, 0])
         at += 650
         self.slice = (piece_sum + 650 + 3) // 4 * 4
         for stage in stages:
@@ -406,8 +409,8 @@ class ResnetNet(Net):
     def launches(self):
         R, B, p, k = self.R, self.batch, self.precision, self.kernels
         def stage(i, way):
-            return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (80, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
+            return (f"stage{i + 1}_{way}", lambda: k.launch(f"stage{i + 1}_{way}_{p}", (ceil(B, self.TOGETHER[i]), 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (20, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [stage(i, "forward") for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))]
                 + [stage(i, "backward") for i in (2, 1, 0)]
@@ -422,8 +425,9 @@ class ResnetPrediction(ResnetNet):
         super().__init__(R, precision, 1, **more)
         self.batch, at, output = batch, 0, 0
         for stage, size in zip(self.stages, (16384, 8192, 4096)):
-            stage.batch, stage.values, stage.input = batch, at, output
-            output, at = at + batch * size, at + 2 * batch * size
+            own = ceil(batch, 2) * 2
+            stage.batch, stage.values, stage.input = own, at, output
+            output, at = at + own * size, at + 2 * own * size
         self.head.batch, self.head.predict, self.head.x, self.head.logits, self.head.dx = batch, 1, output, at, at + 10 * batch
         self.lot.values = torch.full((R, at + 76 * batch), float("nan"), device="cuda")
         steps = host(self.lot.steps, STEP).reshape(R, -1).copy()
@@ -436,8 +440,8 @@ class ResnetPrediction(ResnetNet):
     def launches(self):
         k, p, R, B = self.kernels, self.precision, self.R, self.batch
         def stage(i):
-            return (f"stage{i + 1}_predict", lambda: k.launch(f"stage{i + 1}_predict_{p}", (B, 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
-        return ([("prepare", lambda: k.launch(f"prepare_{p}", (80, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))] + [stage(i) for i in range(3)]
+            return (f"stage{i + 1}_predict", lambda: k.launch(f"stage{i + 1}_predict_{p}", (ceil(B, self.TOGETHER[i]), 1, R), 512, self.shared[i], self.lot.table, self.set, self.stages[i]))
+        return ([("prepare", lambda: k.launch(f"prepare_{p}", (20, self.prepares - 1, R), 256, 0, self.lot.table, self.prepare_table))] + [stage(i) for i in range(3)]
                 + [("resnet_head", lambda: k.launch("resnet_head", (B, 1, R), 256, 4 * (64 + 20), self.lot.table, self.set, self.head))])
 
 
@@ -524,7 +528,7 @@ class DenseNet(Net):
         def block(b, way):
             return (f"dense{b + 1}_{way}", lambda: k.launch(f"dense{b + 1}_{way}_{p}", (ceil(B, self.IMAGES[b]), 1, R), 32 * self.WARPS[b], self.shared[b][way == "backward"], self.lot.table, self.set, self.blocks[b]))
         head = self.head
-        return ([("prepare", lambda: k.launch(f"dense_prepare_{p}", (32, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
+        return ([("prepare", lambda: k.launch(f"dense_prepare_{p}", (8, self.prepares, R), 256, 0, self.lot.table, self.prepare_table))]
                 + [block(b, "forward") for b in range(4)]
                 + [("dense_head", lambda: k.launch("dense_head", (B, 1, R), 512, 4 * (head.channels + 2 * head.classes), self.lot.table, self.set, head))]
                 + [block(b, "backward") for b in (3, 2, 1, 0)]
@@ -709,7 +713,7 @@ def check_dense():
 def time_dense():
     shapes = densenet_shapes(DENSE, 100)
     for precision in ("f32", "tf32"):
-        for R in (1, 30):
+        for R in RUNS:
             time_net(f"densenet121 {precision}", DenseNet(R, precision, classes=100), shapes, 4 if R == 1 else 1, rounds=5 if R == 1 else 3)
             torch.cuda.empty_cache()
 
@@ -1014,10 +1018,11 @@ def start_values(net, shapes):
 
 def time_net(name, net, shapes, repeat, kernels=True, rounds=7):
     start_values(net, shapes)
+    kernels &= "RUNS" not in os.environ
     net.lot.reset()
     step = timed(net.step, repeat, rounds)
     report(f"{name}, {net.R} runs", step_ms=step / 1000)
-    if isinstance(net, ResnetNet) and net.R > 1:
+    if net.R > 1:
         net.lot.reset()
         report(f"{name}, {net.R} runs", step_in_halves_ms=timed(net.step_in_halves, repeat, rounds) / 1000)
     if kernels:
@@ -1070,7 +1075,7 @@ def time_lenet():
 
 def time_resnet():
     for precision in ("f32", "tf32"):
-        for R in (1, 30):
+        for R in RUNS:
             net = ResnetNet(R, precision)
             time_net(f"resnet20 {precision}", net, resnet_shapes(), 10 if R == 1 else 2)
             del net
@@ -1168,6 +1173,7 @@ def beside_torch():
         torch.cuda.empty_cache()
 
 
+RUNS = [int(r) for r in os.environ.get("RUNS", "1,30").split(",")]
 BEST_G = int(os.environ.get("BEST_G", "2"))
 
 

@@ -394,7 +394,7 @@ static void lenet_case(const std::string& golden, int images, int classes) {
 
 // ResNet-20: how its tensors, tensors of values and prepared weights lie; the host code of the engine does the same.
 struct ResnetPlan {
-    static constexpr int SIDE[3] = {32, 16, 8}, WIDTH[3] = {16, 32, 64};
+    static constexpr int SIDE[3] = {32, 16, 8}, WIDTH[3] = {16, 32, 64}, TOGETHER[3] = {1, 1, 2};  // images of a block of threads
     std::vector<Tensor> tensors;
     std::vector<Prepare> prepare;
     Stage stages[3];
@@ -404,7 +404,7 @@ struct ResnetPlan {
     void tensor(int count, double scale, double shift) { tensors.push_back({count, scale, shift}), parameters += count; }
     void conv(int out, int in, int kernel, int padded, bool back) {
         const int taps = kernel * kernel;
-        Prepare p{parameters, out, in, padded, taps, prepared, -1, slice};
+        Prepare p{parameters, out, in, padded, taps, prepared, -1, slice, out == 64 ? 2 : 1};
         slice += out * padded * taps + 4 * out;
         prepared += padded * taps * out;
         if (back) p.backward = prepared, prepared += out * taps * in;
@@ -414,11 +414,11 @@ struct ResnetPlan {
     ResnetPlan(int batch, int classes) {
         long long input = 0, input_gradient = 0;
         for (int s = 0; s < 3; s++) {
-            const int C = WIDTH[s];
-            const long long size = (long long)batch * C * SIDE[s] * SIDE[s];
-            stages[s] = {batch, parameters, prepared, 0, slice, 0, values, 0, input, input_gradient, 0};
+            const int C = WIDTH[s], own = ceil_div(batch, TOGETHER[s]) * TOGETHER[s];
+            const long long size = (long long)own * C * SIDE[s] * SIDE[s];
+            stages[s] = {own, parameters, prepared, 0, slice, 0, values, 0, input, input_gradient, 0};
             input = values + 9 * size, input_gradient = values + 11 * size;
-            values += 13 * size, stages[s].roots = values, values += 7 * batch * C;
+            values += 13 * size, stages[s].roots = values, values += 7 * own * C;
             if (s == 0) conv(C, 3, 3, 8, false);
             else conv(C, C / 2, 3, C / 2, true), conv(C, C, 3, C, true), conv(C, C / 2, 1, C / 2, true);
             for (int k = s ? 1 : 0; k < 3; k++) conv(C, C, 3, C, true), conv(C, C, 3, C, true);
@@ -426,13 +426,13 @@ struct ResnetPlan {
         head = {batch, classes, parameters, 0, slice, 0, input, input_gradient, values, values + batch, values + 2 * batch, 0};
         values += 2 * batch + (long long)batch * classes;
         tensor(classes * 64, std::sqrt(6.0 / 64), 0), tensor(classes, .1, 0);
-        prepare.push_back({head.weight, classes * 65, 0, 0, 0, 0, -1, slice});
+        prepare.push_back({head.weight, classes * 65, 0, 0, 0, 0, -1, slice, 1});
         slice = (slice + classes * 65 + 3) / 4 * 4;
         for (Stage& s : stages) s.slice = slice;
         head.slice = slice;
     }
 };
-constexpr int ResnetPlan::SIDE[3], ResnetPlan::WIDTH[3];
+constexpr int ResnetPlan::SIDE[3], ResnetPlan::WIDTH[3], ResnetPlan::TOGETHER[3];
 
 static double resnet_twin(const ResnetPlan& plan, const D& p, const D& x, const std::vector<int>& labels, int classes, D& grad, int& correct) {
     const int n = labels.size();
@@ -493,9 +493,9 @@ template <bool TF32> static void resnet_step(ResnetPlan& plan, Lot& lot, const I
     emu::launch(TF32 ? prepare_tf32 : prepare_f32, dim3(1, plan.prepare.size() - 1, R), 256, runs, plan.prepare.data());
     emu::launch(TF32 ? stage1_forward_tf32 : stage1_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
     emu::launch(TF32 ? stage2_forward_tf32 : stage2_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
-    emu::launch(TF32 ? stage3_forward_tf32 : stage3_forward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
+    emu::launch(TF32 ? stage3_forward_tf32 : stage3_forward_f32, dim3(ceil_div(batch, 2), 1, R), THREADS_R, runs, set, plan.stages[2]);
     emu::launch(resnet_head, dim3(batch, 1, R), 256, runs, set, plan.head);
-    emu::launch(TF32 ? stage3_backward_tf32 : stage3_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[2]);
+    emu::launch(TF32 ? stage3_backward_tf32 : stage3_backward_f32, dim3(ceil_div(batch, 2), 1, R), THREADS_R, runs, set, plan.stages[2]);
     emu::launch(TF32 ? stage2_backward_tf32 : stage2_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[1]);
     emu::launch(TF32 ? stage1_backward_tf32 : stage1_backward_f32, dim3(batch, 1, R), THREADS_R, runs, set, plan.stages[0]);
     emu::launch(resnet_reduce, dim3(ceil_div(64 * 64 * 9 + 256, 512), plan.prepare.size(), R), 256, runs, plan.prepare.data(), 0ll, plan.slice);

@@ -42,7 +42,7 @@ template <bool TF32> static void predict(ResnetPlan& plan, Lot& lot, const Image
     Stage stages[3] = {plan.stages[0], plan.stages[1], plan.stages[2]};
     long long at = 0, output = 0;
     for (int s = 0; s < 3; s++) {
-        const long long size = (long long)batch * plan.WIDTH[s] * plan.SIDE[s] * plan.SIDE[s];
+        const long long size = (long long)stages[s].batch * plan.WIDTH[s] * plan.SIDE[s] * plan.SIDE[s];
         stages[s].values = at, stages[s].input = output;
         output = at + size, at += 2 * size;
     }
@@ -51,7 +51,7 @@ template <bool TF32> static void predict(ResnetPlan& plan, Lot& lot, const Image
     emu::launch(TF32 ? prepare_tf32 : prepare_f32, dim3(1, plan.prepare.size() - 1, R), 256, runs, plan.prepare.data());
     emu::launch(TF32 ? stage1_predict_tf32 : stage1_predict_f32, dim3(batch, 1, R), THREADS_R, runs, set, stages[0]);
     emu::launch(TF32 ? stage2_predict_tf32 : stage2_predict_f32, dim3(batch, 1, R), THREADS_R, runs, set, stages[1]);
-    emu::launch(TF32 ? stage3_predict_tf32 : stage3_predict_f32, dim3(batch, 1, R), THREADS_R, runs, set, stages[2]);
+    emu::launch(TF32 ? stage3_predict_tf32 : stage3_predict_f32, dim3(ceil_div(batch, 2), 1, R), THREADS_R, runs, set, stages[2]);
     emu::launch(resnet_head, dim3(batch, 1, R), 256, runs, set, head);
 }
 

@@ -1,5 +1,5 @@
 // ResNet-20 with filter response normalization: a stage of the net is one kernel forward and one backward, a block of threads
-// has one image, and its planes stay in shared memory from convolution to convolution. Products are mma's: one of rounded
+// has one image (two in the last stage), and its planes stay in shared memory from convolution to convolution. Products are mma's: one of rounded
 // factors for TF32, three of factors in two parts for f32 (Factors); all else is the same for both.
 //
 // Planes in shared memory have a border of zeros: pixel x stands in column x + 1, a row has S + 4 columns. With TF32 what is
@@ -17,7 +17,7 @@ constexpr int THREADS_R = 512, WARPS_R = 16;
 // stage (stem, or shortcut) before FRN; block k: 1 + 3k and 2 + 3k the convolutions before FRN, 3 + 3k the block's output;
 // 10 the stem's output; 11 the gradient at the stage's output, 12 that further down. 9 and 11, which other kernels see, are
 // [channel, row, column]; the others are in the order of the threads that hold them (Tile). `roots`: 1/sqrt(mean square),
-// batch * C numbers each: 0 first, 1 + 2k and 2 + 2k. `partial`: one slice of `slice` numbers per image, this stage's from
+// batch * C numbers each: 0 first, 1 + 2k and 2 + 2k. `partial`: one slice of `slice` numbers per block of threads, this stage's from
 // `gradients` on, a convolution's weights in the order of the threads that sum them (resnet_reduce puts them in place).
 // Prediction keeps two tensors only: 0 what a block adds to, 1 the stage's output.
 // Dropout, where `threshold` is not 0: `drop_layers` are the host's numbers of its layers, 2k after the first FRN of block k,
@@ -27,7 +27,8 @@ struct Stage { int batch, parameters, prepared, slice, gradients, reserved; long
 // Weights as the kernels want them: in the order in which the lanes of a warp hold them as factors
 // of two products, [in / 8][tap][out / 16][lane][4], backward likewise, with the taps reversed;
 // rounded for TF32.
-struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial; };
+// `together`: images of a block of threads.
+struct Prepare { int weight, out, in, padded_in, taps, forward, backward, partial, together, reserved; };
 // Number i of the weights of a convolution from `from` channels to `to`: which channels and tap it
 // belongs to.
 struct Origin { int from, to, tap; };
@@ -117,26 +118,26 @@ __device__ __forceinline__ float share_above(float v) {
 
 template <int S> struct Planes { static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW; };
 
-// Which sums a thread holds: CHANNELS channels at PAIRS pairs of neighboring pixels, of CN channels and S x S pixels. SPLIT
-// warps share a sum over input channels.
-template <int S_, int CN_, bool TF32_> struct Tile {
-    static constexpr int S = S_, CN = CN_;
+// Which sums a thread holds: CHANNELS channels at PAIRS pairs of neighboring pixels, of CN channels and IMG images of S x S
+// pixels. A warp has pixels of one image.
+template <int S_, int CN_, int IMG_, bool TF32_> struct Tile {
+    static constexpr int S = S_, CN = CN_, IMG = IMG_;
     static constexpr bool TF32 = TF32_;
-    static constexpr int MT = S * S / 16 * CN / 8 / 32 < 2 ? 2 : S * S / 16 * CN / 8 / 32, NT = 2;  // tiles of a warp
+    static constexpr int MT = IMG * S * S / 16 * CN / 8 / 32, NT = 2;  // tiles of a warp
     static constexpr int CHANNELS = 2 * NT, PAIRS = MT, SUMS = CHANNELS * PAIRS * 2;
-    static constexpr int PIXEL_WARPS = S * S / 16 / MT, CHANNEL_WARPS = CN / 8 / NT;
-    static constexpr int SPLIT = WARPS_R / (PIXEL_WARPS * CHANNEL_WARPS);
-    int thread, lane, pixel_warp, channel_warp, split;
-    __device__ __forceinline__ bool idle() const { return SPLIT > 1 && split; }  // its sums were given to another warp
+    static constexpr int IMAGE_WARPS = S * S / 16 / MT, PIXEL_WARPS = IMG * IMAGE_WARPS, CHANNEL_WARPS = CN / 8 / NT;
+    static_assert(PIXEL_WARPS * CHANNEL_WARPS == WARPS_R, "warps");
+    int thread, lane, pixel_warp, channel_warp;
     __device__ __forceinline__ Tile() {
         thread = this_thread(), lane = thread % 32;
         const int warp = thread / 32;
-        pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS % CHANNEL_WARPS;
-        split = SPLIT > 1 ? warp / (PIXEL_WARPS * CHANNEL_WARPS) : 0;
+        pixel_warp = warp % PIXEL_WARPS, channel_warp = warp / PIXEL_WARPS;
     }
+    __device__ __forceinline__ int image() const { return IMG == 1 ? 0 : pixel_warp / IMAGE_WARPS; }
+    __device__ __forceinline__ int pixel() const { return pixel_warp % IMAGE_WARPS * (MT * 16) + lane / 4 * 2; }  // the first, in its image
     __device__ __forceinline__ int channel(int i) const { return (channel_warp * NT + i / 2) * 8 + lane % 4 * 2 + i % 2; }
-    __device__ __forceinline__ int y(int pair) const { return (pixel_warp * MT * 16 + lane / 4 * 2) / S + pair * 16 / S; }
-    __device__ __forceinline__ int x(int pair) const { return (pixel_warp * MT * 16 + lane / 4 * 2) % S + pair * 16 % S; }
+    __device__ __forceinline__ int y(int pair) const { return pixel() / S + pair * 16 / S; }
+    __device__ __forceinline__ int x(int pair) const { return pixel() % S + pair * 16 % S; }
     // A warp's pixels begin at the beginning of a row, so that the pairs of a thread are a constant
     // apart.
     static_assert(MT * 16 % S == 0, "rows of a warp");
@@ -159,57 +160,49 @@ template <int S_, int CN_, bool TF32_> struct Tile {
     }
 
     // The thread's numbers of a tensor, in the order of the threads: neighbors read neighbors.
-    static constexpr int OWNERS = THREADS_R / SPLIT;
     __device__ __forceinline__ void load(const float* tensor, float* v) const {
-        if (idle()) return;
         const float* from = tensor + thread * 4;
 #pragma unroll
         for (int q = 0; q < SUMS / 4; q++) {
-            const float4 a = load_global(from + q * OWNERS * 4);
+            const float4 a = load_global(from + q * THREADS_R * 4);
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
     // The same by way of shared memory, behind the thread's back: `slot` is as large as the tensor,
     // and a thread reads there what it asked for itself.
     __device__ __forceinline__ void order(const float* tensor, float* slot) const {
-        if (idle()) return;
 #pragma unroll
-        for (int q = 0; q < SUMS / 4; q++) request4(slot + thread * 4 + q * OWNERS * 4, tensor + thread * 4 + q * OWNERS * 4);
+        for (int q = 0; q < SUMS / 4; q++) request4(slot + thread * 4 + q * THREADS_R * 4, tensor + thread * 4 + q * THREADS_R * 4);
     }
     __device__ __forceinline__ void take(const float* slot, float* v) const {
-        if (SPLIT > 1)  // the compiler keeps numbers that were never set in memory
-#pragma unroll
-            for (int i = 0; i < SUMS; i++) v[i] = 0;
-        if (idle()) return;
 #pragma unroll
         for (int q = 0; q < SUMS / 4; q++) {
-            const float4 a = *reinterpret_cast<const float4*>(slot + thread * 4 + q * OWNERS * 4);
+            const float4 a = *reinterpret_cast<const float4*>(slot + thread * 4 + q * THREADS_R * 4);
             v[q * 4] = a.x, v[q * 4 + 1] = a.y, v[q * 4 + 2] = a.z, v[q * 4 + 3] = a.w;
         }
     }
     __device__ __forceinline__ void save(float* tensor, const float* v) const {
-        if (idle()) return;
         float* to = tensor + thread * 4;
 #pragma unroll
-        for (int q = 0; q < SUMS / 4; q++) store_global(to + q * OWNERS * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
+        for (int q = 0; q < SUMS / 4; q++) store_global(to + q * THREADS_R * 4, make_float4(v[q * 4], v[q * 4 + 1], v[q * 4 + 2], v[q * 4 + 3]));
     }
-    // The same of a tensor [channel, row, column].
-    __device__ __forceinline__ void load_plain(const float* tensor, float* v) const {
-        if (idle()) return;
+    // The same of a tensor [image, channel, row, column]; zeros of an image that does not exist.
+    __device__ __forceinline__ int place(int i, int pair) const { return ((image() * CN + channel(i)) * S + y(pair)) * S + x(pair); }
+    __device__ __forceinline__ void load_plain(const float* tensor, float* v, int images) const {
 #pragma unroll
         for (int i = 0; i < CHANNELS; i++)
 #pragma unroll
             for (int p = 0; p < PAIRS; p++) {
-                const float2 d = *reinterpret_cast<const float2*>(tensor + (channel(i) * S + y(p)) * S + x(p));
+                float2 d = make_float2(0, 0);
+                if (image() < images) d = *reinterpret_cast<const float2*>(tensor + place(i, p));
                 v[sum(i, p, 0)] = d.x, v[sum(i, p, 1)] = d.y;
             }
     }
     __device__ __forceinline__ void save_plain(float* tensor, const float* v) const {
-        if (idle()) return;
 #pragma unroll
         for (int i = 0; i < CHANNELS; i++)
 #pragma unroll
-            for (int p = 0; p < PAIRS; p++) *reinterpret_cast<float2*>(tensor + (channel(i) * S + y(p)) * S + x(p)) = make_float2(v[sum(i, p, 0)], v[sum(i, p, 1)]);
+            for (int p = 0; p < PAIRS; p++) *reinterpret_cast<float2*>(tensor + place(i, p)) = make_float2(v[sum(i, p, 0)], v[sum(i, p, 1)]);
     }
 };
 
@@ -251,14 +244,14 @@ template <int IN, int PIECE, int DEPTH, int SIZE, class M, class W> __device__ _
 // The transposes of HALF and POINT, from S x S pixels to CN channels of twice as many rows and
 // columns. A warp has 16 pixels and NT times eight channels, all four phases, so that no
 // warp has more taps than others. A thread ends with four neighbors of a row.
-template <int S, int CN, bool TF32> struct Four {
+template <int S, int CN, int IMG, bool TF32> struct Four {
     typedef Planes<S> P;
-    static constexpr int TILES = S * S / 16, NT = TILES * (CN / 8) / WARPS_R, TAP = CN / 16 * 128;
+    static constexpr int TILES = IMG * S * S / 16, NT = TILES * (CN / 8) / WARPS_R, TAP = CN / 16 * 128;
     static_assert(NT == 1 || NT == 2, "tiles");
-    int lane, channel, y, x;
+    int lane, channel, image, y, x;
     __device__ __forceinline__ Four() {
         const int thread = this_thread(), pixel = thread / 32 % TILES * 16 + thread % 32 / 4 * 2;
-        lane = thread % 32, channel = thread / 32 / TILES * (8 * NT), y = pixel / S, x = pixel % S;
+        lane = thread % 32, channel = thread / 32 / TILES * (8 * NT), image = pixel / (S * S), y = pixel % (S * S) / S, x = pixel % S;
     }
     __device__ __forceinline__ const float* weights(const float* from) const { return from + channel / 16 * 128 + lane * 4 + channel % 16 / 4; }
     static __device__ __forceinline__ void load(const Spot& weight, int at, Factors<TF32, 2> (&b)[NT]) {
@@ -271,15 +264,15 @@ template <int S, int CN, bool TF32> struct Four {
         }
     }
     // Number i of the 2 NT channels of this thread, in row `down` of the two.
-    __device__ __forceinline__ int place(int i, int down) const { return ((channel + i / 2 * 8 + lane % 4 * 2 + i % 2) * 2 * S + 2 * y + down) * 2 * S + 2 * x; }
+    __device__ __forceinline__ int place(int i, int down) const { return ((image * CN + channel + i / 2 * 8 + lane % 4 * 2 + i % 2) * 2 * S + 2 * y + down) * 2 * S + 2 * x; }
 
-    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float* to, const float* planes, const float* prepared, float* buffer, M meanwhile) const {
+    template <int IN, int PIECE, int DEPTH, class M> __device__ __forceinline__ void back(float* to, int images, const float* planes, const float* prepared, float* buffer, M meanwhile) const {
         float sums[4][NT][4];
 #pragma unroll
         for (int i = 0; i < 16 * NT; i++) sums[i / (4 * NT)][i / 4 % NT][i % 4] = 0;
         over_pieces<IN, PIECE, DEPTH, PIECE * 9 * CN>(prepared, buffer, meanwhile, [&](int piece, const float* from) {
             Spot weight(weights(from));
-            const float* plane = planes + (piece + lane % 4) * P::PLANE + y * P::ROW + x;
+            const float* plane = planes + (image * IN + piece + lane % 4) * P::PLANE + y * P::ROW + x;
 #pragma unroll 1
             for (int c = 0; c < PIECE; c += 8, weight.move(9 * TAP), plane += 8 * P::PLANE) {
                 Factors<TF32, 3> v[2][2];
@@ -313,19 +306,19 @@ template <int S, int CN, bool TF32> struct Four {
         for (int i = 0; i < 4 * NT; i++) {
             const int down = i / (2 * NT), n = i / 2 % NT, odd = i % 2;
             const float *left = sums[2 * down][n] + odd, *right = sums[2 * down + 1][n] + odd;
-            store_global(to + place(i % (2 * NT), down), make_float4(left[0], right[0], left[2], right[2]));
+            if (image < images) store_global(to + place(i % (2 * NT), down), make_float4(left[0], right[0], left[2], right[2]));
         }
     }
-    template <int IN> __device__ __forceinline__ void add_point(float* to, const float* planes, const float* prepared, float* buffer) const {
+    template <int IN> __device__ __forceinline__ void add_point(float* to, int images, const float* planes, const float* prepared, float* buffer) const {
         float sums[NT][4];
         float4 old[2 * NT];
 #pragma unroll
-        for (int i = 0; i < 2 * NT; i++) old[i] = load_global(to + place(i, 0));
+        for (int i = 0; i < 2 * NT; i++) old[i] = image < images ? load_global(to + place(i, 0)) : make_float4(0, 0, 0, 0);
 #pragma unroll
         for (int i = 0; i < 4 * NT; i++) sums[i / 4][i % 4] = 0;
         over_pieces<IN, IN, 1, IN * CN>(prepared, buffer, Nothing(), [&](int, const float* from) {
             Spot weight(weights(from));
-            const float* plane = planes + lane % 4 * P::PLANE + (y + 1) * P::ROW + x + 1;
+            const float* plane = planes + (image * IN + lane % 4) * P::PLANE + (y + 1) * P::ROW + x + 1;
 #pragma unroll 4
             for (int c = 0; c < IN; c += 8, weight.move(TAP), plane += 8 * P::PLANE) {
                 const float* other = plane + 4 * P::PLANE;
@@ -339,25 +332,26 @@ template <int S, int CN, bool TF32> struct Four {
             }
         });
 #pragma unroll
-        for (int i = 0; i < 2 * NT; i++) store_global(to + place(i, 0), make_float4(old[i].x + sums[i / 2][i % 2], old[i].y, old[i].z + sums[i / 2][2 + i % 2], old[i].w));
+        for (int i = 0; i < 2 * NT; i++)
+            if (image < images) store_global(to + place(i, 0), make_float4(old[i].x + sums[i / 2][i % 2], old[i].y, old[i].z + sums[i / 2][2 + i % 2], old[i].w));
     }
 };
 
-// sums = convolution of `planes` (IN channels) by prepared weights [IN][taps][WIDE]; see
-// `over_pieces`.
-template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffers, M meanwhile = M()) {
+// sums = (or, with MORE, +=) convolution of `planes` (IN channels, of every image QUARTERS times as
+// many planes) by prepared weights; see `over_pieces`.
+template <class T, int MODE, int IN, int PIECE, int DEPTH, int QUARTERS = 1, bool MORE = false, class M = Nothing> __device__ __forceinline__ void convolve(const T& tile, float* sums, const float* planes, const float* prepared, float* buffers, M meanwhile = M()) {
     typedef Planes<T::S> P;
     typedef Factors<T::TF32, 2> Two;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = TAPS == 9 ? 3 : 1, QUARTER = IN * P::PLANE, TAP = T::CHANNEL_WARPS * 128;
-    static_assert(PIECE % (8 * T::SPLIT) == 0 && T::NT == 2, "pieces, and weights of two tiles");
+    static_assert(PIECE % 8 == 0 && T::NT == 2, "pieces, and weights of two tiles");
+    if (!MORE)
 #pragma unroll
-    for (int i = 0; i < T::SUMS; i++) sums[i] = 0;
+        for (int i = 0; i < T::SUMS; i++) sums[i] = 0;
     over_pieces<IN, PIECE, DEPTH, PIECE * TAPS * T::CN>(prepared, buffers, meanwhile, [&](int piece, const float* buffer) {
-        const int begin = tile.split * (PIECE / T::SPLIT), end = begin + PIECE / T::SPLIT;
-        Spot weight(buffer + begin / 8 * TAPS * TAP + tile.channel_warp * 128 + tile.lane * 4);
-        const float* plane = planes + (piece + begin + tile.lane % 4) * P::PLANE + tile.y(0) * P::ROW + tile.x(0);
+        Spot weight(buffer + tile.channel_warp * 128 + tile.lane * 4);
+        const float* plane = planes + (tile.image() * QUARTERS * IN + piece + tile.lane % 4) * P::PLANE + tile.y(0) * P::ROW + tile.x(0);
 #pragma unroll 1
-        for (int c = begin; c < end; c += 8, weight.move(TAPS * TAP), plane += 8 * P::PLANE) {
+        for (int c = 0; c < PIECE; c += 8, weight.move(TAPS * TAP), plane += 8 * P::PLANE) {
 #pragma unroll(T::TF32 ? KS : 1)
             for (int ky = 0; ky < KS; ky++) {
                 Two b[KS][T::NT];
@@ -398,21 +392,10 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
             }
         }
     });
-    if constexpr (T::SPLIT == 2) {
-        __syncthreads();
-        float* own = buffers + threadIdx.x % (THREADS_R / 2);
-        if (tile.split)
-#pragma unroll
-            for (int i = 0; i < T::SUMS; i++) own[i * (THREADS_R / 2)] = sums[i];
-        __syncthreads();
-        if (!tile.split)
-#pragma unroll
-            for (int i = 0; i < T::SUMS; i++) sums[i] += own[i * (THREADS_R / 2)];
-    }
 }
 
 // Sums of K quantities over the pixels of every channel: scratch [K][PIXEL_WARPS][CN], then totals
-// [K][CN] behind it, each of them what `result` makes of its number and the sum. Nobody reads
+// [K][image][CN] behind it, each of them what `result` makes of its number and the sum. Nobody reads
 // `scratch` when this begins: totals were last read before a barrier that all have passed since,
 // that of the convolution or of the planes that came after them. The first barrier here says that
 // all have done with the convolution before, so that the weights of the next one may take its
@@ -420,14 +403,14 @@ template <class T, int MODE, int IN, int PIECE, int DEPTH, class M = Nothing> __
 // that is asked for.
 template <class T, int K, class V> __device__ __forceinline__ const float* over_pixels(const T& tile, const float (&part)[K][T::CHANNELS], float* scratch, const Order& also, float* buffer, const Ahead& next, V result) {
     constexpr int N = K * T::CHANNELS, EACH = (N + 7) / 8;
-    static_assert((N & (N - 1)) == 0 && K * T::CN <= THREADS_R, "shares");
+    static_assert((N & (N - 1)) == 0 && K * T::IMG * T::CN <= THREADS_R, "shares");
     float* totals = scratch + K * T::PIXEL_WARPS * T::CN;
     float v[N];
 #pragma unroll
     for (int j = 0; j < N; j++) v[j] = part[j / T::CHANNELS][j % T::CHANNELS];
     int which = 0;
     tile.template over_lanes<N>(v, which);
-    if (!tile.idle() && which >= 0)
+    if (which >= 0)
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             const int k = (which + j) / T::CHANNELS, i = (which + j) % T::CHANNELS;
@@ -437,11 +420,11 @@ template <class T, int K, class V> __device__ __forceinline__ const float* over_
     if (also.tensor) tile.order(also.tensor, also.slot), end_group();
     ask(buffer, next);
     const int i = this_thread();
-    if (i < K * T::CN) {
-        const float* from = scratch + i / T::CN * T::PIXEL_WARPS * T::CN + i % T::CN;
+    if (i < K * T::IMG * T::CN) {
+        const float* from = scratch + i / T::CN * T::IMAGE_WARPS * T::CN + i % T::CN;
         float sum = 0;
 #pragma unroll
-        for (int w = 0; w < T::PIXEL_WARPS; w++) sum += from[w * T::CN];
+        for (int w = 0; w < T::IMAGE_WARPS; w++) sum += from[w * T::CN];
         totals[i] = result(i, sum);
     }
     __syncthreads();
@@ -451,12 +434,11 @@ template <class T, int K, class V> __device__ __forceinline__ const float* over_
 // What the threads hold, into the middle of bordered planes.
 template <class T> __device__ __forceinline__ void to_planes(const T& tile, const float* v, float* planes) {
     typedef Planes<T::S> P;
-    if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++)
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++) {
-            float* to = planes + tile.channel(i) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + 1;
+            float* to = planes + (tile.image() * T::CN + tile.channel(i)) * P::PLANE + (tile.y(p) + 1) * P::ROW + tile.x(p) + 1;
             // half of the lanes begin with the second pixel, so that they meet the other banks
             const bool later = tile.lane & 2;
             const float a = plane_input<T::TF32>(v[T::sum(i, p, 0)]), b = plane_input<T::TF32>(v[T::sum(i, p, 1)]);
@@ -506,11 +488,10 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
         if (roots) roots[c] = root;
         return root;
     });
-    if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
-        const float scale = parameters[C + c] * found[c], beta = parameters[2 * C + c], tau = parameters[3 * C + c];
+        const float scale = parameters[C + c] * found[tile.image() * C + c], beta = parameters[2 * C + c], tau = parameters[3 * C + c];
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
@@ -524,7 +505,7 @@ template <class T> __device__ __forceinline__ void finish(const T& tile, float* 
 // so `to` may be what they were made of.
 template <class T> __device__ __forceinline__ void unfinish(const T& tile, float* sums, const float* value, const float* parameters, float* to, float* gradient, float* scratch, const Order& also, float* buffer, const Ahead& next) {
     constexpr int S = T::S, C = T::CN;
-    const float* roots = parameters + 4 * C;
+    const float *all_roots = parameters + 4 * C, *roots = all_roots + tile.image() * C;
     float part[4][T::CHANNELS];  // gamma over 1/root, beta, tau, values
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
@@ -532,31 +513,36 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
         const float scale = parameters[C + c] * roots[c], beta = parameters[2 * C + c], tau = parameters[3 * C + c];
 #pragma unroll
         for (int k = 0; k < 4; k++) part[k][i] = 0;
-        if (!tile.idle())
 #pragma unroll
-            for (int p = 0; p < T::PAIRS; p++)
+        for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const float v = value[T::sum(i, p, e)], d = sums[T::sum(i, p, e)], passed = share_above(fmaf(scale, v, beta) - tau) * d;
-                    part[0][i] = fmaf(passed, v, part[0][i]);
-                    part[1][i] += passed;
-                    part[2][i] += d - passed;
-                    part[3][i] += v;
-                    sums[T::sum(i, p, e)] = passed;
-                }
+            for (int e = 0; e < 2; e++) {
+                const float v = value[T::sum(i, p, e)], d = sums[T::sum(i, p, e)], passed = share_above(fmaf(scale, v, beta) - tau) * d;
+                part[0][i] = fmaf(passed, v, part[0][i]);
+                part[1][i] += passed;
+                part[2][i] += d - passed;
+                part[3][i] += v;
+                sums[T::sum(i, p, e)] = passed;
+            }
     }
-    const float* totals = over_pixels<T, 4>(tile, part, scratch, also, buffer, next, [=](int i, float sum) { return i < C || i >= 3 * C ? sum * roots[i % C] : sum; });
+    constexpr int ALL = T::IMG * C;
+    const float* totals = over_pixels<T, 4>(tile, part, scratch, also, buffer, next, [=](int i, float sum) { return i < ALL || i >= 3 * ALL ? sum * all_roots[i % ALL] : sum; });
     if (threadIdx.x < C) {
-        const int c = threadIdx.x;
-        const float dgamma = totals[c], dbeta = totals[C + c];
-        gradient[C + c] = dgamma, gradient[2 * C + c] = dbeta, gradient[3 * C + c] = totals[2 * C + c];
-        gradient[c] = parameters[C + c] * roots[c] * (dbeta - dgamma / (S * S) * totals[3 * C + c]);
+        float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int k = 0; k < T::IMG; k++) {
+            const int c = k * C + threadIdx.x;
+            const float dgamma = totals[c], dbeta = totals[ALL + c];
+            sum[0] += parameters[C + threadIdx.x] * all_roots[c] * (dbeta - dgamma / (S * S) * totals[3 * ALL + c]);
+            sum[1] += dgamma, sum[2] += dbeta, sum[3] += totals[2 * ALL + c];
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) gradient[k * C + threadIdx.x] = sum[k];
     }
-    if (tile.idle()) return;
 #pragma unroll
     for (int i = 0; i < T::CHANNELS; i++) {
         const int c = tile.channel(i);
-        const float root = roots[c], scale = parameters[C + c] * root, mean = totals[c] / (S * S) * root;
+        const float root = roots[c], scale = parameters[C + c] * root, mean = totals[tile.image() * C + c] / (S * S) * root;
 #pragma unroll
         for (int p = 0; p < T::PAIRS; p++)
 #pragma unroll
@@ -568,13 +554,19 @@ template <class T> __device__ __forceinline__ void unfinish(const T& tile, float
 // Gradient of the weights in the order [unit][sum / 4][lane][sum % 4] of the threads: `dz` bordered
 // planes, `in` bordered planes (SAME) or four per channel. A warp has 16 x 8 channels; where these
 // are fewer than the warps, rows of pixels are shared out and the parts added in `in`, whose planes
-// are gone afterwards. Rows go four at a time, so that a row of the input is loaded once for its
+// are gone afterwards. A block of threads' images are one below the other. Of a convolution with more
+// channels than IN these are those from FIRST on, of ALL_IN. Rows go four at a time, so that a row of the input is loaded once for its
 // three taps.
-template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient) {
+template <int S, int OUT, int IN, int MODE, int IMG, int ALL_IN, bool TF32> __device__ WEIGH_INLINE void weigh(const float* dz, float* in, float* gradient, int first) {
     typedef Planes<S> P;
     constexpr int TAPS = MODE == POINT ? 1 : 9, KS = MODE == POINT ? 1 : 3, UNITS = OUT / 16 * (IN / 8), QUARTER = IN * P::PLANE;
-    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = S / PARTS, STRIP = ROWS < 4 ? ROWS : 4, ALL = OUT * IN * TAPS, SUMS = TAPS * 4;
-    static_assert(ROWS % STRIP == 0, "strips");
+    constexpr int PARTS = UNITS >= WARPS_R ? 1 : WARPS_R / UNITS, ROWS = IMG * S / PARTS, STRIP = ROWS < 4 ? ROWS : 4, APART = (MODE == HALF ? 4 : 1) * IN * P::PLANE, ALL = OUT * IN * TAPS, SUMS = TAPS * 4;
+    static_assert(ROWS % STRIP == 0 && (IMG == 1 || S % STRIP == 0), "strips");
+    // units of these channels among those of all
+    const auto whole = [=](int i) {
+        constexpr int UNIT = SUMS * 32, HERE = IN / 8, WIDE = ALL_IN / 8;
+        return HERE == WIDE ? i : (i / UNIT / HERE * WIDE + i / UNIT % HERE + first / 8) * UNIT + i % UNIT;
+    };
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     for (int unit = warp / PARTS; unit < UNITS; unit += WARPS_R / PARTS) {
         const int o0 = unit / (IN / 8) * 16, c0 = unit % (IN / 8) * 8, y0 = warp % PARTS * ROWS;
@@ -583,9 +575,9 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
         for (int i = 0; i < SUMS; i++) sums[i] = 0;
 #pragma unroll 1
         for (int strip = 0; strip < ROWS / STRIP * (S / 8); strip++) {
-            const int y = y0 + strip / (S / 8) * STRIP, x = strip % (S / 8) * 8;
-            const float* d = dz + (o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
-            const float* from = in + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
+            const int row = y0 + strip / (S / 8) * STRIP, image = IMG == 1 ? 0 : row / S, y = IMG == 1 ? row : row % S, x = strip % (S / 8) * 8;
+            const float* d = dz + (image * OUT + o0 + g) * P::PLANE + (y + 1) * P::ROW + x + 2 * t + 1;
+            const float* from = in + image * APART + (c0 + g) * P::PLANE + y * P::ROW + x + 2 * t;
             Factors<TF32, 4> v[3];
             auto row_of = [&](int r) { v[r % 3].set2(0, from + r * P::ROW), v[r % 3].set2(2, from + r * P::ROW + 2); };
             if (MODE == SAME) row_of(0), row_of(1);
@@ -625,7 +617,7 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
         for (int i = 0; i < TAPS; i++) {
             const float4 four = make_float4(sums[i * 4], sums[i * 4 + 1], sums[i * 4 + 2], sums[i * 4 + 3]);
             if (PARTS > 1) *reinterpret_cast<float4*>(in + warp % PARTS * ALL + at + i * 128) = four;
-            else store_global(gradient + at + i * 128, four);
+            else store_global(gradient + whole(at) + i * 128, four);
         }
     }
     __syncthreads();
@@ -637,7 +629,7 @@ template <int S, int OUT, int IN, int MODE, bool TF32> __device__ WEIGH_INLINE v
                 const float4 more = *reinterpret_cast<const float4*>(in + part * ALL + i);
                 sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
             }
-            store_global(gradient + i, sum);
+            store_global(gradient + whole(i), sum);
         }
         __syncthreads();
     }
@@ -661,9 +653,10 @@ extern "C" __global__ void __launch_bounds__(256, 5) resnet_reduce(const Run* ru
     if (images == 0 || first >= count) return;
     // the dense layer ends a slice, which is a multiple of four long
     const float* from = run.partial + partial + conv.partial + first;
+    const int slices = (images + conv.together - 1) / conv.together;
     float sums[2] = {0, 0};
 #pragma unroll 8
-    for (int image = 0; image < images; image++) {
+    for (int image = 0; image < slices; image++) {
         const float2 more = __ldg(reinterpret_cast<const float2*>(from + (long long)image * slice));
         sums[0] += more.x, sums[1] += more.y;
     }
@@ -716,18 +709,20 @@ template <bool TF32> __device__ __forceinline__ void fill_image(float* to, const
         if (thread + n * THREADS_R < COUNT) to[thread + n * THREADS_R] = plane_input<TF32>(v[n]);
 }
 // Four planes per channel of an input of 2S x 2S pixels, a row and a column of zeros behind; or only the first of the four.
-template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fill_quarters(float* to, const float* from) {
+// C channels of IMG images `apart` numbers from each other, of which `images` exist; the first stands for the others.
+template <int S, int C, int IMG, bool TF32, bool ONE> __device__ __forceinline__ void fill_quarters(float* to, const float* from, int apart, int images) {
     typedef Planes<S> P;
-    constexpr int ROWS = ONE ? S : 2 * S, EACH = C * ROWS * S / THREADS_R;
-    static_assert(C * ROWS * S % THREADS_R == 0, "rounds");
+    constexpr int ROWS = ONE ? S : 2 * S, EACH = IMG * C * ROWS * S / THREADS_R, QUARTERS = ONE ? 1 : 4;
+    static_assert(IMG * C * ROWS * S % THREADS_R == 0, "rounds");
     const int thread = this_thread();
+    const auto image = [=](int i) { return IMG == 1 ? 0 : i / (S * ROWS * C); };
     float2 v[EACH];
 #pragma unroll
     for (int n = 0; n < EACH; n++) {
-        const int i = thread + n * THREADS_R, x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
-        v[n] = __ldg(reinterpret_cast<const float2*>(from + (c * 2 * S + y) * 2 * S + 2 * x));
+        const int i = thread + n * THREADS_R, x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS) % C, k = image(i);
+        v[n] = __ldg(reinterpret_cast<const float2*>(from + (k < images ? k : 0) * apart + (c * 2 * S + y) * 2 * S + 2 * x));
     }
-    constexpr int BORDER = (ONE ? 1 : 4) * C * (2 * S + 1);
+    constexpr int BORDER = IMG * QUARTERS * C * (2 * S + 1);
 #pragma unroll
     for (int n = 0; n < (BORDER + THREADS_R - 1) / THREADS_R; n++) {
         const int i = thread + n * THREADS_R, j = i % (2 * S + 1);
@@ -735,25 +730,28 @@ template <int S, int C, bool TF32, bool ONE> __device__ __forceinline__ void fil
     }
 #pragma unroll
     for (int n = 0; n < EACH; n++) {
-        const int i = thread + n * THREADS_R, x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS);
-        float* at = to + (y % 2 * 2 * C + c) * P::PLANE + y / 2 * P::ROW + x;
+        const int i = thread + n * THREADS_R, x = i % S, y = i / S % ROWS * (ONE ? 2 : 1), c = i / (S * ROWS) % C;
+        float* at = to + (image(i) * QUARTERS * C + y % 2 * 2 * C + c) * P::PLANE + y / 2 * P::ROW + x;
         at[0] = plane_input<TF32>(v[n].x);
         if (!ONE) at[C * P::PLANE] = plane_input<TF32>(v[n].y);
     }
 }
 
 // One stage: S x S pixels, C channels; the first of the net begins with the stem, the others with a block of stride 2.
-template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
+template <int S, int C, int IMG, bool TF32, bool PREDICT> struct StageOf {
     static constexpr bool STEM = S == 32;
-    static constexpr int IN = STEM ? 8 : C / 2, PIECE = C == 32 ? 32 : 16, DEPTH = C == 64 ? 3 : 1, BLOCKS = 3;
+    static constexpr int IN = STEM ? 8 : C / 2, PIECE = C == 32 ? 32 : 16, DEPTH = C == 64 ? 2 : 1, BLOCKS = 3;
     typedef Planes<S> P;
-    typedef Tile<S, C, TF32> T;
-    typedef Four<S, IN, TF32> Wide;  // the input's gradient
-    static constexpr int SET = C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
-    static constexpr int BUFFER = DEPTH * PIECE * 9 * C, SCRATCH = 4 * (T::PIXEL_WARPS + 1) * C;
-    static constexpr int TAILS = 7 * 5 * C;  // bias, gamma, beta, tau and 1/root of the seven convolutions
-    // `first` holds planes or, backward, two tensors that the threads ordered.
-    static constexpr int TENSOR = C * S * S, FLOATS = SET + BUFFER + SCRATCH + TAILS + (FIRST_SET < 2 * TENSOR ? 2 * TENSOR : FIRST_SET);
+    typedef Tile<S, C, IMG, TF32> T;
+    typedef Four<S, IN, IMG, TF32> Wide;  // the input's gradient
+    // The input of a convolution of stride 2 comes SOME channels at a time.
+    static constexpr int SOME = IN / IMG, SET = IMG * C * P::PLANE, FIRST_SET = STEM ? SET : 4 * IN * P::PLANE;
+    static constexpr int BUFFER = DEPTH * PIECE * 9 * C, SCRATCH = 4 * (T::PIXEL_WARPS + IMG) * C, TAIL_SIZE = (4 + IMG) * C;
+    static constexpr int TAILS = 7 * TAIL_SIZE;  // bias, gamma, beta, tau and 1/root of the seven convolutions
+    // `first` holds planes or, backward, two tensors that the threads ordered, or (`weigh`) two parts of the weights of SOME
+    // channels.
+    static constexpr int most(int a, int b) { return a > b ? a : b; }
+    static constexpr int TENSOR = IMG * C * S * S, FLOATS = SET + BUFFER + SCRATCH + TAILS + most(most(FIRST_SET, SET), most(2 * TENSOR, IMG == 1 ? 0 : 2 * 9 * C * SOME));
     static constexpr int RING = C / PIECE < DEPTH ? C / PIECE : DEPTH;  // groups of weights that are asked for ahead
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
@@ -765,13 +763,13 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 
     const Run& run;
     const Stage& at;
-    int image;
+    int image, images;  // the first one, and how many of this block's exist
     // what the table says is read once: the compiler must think that any store may change it
     float *values, *slice;
     const float *point, *ready;
     float *first, *second, *buffer, *scratch, *tails;
-    __device__ __forceinline__ StageOf(const Run& run, const Stage& at, float* shared) : run(run), at(at), image(blockIdx.x) {
-        values = run.values, slice = run.partial + at.partial + (long long)image * at.slice + at.gradients, point = run.point + at.parameters, ready = run.prepared + at.prepared;
+    __device__ __forceinline__ StageOf(const Run& run, const Stage& at, float* shared) : run(run), at(at), image(blockIdx.x * IMG), images(images_of(run) - image) {
+        values = run.values, slice = run.partial + at.partial + (long long)blockIdx.x * at.slice + at.gradients, point = run.point + at.parameters, ready = run.prepared + at.prepared;
         second = shared, buffer = second + SET, scratch = buffer + BUFFER, tails = scratch + SCRATCH, first = tails + TAILS;
     }
     __device__ __forceinline__ float* tensor(int i) const { return values + at.values + ((long long)i * at.batch + image) * (C * S * S); }
@@ -790,7 +788,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     }
     template <int FROM, int TO> __device__ __forceinline__ Ahead ahead_point(int i) const { return {prepared(i), FROM * TO, 1}; }
     // Bias, gamma, beta, tau and 1/root of convolution i: 0 the first one, 1 + 2k and 2 + 2k those of block k.
-    __device__ __forceinline__ float* tail(int i) const { return tails + i * 5 * C; }
+    __device__ __forceinline__ float* tail(int i) const { return tails + i * TAIL_SIZE; }
     static __device__ __forceinline__ int tail_parameters(int i) {
         if (STEM) return i == 0 ? 9 * 3 * C : block_parameters(0) + (i - 1) * (SAME_CONV + TAIL) + SAME_CONV;
         return i == 0 ? DOWN + C * IN : i == 1 ? 9 * C * IN : i == 2 ? DOWN1 + SAME_CONV : block_parameters(1) + (i - 3) * (SAME_CONV + TAIL) + SAME_CONV;
@@ -801,7 +799,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         float v[EACH];
 #pragma unroll
         for (int n = 0; n < EACH; n++) {
-            const int i = thread + n * THREADS_R, conv = i / (5 * C), j = i % (5 * C);
+            const int i = thread + n * THREADS_R, conv = i / TAIL_SIZE, j = i % TAIL_SIZE;
             v[n] = 0;
             if (i < TAILS && (j < 4 * C || with_roots)) v[n] = __ldg(j < 4 * C ? point + tail_parameters(conv) + j : roots(conv) + j - 4 * C);
         }
@@ -813,7 +811,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
     __device__ __forceinline__ void warm(int i) const {
 #ifndef EMULATED
         const float* line = tensor(i) + threadIdx.x * 32;
-        if (!STEM && threadIdx.x * 32 < C * S * S) asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(line)));
+        if (!STEM && threadIdx.x * 32 < TENSOR) asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(line)));
 #endif
     }
     // Of block k >= 1 (k >= 0 in the first stage).
@@ -824,12 +822,12 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 
     // Dropout of what the threads hold, forward and backward alike.
     __device__ __forceinline__ void drop(const T& tile, float* v, int which) const {
-        if (at.threshold == 0 || tile.idle()) return;
+        if (at.threshold == 0) return;
         int layer = at.drop_layers[0];
 #pragma unroll
         for (int i = 1; i < 6; i++) layer = which == i ? at.drop_layers[i] : layer;  // a run-time index would move `at` to local memory
         const Step& step = run.steps[run.step];
-        const unsigned key = dropout_key(step.dropout_seed, layer, step.first_image + image);
+        const unsigned key = dropout_key(step.dropout_seed, layer, step.first_image + image + tile.image());
 #pragma unroll
         for (int i = 0; i < T::CHANNELS; i++)
 #pragma unroll
@@ -846,14 +844,26 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         float old[T::SUMS];
         tile.load(other, old);
         finish(tile, sums, tail(2 + 2 * k), z(2 + 3 * k), kept_roots(2 + 2 * k), scratch, buffer, next);
-        if (tile.idle()) return;
-#pragma unroll
+    #pragma unroll
         for (int i = 0; i < T::SUMS; i++) sums[i] += old[i];
         drop(tile, sums, 2 * k + 1);
         if (k + 1 < BLOCKS) tile.save(kept(3 + 3 * k), sums), to_planes(tile, sums, first);
         else tile.save_plain(kept(3 + 3 * k), sums);
     }
 
+    static constexpr int INPUT = IN * 4 * S * S;
+    __device__ __forceinline__ const float* input() const { return values + at.input + (long long)image * INPUT; }
+    // The one of stride 2, SOME channels of its input after others; the weights of all were asked for.
+    __device__ __forceinline__ void first_convolution(float* sums) const {
+        static_assert(IMG == 1 || (IMG == DEPTH && SOME == PIECE), "a piece of weights for SOME channels");
+        fill_quarters<S, SOME, IMG, TF32, false>(first, input(), INPUT, images);
+        convolve<T, HALF, SOME, SOME, 1, 4>(T(), sums, first, nullptr, buffer);
+        if constexpr (IMG > 1) {
+            __syncthreads();  // all have read them
+            fill_quarters<S, SOME, IMG, TF32, false>(first, input() + SOME * 4 * S * S, INPUT, images);
+            convolve<T, HALF, SOME, SOME, 1, 4, true>(T(), sums, first, nullptr, buffer + SOME * 9 * C);
+        }
+    }
     __device__ __forceinline__ void forward(const Images* set) const {
         float sums[T::SUMS];
         ask(buffer, ahead<IN, C>(0));
@@ -869,17 +879,17 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             tile.save(kept(10), sums);
             to_planes(tile, sums, first);
         } else {
-            fill_quarters<S, IN, TF32, false>(first, values + at.input + (long long)image * (IN * 4 * S * S));
-            convolve<T, HALF, IN, (IN < PIECE ? IN : PIECE), DEPTH>(T(), sums, first, prepared(0), buffer);
+            first_convolution(sums);
             const int shortcut = READY1 + READY1_BACK + 2 * READY;
             finish(T(), sums, tail(1), z(1), kept_roots(1), scratch, buffer, ahead_point<IN, C>(shortcut));
             drop(T(), sums, 0);
             to_planes(T(), sums, second);
             // the shortcut's output waits in memory, at the place of the block's output
+            if (IMG > 1) fill_quarters<S, IN, IMG, TF32, true>(first, input(), INPUT, images);
             convolve<T, POINT, IN, IN, 1>(T(), sums, first, prepared(shortcut), buffer);
             finish(T(), sums, tail(0), z(0), kept_roots(0), scratch, buffer, ahead<C, C>(READY1 + READY1_BACK));
             T().save(kept(3), sums);
-            clear_border<S, C>(first);
+            clear_border<S, IMG * C>(first);
             second_half(sums, READY1 + READY1_BACK, 0, kept(3), ahead<C, C>(block_prepared(1)));
         }
 #pragma unroll 1
@@ -933,7 +943,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
 #pragma unroll
                     for (int i = 0; i < T::CHANNELS; i++) {
                         const int c = tile.channel(i);
-                        const float scale = p[C + c] * p[4 * C + c], beta = p[2 * C + c], tau = p[3 * C + c];
+                        const float scale = p[C + c] * p[(4 + tile.image()) * C + c], beta = p[2 * C + c], tau = p[3 * C + c];
 #pragma unroll
                         for (int j = 0; j < T::PAIRS * 2; j++) {
                             float& value = v[T::sum(i, j / 2, j % 2)];
@@ -943,13 +953,13 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
                     drop(tile, v, 2 * k);
                 }
                 __syncthreads();  // all have taken theirs out of slot 0
-                clear_border<S, C>(first);
+                clear_border<S, IMG * C>(first);
                 to_planes(tile, v, first);
             }
             __syncthreads();  // the planes are there
             if (is_second) warm(k ? 3 * k : STEM ? 10 : 0);
             else if (k) warm(3 * k - 1), warm(3 * k - 2);
-            weigh<S, C, C, SAME, TF32>(second, first, gradient(parameters));
+            weigh<S, C, C, SAME, IMG, C, TF32>(second, first, gradient(parameters), 0);
             convolve<T, SAME, C, PIECE, DEPTH>(T(), sums, second, prepared(ready + READY), buffer, [&] {
                 const T tile;
                 tile.order(is_second ? z : tensor(12), slot(0));
@@ -977,7 +987,7 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
         warm(3 * BLOCKS - 2);
         // what comes from the next stage, kept in the order of the threads; `sums` is the gradient
         // at a block's sum from here on
-        T().load_plain(tensor(11), sums);
+        T().load_plain(tensor(11), sums, images);
         T().save(tensor(12), sums);
         __syncthreads();
         back<STEM ? 1 : 2>(sums);
@@ -993,9 +1003,8 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
             fill_image<TF32>(first, *set, visit);
             clear(first + 3 * P::PLANE, 5 * P::PLANE);
             __syncthreads();
-            weigh<S, C, 8, SAME, TF32>(second, first, gradient(0));
+            weigh<S, C, 8, SAME, IMG, 8, TF32>(second, first, gradient(0), 0);
         } else {
-            const float* x = values + at.input + (long long)image * (IN * 4 * S * S);
             drop(T(), sums, 0);
             {
                 const T tile;
@@ -1005,16 +1014,19 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
                 unfinish(tile, sums, value, tail(1), second, gradient(9 * C * IN), scratch, Order(), buffer, ahead<C, IN>(READY1));
             }
             // all took theirs out of slot 0 before the barriers in `unfinish`
-            fill_quarters<S, IN, TF32, false>(first, x);
-            __syncthreads();
-            weigh<S, C, IN, HALF, TF32>(second, first, gradient(0));
-            float* to = values + at.input_gradient + (long long)image * (IN * 4 * S * S);
+#pragma unroll 1
+            for (int some = 0; some < IN; some += SOME) {
+                fill_quarters<S, SOME, IMG, TF32, false>(first, input() + some * 4 * S * S, INPUT, images);
+                __syncthreads();
+                weigh<S, C, SOME, HALF, IMG, IN, TF32>(second, first, gradient(0), some);
+            }
+            float* to = values + at.input_gradient + (long long)image * INPUT;
             const auto meanwhile = [&] {
                 const T tile;
                 tile.order(tensor(12), slot(0));
                 tile.order(tensor(0), slot(1));
             };
-            Wide().template back<C, PIECE, DEPTH>(to, second, prepared(READY1), buffer, meanwhile);
+            Wide().template back<C, PIECE, DEPTH>(to, images, second, prepared(READY1), buffer, meanwhile);
             const int shortcut = READY1 + READY1_BACK + 2 * READY + READY_POINT;
             {
                 const T tile;
@@ -1025,34 +1037,34 @@ template <int S, int C, bool TF32, bool PREDICT> struct StageOf {
                 drop(tile, sums, 1);
                 unfinish(tile, sums, value, tail(0), second, gradient(DOWN + C * IN), scratch, Order(), buffer, ahead_point<C, IN>(shortcut));
             }
-            fill_quarters<S, IN, TF32, true>(first, x);
+            fill_quarters<S, IN, IMG, TF32, true>(first, input(), INPUT, images);
             __syncthreads();
-            weigh<S, C, IN, POINT, TF32>(second, first, gradient(DOWN));
-            Wide().template add_point<C>(to, second, prepared(shortcut), buffer);
+            weigh<S, C, IN, POINT, IMG, IN, TF32>(second, first, gradient(DOWN), 0);
+            Wide().template add_point<C>(to, images, second, prepared(shortcut), buffer);
         }
     }
 };
 
-// Grid (image, 1, run).
-template <int S, int C, bool TF32, bool BACKWARD, bool PREDICT = false> __device__ __forceinline__ void stage(const Run* runs, const Images* set, const Stage& at) {
+// Grid (groups of IMG images, 1, run).
+template <int S, int C, int IMG, bool TF32, bool BACKWARD, bool PREDICT = false> __device__ __forceinline__ void stage(const Run* runs, const Images* set, const Stage& at) {
     const Run& run = runs[blockIdx.z];
-    if ((int)blockIdx.x >= images_of(run)) return;
+    if ((int)blockIdx.x * IMG >= images_of(run)) return;
     DYNAMIC_SHARED(float, shared);
-    const StageOf<S, C, TF32, PREDICT> here(run, at, shared);
+    const StageOf<S, C, IMG, TF32, PREDICT> here(run, at, shared);
     if constexpr (BACKWARD) here.backward(set);
     else here.forward(set);
 }
 // `predict` is `forward` that keeps nothing for backward.
 #define STAGES(name, tf32)                                                                                                                         \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_forward_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, false>(r, &set, at); }  \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_forward_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, false>(r, &set, at); }  \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_forward_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, false>(r, &set, at); }   \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_predict_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, false, true>(r, &set, at); }  \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_predict_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, false, true>(r, &set, at); }  \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_predict_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, false, true>(r, &set, at); }   \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_backward_##name(const Run* r, Images set, Stage at) { stage<32, 16, tf32, true>(r, &set, at); }  \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_backward_##name(const Run* r, Images set, Stage at) { stage<16, 32, tf32, true>(r, &set, at); }  \
-    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_backward_##name(const Run* r, Images set, Stage at) { stage<8, 64, tf32, true>(r, &set, at); }
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_forward_##name(const Run* r, Images set, Stage at) { stage<32, 16, 1, tf32, false>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_forward_##name(const Run* r, Images set, Stage at) { stage<16, 32, 1, tf32, false>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_forward_##name(const Run* r, Images set, Stage at) { stage<8, 64, 2, tf32, false>(r, &set, at); }   \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_predict_##name(const Run* r, Images set, Stage at) { stage<32, 16, 1, tf32, false, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_predict_##name(const Run* r, Images set, Stage at) { stage<16, 32, 1, tf32, false, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_predict_##name(const Run* r, Images set, Stage at) { stage<8, 64, 2, tf32, false, true>(r, &set, at); }   \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage1_backward_##name(const Run* r, Images set, Stage at) { stage<32, 16, 1, tf32, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage2_backward_##name(const Run* r, Images set, Stage at) { stage<16, 32, 1, tf32, true>(r, &set, at); }  \
+    extern "C" __global__ void __launch_bounds__(THREADS_R, 1) stage3_backward_##name(const Run* r, Images set, Stage at) { stage<8, 64, 2, tf32, true>(r, &set, at); }
 STAGES(f32, false)
 STAGES(tf32, true)
 

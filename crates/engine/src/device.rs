@@ -20,7 +20,8 @@ const GPUS: [&str; 8] = [
 /// The numbers that products are computed with; all else is `f32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
-    /// `f32`.
+    /// `f32`. A GPU forms products of convolutions, where it has kernels for the whole network, of
+    /// factors in two parts; an error of at most 2⁻²⁰ of a product.
     #[default]
     F32,
     /// The factors of the products of convolutions are rounded to TF32, which has 11 bits of

@@ -21,7 +21,7 @@ const BLOCKS: [(usize, usize, usize); 4] = [(32, 96, 1), (16, 192, 1), (8, 384, 
 const THREADS: usize = 512;
 const WARPS: usize = THREADS / 32;
 /// Blocks of `dense_prepare` per convolution.
-const PREPARE_BLOCKS: usize = 32;
+const PREPARE_BLOCKS: usize = 8;
 
 /// Names of the kernels in one precision.
 struct Names {

@@ -11,14 +11,14 @@ use crate::zoo;
 
 /// Most classes: the gradients of the dense layer fit the grid of the sums.
 const CLASSES: usize = 512;
-/// Side and channels of the stages.
-const STAGES: [(usize, usize); 3] = [(32, 16), (16, 32), (8, 64)];
+/// Side and channels of the stages, and images of a block of threads.
+const STAGES: [(usize, usize, usize); 3] = [(32, 16, 1), (16, 32, 1), (8, 64, 2)];
 /// Channels and pixels before the dense layer.
 const LAST: usize = 64;
 /// Threads of a stage.
 const THREADS: usize = 512;
 /// Blocks of `prepare` per convolution.
-const PREPARE_BLOCKS: usize = 80;
+const PREPARE_BLOCKS: usize = 20;
 /// Blocks of `resnet_reduce`: the numbers of the largest convolution, two a thread.
 const REDUCE_BLOCKS: usize = (64 * 64 * 9 + 4 * 64usize).div_ceil(2 * BLOCK);
 
@@ -75,6 +75,8 @@ struct Places {
     parameters: usize,
     prepared: usize,
     gradients: usize,
+    /// Images of a block of threads in this stage.
+    together: usize,
     table: Vec<Prepare>,
 }
 
@@ -92,6 +94,8 @@ impl Places {
             forward: self.prepared as i32,
             backward: -1,
             partial: self.gradients as i32,
+            together: self.together as i32,
+            reserved: 0,
         };
         self.gradients += out * padded * taps + 4 * out;
         self.prepared += padded * taps * out;
@@ -107,7 +111,9 @@ impl Places {
     }
 
     /// The convolutions of a stage.
-    fn stage(&mut self, stage: usize, channels: usize) {
+    fn stage(&mut self, stage: usize) {
+        let (_, channels, together) = STAGES[stage];
+        self.together = together;
         if stage == 0 {
             self.conv(channels, 3, 3, 8, false);
         } else {
@@ -134,16 +140,20 @@ fn drop_layers(network: &Network, stage: usize) -> [i32; 6] {
 
 /// Bytes of shared memory of a stage.
 fn shared_bytes(stage: usize) -> usize {
-    let (side, channels) = STAGES[stage];
+    let (side, channels, images) = STAGES[stage];
     let plane = (side + 2) * (side + 4);
-    let tiles = (side * side / 16 * channels / 8 / 32).max(2);
-    let pixel_warps = side * side / 16 / tiles;
-    // channels whose weights are held
-    let piece = channels.min(48);
-    // planes and, in their place, two tensors
-    let first = if stage == 0 { plane } else { 2 * plane }.max(2 * side * side);
-    let weights = piece * 9 * channels;
-    4 * (channels * (plane + first) + weights + 4 * (pixel_warps + 1) * channels + 35 * channels)
+    // warps that have the same channels, and channels whose weights are held
+    let (pixel_warps, piece) = (256 / channels, channels.min(32));
+    // planes and, in their place, two tensors, or two parts of the gradient of half of a
+    // convolution of stride 2
+    let quarters = if stage == 0 { plane } else { 2 * plane };
+    let parts = if images > 1 { 9 * channels / images } else { 0 };
+    let first = quarters
+        .max(images * plane)
+        .max(2 * images * side * side)
+        .max(parts);
+    let tables = 4 * (pixel_warps + images) + 7 * (4 + images);
+    4 * channels * (images * plane + first + 9 * piece + tables)
 }
 
 /// Rate of the dropout, and bytes of shared memory of the stages; none for another network, or a
@@ -184,17 +194,18 @@ pub(super) fn predicting(
     };
     let (mut values, mut source) = (0, 0);
     let mut stages = Vec::new();
-    for (number, (side, channels)) in STAGES.into_iter().enumerate() {
+    for (number, (side, channels, together)) in STAGES.into_iter().enumerate() {
         // what a block adds to, and the stage's output
-        let size = batch * channels * side * side;
+        let own = batch.next_multiple_of(together);
+        let size = own * channels * side * side;
         stages.push(Stage {
             values: values as i64,
             input: source as i64,
-            ..stage(network, number, batch, rate, &places)
+            ..stage(network, number, own, rate, &places)
         });
         source = values + size;
         values += 2 * size;
-        places.stage(number, channels);
+        places.stage(number);
     }
     let classes = network.classes();
     let (logits, means) = (values, values + batch * classes);
@@ -239,18 +250,19 @@ pub(super) fn program(
     let mut places = Places::default();
     let (mut values, mut source, mut source_gradient) = (0, 0, 0);
     let mut stages = Vec::new();
-    for (number, (side, channels)) in STAGES.into_iter().enumerate() {
-        let size = batch * channels * side * side;
+    for (number, (side, channels, together)) in STAGES.into_iter().enumerate() {
+        let own = batch.next_multiple_of(together);
+        let size = own * channels * side * side;
         stages.push(Stage {
             values: values as i64,
             roots: (values + 13 * size) as i64,
             input: source as i64,
             input_gradient: source_gradient as i64,
-            ..stage(network, number, batch, rate, &places)
+            ..stage(network, number, own, rate, &places)
         });
         (source, source_gradient) = (values + 9 * size, values + 11 * size);
-        values += 13 * size + 7 * batch * channels;
-        places.stage(number, channels);
+        values += 13 * size + 7 * own * channels;
+        places.stage(number);
     }
     let dense = (LAST + 1) * classes;
     let slice = (places.gradients + dense).next_multiple_of(4);
@@ -273,6 +285,7 @@ pub(super) fn program(
         out: dense as i32,
         backward: -1,
         partial: places.gradients as i32,
+        together: 1,
         ..Prepare::default()
     });
     for stage in &mut stages {
@@ -292,15 +305,10 @@ pub(super) fn program(
 }
 
 /// A call of a stage.
-fn stage_call(kernel: &'static str, stage: &Stage, shared: usize) -> Call {
+fn stage_call(kernel: &'static str, number: usize, stage: &Stage, shared: usize) -> Call {
     let arguments = vec![Argument::Runs, Argument::Images, (*stage).into()];
-    Source::Resnet.call(
-        kernel,
-        [stage.batch as usize, 1],
-        THREADS,
-        shared,
-        arguments,
-    )
+    let grid = [stage.batch as usize / STAGES[number].2, 1];
+    Source::Resnet.call(kernel, grid, THREADS, shared, arguments)
 }
 
 /// Weights rearranged, the stages forward by these kernels, the head.
@@ -315,7 +323,7 @@ fn forward_calls(
     let prepare = vec![Argument::Runs, Argument::Table(0)];
     let grid = [PREPARE_BLOCKS, convolutions];
     let mut all = vec![Source::Resnet.call(names.prepare, grid, BLOCK, 0, prepare)];
-    all.extend((0..3).map(|i| stage_call(kernels[i], &stages[i], shared[i])));
+    all.extend((0..3).map(|i| stage_call(kernels[i], i, &stages[i], shared[i])));
     let arguments = vec![Argument::Runs, Argument::Images, head.into()];
     let bytes = 4 * (LAST + 2 * head.classes as usize);
     let grid = [head.batch as usize, 1];
@@ -334,7 +342,7 @@ fn calls(
     // the last row of the table is the dense layer, which is not rearranged
     let mut all = forward_calls(names, &names.forward, stages, head, rows - 1, shared);
     let backward = (0..3).rev();
-    all.extend(backward.map(|i| stage_call(names.backward[i], &stages[i], shared[i])));
+    all.extend(backward.map(|i| stage_call(names.backward[i], i, &stages[i], shared[i])));
     let reduce = vec![
         Argument::Runs,
         Argument::Table(0),

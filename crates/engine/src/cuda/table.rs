@@ -28,6 +28,8 @@ macro_rules! plain {
             // SAFETY: plain numbers whose sizes add up to that of the whole.
             unsafe impl Plain for $name {}
             const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
+            // tables are words one after another
+            const _: () = assert!(size_of::<$name>() % 8 == 0);
         )*
     };
 }
@@ -151,6 +153,6 @@ plain! {
     /// A convolution of ResNet-20 in the order its kernels want.
     struct Prepare {
         weight: i32, out: i32, inputs: i32, padded: i32, taps: i32, forward: i32, backward: i32,
-        partial: i32,
+        partial: i32, together: i32, reserved: i32,
     }
 }
