@@ -1,6 +1,7 @@
 //! Runs of one network on the card, in lock step: a stretch of steps is uploaded as tables, made by
 //! launches that read them, and what came of it is downloaded.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cbopt::{Executor, StepReport};
@@ -20,6 +21,38 @@ const GRAPH: usize = 512;
 /// Most steps of a graph.
 const GRAPH_STEPS: usize = 32;
 
+/// From so many runs on they are launched in two chains.
+const TWO_CHAINS: usize = 4;
+
+/// Runs that are launched together, after each other's kernels; another chain of them fills the
+/// multiprocessors that the last blocks of a kernel leave idle.
+struct Chain {
+    /// None is that of the training itself.
+    stream: Option<Stream>,
+    runs: Range<usize>,
+    /// Dozens of steps on the images that are held.
+    graph: Option<Graph>,
+}
+
+impl Chain {
+    fn all(card: &Arc<Card>, runs: usize) -> Result<Vec<Self>> {
+        let second = if runs < TWO_CHAINS { runs } else { runs / 2 };
+        let mut chains = vec![Self {
+            stream: None,
+            runs: 0..second,
+            graph: None,
+        }];
+        if second < runs {
+            chains.push(Self {
+                stream: Some(Stream::new(card)?),
+                runs: second..runs,
+                graph: None,
+            });
+        }
+        Ok(chains)
+    }
+}
+
 /// A training on the card.
 pub(super) struct Training {
     card: Arc<Card>,
@@ -34,8 +67,7 @@ pub(super) struct Training {
     visits: Heap,
     steps: Heap,
     outcomes: Heap,
-    /// Dozens of steps on the images that are held.
-    graph: Option<Graph>,
+    chains: Vec<Chain>,
     /// Whether an unusable gradient stops its run, which is all that the kernels can do.
     refuses: bool,
     parameters: usize,
@@ -72,7 +104,7 @@ impl Training {
             visits: Heap::default(),
             steps: Heap::default(),
             outcomes: Heap::default(),
-            graph: None,
+            chains: Chain::all(&card, runs)?,
             refuses,
             parameters,
             image: shape.len(),
@@ -189,20 +221,38 @@ impl Training {
 
     /// Launches `count` gradients of all runs, most of them as graphs.
     fn replay(&mut self, runs: u64, count: usize, perturbs: bool) -> Result<()> {
-        let launches = self.launches(runs, self.lot.runs, &self.pictures, (perturbs, true));
-        let together = (GRAPH / launches.len()).clamp(1, GRAPH_STEPS);
-        if count >= together && self.graph.is_none() {
-            self.graph = Some(self.stream.capture(&launches, together)?);
+        let mut chains = std::mem::take(&mut self.chains);
+        let done = self.launch(&mut chains, runs, count, perturbs);
+        self.chains = chains;
+        done
+    }
+
+    fn launch(&self, chains: &mut [Chain], runs: u64, count: usize, perturbs: bool) -> Result<()> {
+        if chains.len() > 1 {
+            // other streams do not know what this one has brought
+            self.stream.wait()?;
         }
-        if let Some(graph) = &self.graph {
-            for _ in 0..count / together {
-                self.stream.replay(graph)?;
+        for chain in &mut *chains {
+            let stream = chain.stream.as_ref().unwrap_or(&self.stream);
+            let first = runs + (chain.runs.start * size_of::<Descriptor>()) as u64;
+            let launches = self.launches(first, chain.runs.len(), &self.pictures, (perturbs, true));
+            let together = (GRAPH / launches.len()).clamp(1, GRAPH_STEPS);
+            if count >= together && chain.graph.is_none() {
+                chain.graph = Some(stream.capture(&launches, together)?);
+            }
+            if let Some(graph) = &chain.graph {
+                for _ in 0..count / together {
+                    stream.replay(graph)?;
+                }
+            }
+            for launch in (0..count % together).flat_map(|_| &launches) {
+                stream.launch(launch)?;
             }
         }
-        for launch in (0..count % together).flat_map(|_| &launches) {
-            self.stream.launch(launch)?;
-        }
-        Ok(())
+        chains
+            .iter()
+            .filter_map(|chain| chain.stream.as_ref())
+            .try_for_each(Stream::wait)
     }
 }
 
@@ -329,7 +379,7 @@ impl Backend for Training {
             .pictures
             .hold(card, stream, &held.images, &held.tables)?
         {
-            self.graph = None;
+            self.chains.iter_mut().for_each(|chain| chain.graph = None);
         }
         let most = lanes.iter().map(|lane| lane.entries.len()).max();
         let most = most.unwrap_or(0);
