@@ -1090,8 +1090,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // registers, and sums up the weights' gradients of its rows at its pixels.
     template <class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
 #pragma unroll 1
-        for (int c0 = team_first(); c0 < in; c0 += COLUMNS) {
-            const int count = min(48, in - c0);
+        for (int round = 0; round < in; round += COLUMNS) {
+            const int c0 = round + team_first(), count = min(48, in - c0);
+            if (TEAMS > 1 && count <= 0) {
+                // all teams meet equally often: otherwise racecheck does not see what the block's barriers order
+                for (int i = 0; i < 3; i++) meet<TEAM>(this_thread() / 32);
+                continue;
+            }
             float outer[Out::SUMS];
 #pragma unroll
             for (int i = 0; i < Out::SUMS; i++) outer[i] = 0;
