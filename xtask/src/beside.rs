@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{answers, root};
+use crate::{answers, copied, root};
 
 /// A row that was started.
 pub struct Row {
@@ -28,7 +28,7 @@ impl Row {
         std::fs::create_dir_all(&folder)?;
         let file = folder.join(format!("{name}.txt"));
         let output = File::create(&file)?;
-        let program = std::env::current_exe()?;
+        let program = copied();
         let mut command = match answers("nice", &["true"]) {
             true => {
                 let mut command = Command::new("nice");

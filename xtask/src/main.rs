@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr)]
 
 mod beside;
+mod compiler;
 mod guided;
 mod mutants;
 mod python;
@@ -54,9 +55,6 @@ const SLOW_EXAMPLES: [&str; 1] = ["swap"];
 /// What clippy is told.
 const LINTS: &str = "-D warnings";
 
-/// What `cargo clippy` puts behind each word for its compiler.
-const CLIPPY_SEPARATOR: &str = "__CLIPPY_HACKERY__";
-
 /// The target whose instruction set has code of its own in the kernels.
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
@@ -64,11 +62,14 @@ fn main() -> Result<ExitCode> {
     if let Some(cargo) = std::env::var_os(python::REAL_CARGO) {
         return python::as_cargo(cargo, std::env::args_os().skip(1));
     }
-    task().map(|()| ExitCode::SUCCESS)
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if compiler::is_called(&words) {
+        return compiler::compile(&words);
+    }
+    task(&words).map(|()| ExitCode::SUCCESS)
 }
 
-fn task() -> Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+fn task(words: &[String]) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["check"] => check(),
@@ -107,13 +108,14 @@ fn check() -> Result<()> {
     widths()?;
     spelling()?;
     dependencies()?;
-    let kernels = Row::start("kernels")?;
-    let lints = format!("clippy --workspace --all-targets --locked -- {LINTS}");
-    cargo("lints", &lints)?;
-    cargo("tests compiled", "test --workspace --locked --no-run")?;
-    let mut rows = vec![kernels];
+    copy()?;
+    let mut rows = vec![Row::start("kernels")?];
+    run(
+        "lints, documentation, and tests compiled",
+        &mut compiled("build --workspace --lib --bins --tests --examples --locked")?,
+    )?;
+    let command = compiled("test --workspace --locked --no-fail-fast")?;
     let tests = timed("tests", || {
-        let command = cargo_command("test --workspace --locked --no-fail-fast");
         beside::tests(command, || {
             for name in ["programs", "cargo"] {
                 rows.push(Row::start(name)?);
@@ -131,7 +133,10 @@ fn check() -> Result<()> {
 fn row(name: &str) -> Result<()> {
     match name {
         // needs nothing that cargo builds
-        "kernels" => proofs(),
+        "kernels" => {
+            sanitize::miri()?;
+            proofs()
+        }
         // need what the tests are compiled to
         "programs" => {
             emulated_gpu()?;
@@ -141,12 +146,10 @@ fn row(name: &str) -> Result<()> {
         }
         // take turns with the target folder
         "cargo" => {
-            documentation()?;
+            python::after_check()?;
             promised_rust()?;
             arm()?;
-            packages()?;
-            sanitize::miri()?;
-            python::after_check()
+            packages()
         }
         _ => bail!("no such row: {name}"),
     }
@@ -280,7 +283,7 @@ fn emulated_gpu() -> Result<()> {
     std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13"))?;
     // With the features of the whole workspace, for which it is built already. A real NVRTC opens
     // the driver that it finds, and this one is not enough for it.
-    let mut tests = cargo_command("test --workspace --test gpu --locked");
+    let mut tests = compiled("test --workspace --test gpu --locked")?;
     tests
         .env("LD_LIBRARY_PATH", &folder)
         .env("MAXITIVE_NVRTC", &folder)
@@ -357,31 +360,6 @@ fn examples() -> Result<()> {
         run(&format!("example {name}"), &mut command)?;
     }
     std::fs::remove_dir_all(&folder).context("cannot remove what the examples wrote")
-}
-
-/// The documentation, and its links. It needs the checked crates, which the lints have left: with
-/// their compiler and its words cargo takes those, else it would check the workspace once more.
-fn documentation() -> Result<()> {
-    let mut command = cargo_command("doc --workspace --no-deps --locked");
-    command.env(
-        "RUSTDOCFLAGS",
-        "-D warnings -D rustdoc::broken_intra_doc_links",
-    );
-    let found = Command::new("rustc")
-        .args(["--print", "sysroot"])
-        .output()?
-        .stdout;
-    let sysroot = PathBuf::from(String::from_utf8_lossy(&found).trim());
-    let driver = sysroot.join("bin/clippy-driver");
-    if driver.exists() {
-        let words = LINTS
-            .split(' ')
-            .map(|word| word.to_owned() + CLIPPY_SEPARATOR);
-        command
-            .env("RUSTC_WORKSPACE_WRAPPER", driver)
-            .env("CLIPPY_ARGS", words.collect::<String>());
-    }
-    run("documentation", &mut command)
 }
 
 /// The crates compile with the Rust version that `rust-version` promises.
@@ -495,6 +473,20 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// A copy of this program, made by [`copy`]: the workspace's compilation replaces the program.
+fn copied() -> PathBuf {
+    root().join("target/check/xtask")
+}
+
+fn copy() -> Result<()> {
+    let copy = copied();
+    std::fs::create_dir_all(root().join("target/check"))?;
+    // not written over, since an earlier one may still run
+    let _ = std::fs::remove_file(&copy);
+    std::fs::copy(std::env::current_exe()?, &copy).context("cannot copy this program")?;
+    Ok(())
+}
+
 /// Runs `cargo` with the given words.
 fn cargo(name: &str, words: &str) -> Result<()> {
     run(name, &mut cargo_command(words))
@@ -505,6 +497,13 @@ fn cargo_command(words: &str) -> Command {
     let mut command = Command::new(cargo);
     command.args(words.split_whitespace()).current_dir(root());
     command
+}
+
+/// Cargo, to take what [`compiler`] has made of the workspace.
+fn compiled(words: &str) -> Result<Command> {
+    let mut command = cargo_command(words);
+    compiler::settings(&mut command)?;
+    Ok(command)
 }
 
 /// `cargo` of the nightly toolchain.

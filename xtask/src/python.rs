@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-use crate::{root, run, skip};
+use crate::{compiler, copied, root, run, skip};
 
 /// Where maturin must find the cargo that [`as_cargo`] stands for.
 pub const REAL_CARGO: &str = "MAXITIVE_REAL_CARGO";
@@ -52,6 +52,13 @@ pub fn as_cargo(cargo: OsString, words: impl Iterator<Item = OsString>) -> Resul
     } else {
         command.args(&words);
     }
+    // which Python there is makes no difference to the library
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PYO3_") {
+            command.env_remove(name);
+        }
+    }
+    compiler::settings(&mut command)?;
     command.env("CARGO", &cargo).env_remove(REAL_CARGO);
     let status = command.status().context("cannot start cargo")?;
     Ok(match status.success() {
@@ -111,7 +118,7 @@ pub fn test(options: Options) -> Result<()> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         build
             .env(REAL_CARGO, cargo)
-            .env("CARGO", std::env::current_exe()?);
+            .env("CARGO", copied().canonicalize()?);
     }
     run("wheel", &mut build)?;
     let wheel = std::fs::read_dir(&wheels)?
