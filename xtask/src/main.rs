@@ -117,7 +117,7 @@ fn check() -> Result<()> {
     let command = compiled("test --workspace --locked --no-fail-fast")?;
     let tests = timed("tests", || {
         beside::tests(command, || {
-            for name in ["programs", "cargo"] {
+            for name in ["gpu", "programs", "cargo"] {
                 rows.push(Row::start(name)?);
             }
             Ok(())
@@ -138,11 +138,13 @@ fn row(name: &str) -> Result<()> {
             proofs()
         }
         // need what the tests are compiled to
-        "programs" => {
+        "gpu" => {
             emulated_gpu()?;
-            slurm()?;
-            examples()?;
             cubins()
+        }
+        "programs" => {
+            slurm()?;
+            examples()
         }
         // take turns with the target folder
         "cargo" => {
