@@ -238,7 +238,7 @@ fn proofs() -> Result<()> {
     }
     // each is compiled and run by one core
     std::thread::scope(|scope| {
-        let threads = ["proof", "proof_dense", "proof_resnet"]
+        let threads = ["proof_resnet", "proof_dense"]
             .map(|source| scope.spawn(|| prove(&kernel_folder(), source)));
         threads
             .into_iter()

@@ -20,6 +20,11 @@ __device__ __forceinline__ void mma_tf32_short(float* d, const unsigned* a, unsi
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(b));
 }
+// d += A B of factors in two parts, in f32 but for low times low.
+template <int K> __device__ __forceinline__ void mma_f32(float* d, const unsigned* a, const unsigned* a_low, const unsigned* b, const unsigned* b_low) {
+    if constexpr (K == 8) mma_tf32(d, a_low, b), mma_tf32(d, a, b_low), mma_tf32(d, a, b);
+    else mma_tf32_short(d, a_low, *b), mma_tf32_short(d, a, *b_low), mma_tf32_short(d, a, *b);
+}
 // Four (two) matrices of 8 x 4 numbers: lanes 8i..8i+7 name the rows of matrix i, 16 bytes each, and every lane gets number
 // lane % 4 of row lane / 4 of each. So lie the factors of `mma_tf32`.
 __device__ __forceinline__ void matrices4(unsigned* to, unsigned row) {
@@ -190,18 +195,12 @@ template <bool TF32, int COUNT, bool FEW = true> struct Products {
         if constexpr (TF32) {
             mma_tf32(sums[n], a.high, b.high);
         } else {
-            float* to = APART ? part[n] : sums[n];
-            mma_tf32(to, a.low, b.high);
-            mma_tf32(to, a.high, b.low);
-            mma_tf32(to, a.high, b.high);
+            mma_f32<8>(APART ? part[n] : sums[n], a.high, a.low, b.high, b.low);
         }
     }
     // Half as many, in f32.
     __device__ __forceinline__ void add(int n, const Factors<TF32, 2>& a, const Factors<TF32, 1>& b) {
-        float* to = APART ? part[n] : sums[n];
-        mma_tf32_short(to, a.low, b.high[0]);
-        mma_tf32_short(to, a.high, b.low[0]);
-        mma_tf32_short(to, a.high, b.high[0]);
+        mma_f32<4>(APART ? part[n] : sums[n], a.high, a.low, b.high, b.low);
     }
     __device__ __forceinline__ ~Products() {
         if (APART)

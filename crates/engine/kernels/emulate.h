@@ -38,17 +38,27 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emu {
 constexpr int STACK = 256 << 10;
 enum Wait { RUN, WARP, TEAM, BLOCK, DONE };
-struct Fiber { ucontext_t start; jmp_buf at; bool begun = false; Wait wait; int team = 0; std::vector<char> stack; };
+struct Fiber { ucontext_t start; jmp_buf at; bool begun = false; Wait wait; int team = 0, exchanges = 0; std::vector<char> stack; };
 alignas(128) static char shared[232448];
 static std::vector<Fiber> fibers;
 static jmp_buf scheduler;
 static int current;
 static std::function<void()> body;
-static double exchange[32][8];  // what the lanes of the running warp hold out to each other
+// What the lanes of the running warp hold out to each other, in two places by turns: when a lane takes a place again, all have
+// read what was there.
+static double places[2][32][8];
+typedef double Place[8];
 
 inline void pause(Wait what) {
     fibers[current].wait = what;
     if (!_setjmp(fibers[current].at)) _longjmp(scheduler, 1);
+}
+// Holds these bytes out to the other lanes of the warp, and returns what all of them do.
+inline const Place* held_out(const void* mine, size_t bytes) {
+    Place* place = places[fibers[current].exchanges++ % 2];
+    memcpy(place[current % 32], mine, bytes);
+    pause(WARP);
+    return place;
 }
 // A barrier of `warps` neighboring warps.
 inline void meet(int warps) { fibers[current].team = warps, pause(TEAM); }
@@ -83,7 +93,7 @@ inline void run_block(int threads) {
     if ((int)fibers.size() < threads) fibers.resize(threads);
     for (int i = 0; i < threads; i++) {
         Fiber& f = fibers[i];
-        f.wait = RUN;
+        f.wait = RUN, f.exchanges = 0;
         if (f.begun) continue;
         f.stack.resize(STACK);
         getcontext(&f.start);
@@ -144,11 +154,8 @@ template <class F, class... A> void launch(F kernel, dim3 grid, int threads, A..
     }
 }
 template <class T> T shuffle(T value, int from) {
-    memcpy(&exchange[current % 32][0], &value, sizeof value);
-    pause(WARP);
     T got;
-    memcpy(&got, &exchange[from & 31][0], sizeof got);
-    pause(WARP);
+    memcpy(&got, held_out(&value, sizeof value)[from & 31], sizeof got);
     return got;
 }
 // With `exact` nothing is rounded, so that what the mma paths sum can be seen to f32.
@@ -190,49 +197,42 @@ inline float rsqrtf(float v) { return 1.0f / sqrtf(v); }
 using std::min;
 using std::max;
 
-// mma.sync.m16n8k8, row times column, TF32 inputs (low bits ignored, as the device does), sums in f64 rounded once.
-inline void mma_tf32(float* d, const unsigned* a, const unsigned* b) {
+// d += A B of m16n8k8 or m16n8k4, row times column, TF32 inputs (low bits ignored, as the device does), sums in f64 rounded
+// once. A lane has K / 2 numbers of A and K / 4 of B, PARTS times: of two parts all products but low times low are added.
+template <int K, int PARTS> void mma(float* d, const unsigned* const (&a)[PARTS], const unsigned* const (&b)[PARTS]) {
     const int lane = emu::current % 32, g = lane / 4, t = lane % 4;
-    float* mine = reinterpret_cast<float*>(emu::exchange[lane]);
-    memcpy(mine, a, 16); memcpy(mine + 4, b, 8);
-    emu::pause(emu::WARP);
-    auto A = [](int row, int k) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[row % 8 * 4 + k % 4])[k / 4 * 2 + row / 8]); };
-    auto B = [](int k, int col) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[col * 4 + k % 4])[4 + k / 4]); };
-    for (int i = 0; i < 4; i++) {
-        double sum = d[i];
-        for (int k = 0; k < 8; k++) sum += (double)A(g + i / 2 * 8, k) * B(k, 2 * t + i % 2);
-        d[i] = (float)sum;
+    constexpr int EACH = K * 3 / 4;
+    float mine[PARTS * EACH];
+    for (int part = 0; part < PARTS; part++) memcpy(mine + part * EACH, a[part], 2 * K), memcpy(mine + part * EACH + K / 2, b[part], K);
+    for (float& number : mine) number = emu::tf32(number);
+    const emu::Place* all = emu::held_out(mine, sizeof mine);
+    auto of_lane = [&](int lane) { return reinterpret_cast<const float*>(all[lane]); };
+    double sums[4] = {d[0], d[1], d[2], d[3]};
+#pragma GCC unroll 8
+    for (int k = 0; k < K; k++) {
+        const float *row = of_lane(g * 4 + k % 4) + k / 4 * 2, *columns[2] = {of_lane(2 * t * 4 + k % 4), of_lane((2 * t + 1) * 4 + k % 4)};
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const float *x = row + i / 2, *y = columns[i % 2] + K / 2 + k / 4;
+            sums[i] += (double)x[0] * y[0];
+            if (PARTS == 2) sums[i] += (double)x[EACH] * y[0] + (double)x[0] * y[EACH];
+        }
     }
-    emu::pause(emu::WARP);
+    for (int i = 0; i < 4; i++) d[i] = (float)sums[i];
 }
-
-// The same, m16n8k4.
-inline void mma_tf32_short(float* d, const unsigned* a, unsigned b) {
-    const int lane = emu::current % 32, g = lane / 4, t = lane % 4;
-    float* mine = reinterpret_cast<float*>(emu::exchange[lane]);
-    memcpy(mine, a, 8); memcpy(mine + 2, &b, 4);
-    emu::pause(emu::WARP);
-    auto A = [](int row, int k) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[row % 8 * 4 + k])[row / 8]); };
-    auto B = [](int k, int col) { return emu::tf32(reinterpret_cast<float*>(emu::exchange[col * 4 + k])[2]); };
-    for (int i = 0; i < 4; i++) {
-        double sum = d[i];
-        for (int k = 0; k < 4; k++) sum += (double)A(g + i / 2 * 8, k) * B(k, 2 * t + i % 2);
-        d[i] = (float)sum;
-    }
-    emu::pause(emu::WARP);
-}
+inline void mma_tf32(float* d, const unsigned* a, const unsigned* b) { mma<8, 1>(d, {a}, {b}); }
+inline void mma_tf32_short(float* d, const unsigned* a, unsigned b) { mma<4, 1>(d, {a}, {&b}); }
+template <int K> void mma_f32(float* d, const unsigned* a, const unsigned* a_low, const unsigned* b, const unsigned* b_low) { mma<K, 2>(d, {a, a_low}, {b, b_low}); }
 
 // ldmatrix, of 32-bit numbers.
 template <int COUNT> void matrices(unsigned* to, const float* row) {
     const int lane = emu::current % 32;
-    memcpy(&emu::exchange[lane][0], &row, sizeof row);
-    emu::pause(emu::WARP);
+    const emu::Place* all = emu::held_out(&row, sizeof row);
     for (int i = 0; i < COUNT; i++) {
         const float* from;
-        memcpy(&from, &emu::exchange[8 * i + lane / 4][0], sizeof from);
+        memcpy(&from, all[8 * i + lane / 4], sizeof from);
         to[i] = __float_as_uint(from[lane % 4]);
     }
-    emu::pause(emu::WARP);
 }
 inline void matrices4(unsigned* to, const float* row) { matrices<4>(to, row); }
 inline void matrices2(unsigned* to, const float* row) { matrices<2>(to, row); }

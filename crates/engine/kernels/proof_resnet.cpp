@@ -1,6 +1,6 @@
 // ResNet-20 with dropout against the twin, and prediction against training's forward, to the bit. Plan, memory and launches
-// are those of proof.cpp. Build and run:
-//     g++ -std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE proof_resnet.cpp -o proof && ./proof
+// are those of proof.cpp, whose checks run before. Build and run:
+//     g++ -std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE proof_resnet.cpp -o proof && ./proof GOLDEN_NETS
 #define main proof_of_the_rest
 #include "proof.cpp"
 #undef main
@@ -55,7 +55,8 @@ template <bool TF32> static void predict(ResnetPlan& plan, Lot& lot, const Image
     emu::launch(resnet_head, dim3(batch, 1, R), 256, runs, set, head);
 }
 
-int main() {
+int main(int argc, char** argv) {
+    if (proof_of_the_rest(argc, argv)) return 1;
     const int images = 2, classes = 10, seed = 21;
     const std::vector<int> labels = {1, 4};
     ResnetPlan plan(images, classes);
