@@ -42,12 +42,24 @@ kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless
 mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.toml), all or those
         with these words in their names; the tests named for each must fail
 sanitize machine, cbopt and engine under AddressSanitizer and ThreadSanitizer, and the worker pool
-        under Miri, or those that are named; needs a nightly toolchain with rust-src, and says so
+        under Miri, or those that are named; without the DenseNets of full size; needs a nightly
+        toolchain with rust-src, and says so
 fuzz    every reader of files under libFuzzer, or those that are named, for a minute or so many
         seconds each; needs a nightly toolchain and a C++ compiler
 arm     the tests of machine, random, cbopt and engine, or those with these words in their names,
-        compiled for aarch64 and run by qemu-aarch64; needs aarch64-linux-gnu-gcc, too
+        compiled for aarch64 and run by qemu-aarch64; without the DenseNets of full size; needs
+        aarch64-linux-gnu-gcc, too
 sbom    what the program is built of, as a CycloneDX document in JSON";
+
+/// What the tests are told under sanitizers and emulators, where the DenseNets of full size take
+/// hours, and most of them in the twin, which has no `unsafe`. Small ones run there
+/// (`a_small_densenet_agrees`).
+const WITHOUT_LARGE: [&str; 4] = [
+    "--skip",
+    "golden_densenet",
+    "--skip",
+    "golden_engine_densenet",
+];
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
 const SLOW_EXAMPLES: [&str; 1] = ["swap"];
@@ -432,6 +444,7 @@ fn arm_tests(words: &[&str]) -> Result<()> {
     let mut command = cargo_command(&line);
     command
         .args(words)
+        .args(WITHOUT_LARGE)
         .env(
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
             "aarch64-linux-gnu-gcc",

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::{answers, nightly, run as run_step, skip};
+use crate::{WITHOUT_LARGE, answers, nightly, run as run_step, skip};
 
 /// The target that the sanitizers and libFuzzer are there for.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -42,6 +42,7 @@ fn sanitizer(tool: &str) -> Result<()> {
         words += " -Zbuild-std";
     }
     let mut command = nightly(&words);
+    command.arg("--").args(WITHOUT_LARGE);
     command.env("RUSTFLAGS", format!("-Zsanitizer={tool}"));
     run_step(name, &mut command)
 }

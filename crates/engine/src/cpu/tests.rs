@@ -439,6 +439,16 @@ fn dropout_inside_dense_blocks_agrees() {
     assert!(fits, "every seed is near a kink");
 }
 
+/// Two blocks and the transition between them; those of full size are among the golden numbers.
+#[test]
+fn a_small_densenet_agrees() {
+    let network = zoo::densenet("dense", 5, &[2, 1], None).unwrap();
+    for isa in Isa::available() {
+        let fits = (0..20).any(|seed| agrees(&network, 2, seed, USUAL, isa, TOLERANCE));
+        assert!(fits, "every seed is near a kink");
+    }
+}
+
 #[test]
 fn normalization_of_a_single_pixel_keeps_its_digits() {
     let mut net = NetworkBuilder::new("pixel", Shape::new(3, 1, 1));
