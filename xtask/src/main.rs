@@ -7,6 +7,7 @@ mod compiler;
 mod guided;
 mod mutants;
 mod python;
+mod release;
 mod sanitize;
 mod sbom;
 mod width;
@@ -23,7 +24,7 @@ const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|
        python [--without-torch] [--after-check]|
        kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
        sanitize [address|thread|miri...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
-       sbom FILE
+       sbom FILE|release FOLDER
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
         included), a sweep on a real Slurm, CUDA kernels on the host and compiled by NVRTC, examples,
@@ -49,7 +50,9 @@ fuzz    every reader of files under libFuzzer, or those that are named, for a mi
 arm     the tests of machine, random, cbopt and engine, or those with these words in their names,
         compiled for aarch64 and run by qemu-aarch64; without the DenseNets of full size; needs
         aarch64-linux-gnu-gcc, too
-sbom    what the program is built of, as a CycloneDX document in JSON";
+sbom    what the program is built of, as a CycloneDX document in JSON
+release the program in a folder, with its SHA-256: the same bits for the same commit and toolchain,
+        wherever the clone lies";
 
 /// What the tests are told under sanitizers and emulators, where the DenseNets of full size take
 /// hours, and most of them in the twin, which has no `unsafe`. Small ones run there
@@ -99,6 +102,7 @@ fn task(words: &[String]) -> Result<()> {
         ["fuzz", ref words @ ..] => guided::run(words),
         ["arm", ref words @ ..] => arm_tests(words),
         ["sbom", file] => sbom::write(&root(), Path::new(file)),
+        ["release", folder] => release::build(Path::new(folder)),
         ["--help" | "-h"] => {
             eprintln!("{USAGE}");
             Ok(())
