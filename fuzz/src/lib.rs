@@ -396,6 +396,67 @@ mod tests {
         }
     }
 
+    /// A few bytes of a header reserved 2 GiB, and those of Snappy and LZ4 were cleared, too.
+    #[test]
+    fn sizes_that_a_page_only_announces_take_little() {
+        let target = Target::by_name("parquet").expect("it is there");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/cli/tests/parquet");
+        for codec in ["snappy", "lz4", "gzip", "zstd"] {
+            let path = folder.join(format!("rows-{codec}.parquet"));
+            let file = std::fs::read(path).expect("a file of the tests");
+            let mut pages = 0;
+            for start in 0..file.len() {
+                let Some(hostile) = announcing_2_gib(&file, start) else {
+                    continue;
+                };
+                pages += 1;
+                assert_eq!(hostile.len(), file.len());
+                let seen = execute(target, &hostile).expect("little memory");
+                assert!(seen.accepted, "the other columns are read");
+            }
+            assert!(pages >= 8, "{codec}: {pages} pages");
+        }
+    }
+
+    /// The file with 2 GiB in the header of the dictionary that begins here, and as many bytes of
+    /// the dictionary less as the header has more; nothing where no such page begins.
+    fn announcing_2_gib(file: &[u8], start: usize) -> Option<Vec<u8>> {
+        // a dictionary; its size, in one or two bytes; its compressed size, in one; what it is
+        let page = file.get(start..)?;
+        let (old, compressed) = match *page {
+            [
+                0x15,
+                4,
+                0x15,
+                0..0x80,
+                0x15,
+                compressed @ 40..0x80,
+                0x4c,
+                ..,
+            ] => (1, compressed),
+            [
+                0x15,
+                4,
+                0x15,
+                0x80..=0xff,
+                _,
+                0x15,
+                compressed @ 40..0x80,
+                0x4c,
+                ..,
+            ] => (2, compressed),
+            _ => return None,
+        };
+        let added = 5 - old;
+        let mut made = file[..start + 3].to_vec();
+        made.extend([0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, compressed - 2 * added]);
+        made.extend(&page[3 + usize::from(old) + 2..]);
+        // the header has 19 bytes at most, and the dictionary 16 at least
+        let cut = start + 20;
+        made.drain(cut..cut + usize::from(added));
+        Some(made)
+    }
+
     /// Its rows were counted one by one, and each found that its columns have ended.
     #[test]
     fn rows_that_no_column_has_are_refused() {

@@ -9,6 +9,7 @@
 mod pages;
 mod parquet;
 mod quotes;
+mod sizes;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -10,6 +10,8 @@ use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 
+use super::sizes::Sizes;
+
 /// Lengths that a byte can stand for. Writers put 128 into a block of at least five bytes.
 const LENGTHS_PER_BYTE: usize = 64;
 
@@ -20,6 +22,8 @@ const VALUES_PER_BYTE: usize = 8;
 /// can hold.
 pub struct Pages {
     pub pages: Box<dyn PageReader>,
+    /// What the same pages announce of their sizes.
+    pub sizes: Sizes,
     /// The definition level of a value; 0 where there are no nulls.
     pub level: i16,
 }
@@ -95,6 +99,7 @@ impl Iterator for Pages {
 
 impl PageReader for Pages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.sizes.advance()?;
         let page = self.pages.get_next_page()?;
         self.checked(page)
     }
@@ -104,6 +109,8 @@ impl PageReader for Pages {
     }
 
     fn skip_next_page(&mut self) -> Result<()> {
+        // a dictionary that is skipped may be decoded later
+        self.sizes.advance()?;
         self.pages.skip_next_page()
     }
 
@@ -171,7 +178,7 @@ impl Lengths {
 }
 
 /// A number in groups of seven bits, the lowest first.
-fn number(bytes: &mut &[u8]) -> Option<usize> {
+pub fn number(bytes: &mut &[u8]) -> Option<usize> {
     let end = bytes.iter().position(|byte| byte & 0x80 == 0)?;
     let (groups, rest) = bytes.split_at_checked(end + 1)?;
     *bytes = rest;

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use datasets::formats::guard::{PROBLEM, guarded};
@@ -21,6 +22,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::FieldError;
 use super::pages::Pages;
+use super::sizes::{Sizes, Source};
 
 /// What the first bytes of a Parquet file are.
 pub const MAGIC: &[u8; 4] = b"PAR1";
@@ -78,6 +80,8 @@ struct Cursor {
 /// An open file and its current row.
 pub struct Parquet {
     file: Box<dyn FileReader>,
+    /// The same file, to look at its pages before they are decoded.
+    source: Arc<dyn Source>,
     /// Each column, or why it cannot be read.
     leaves: Vec<std::result::Result<Leaf, String>>,
     /// The current row group.
@@ -103,7 +107,10 @@ impl Parquet {
     /// # Errors
     /// It is no Parquet file.
     pub fn open(file: File) -> Result<(Self, Vec<String>)> {
-        guard(|| Self::new(Box::new(SerializedFileReader::new(file)?)))
+        guard(|| {
+            let source = Arc::new(file.try_clone()?);
+            Self::new(Box::new(SerializedFileReader::new(file)?), source)
+        })
     }
 
     /// Opens a file that is in memory.
@@ -111,11 +118,15 @@ impl Parquet {
     /// # Errors
     /// It is no Parquet file.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<(Self, Vec<String>)> {
-        guard(|| Self::new(Box::new(SerializedFileReader::new(Bytes::from(bytes))?)))
+        guard(|| {
+            let bytes = Bytes::from(bytes);
+            let source = Arc::new(bytes.clone());
+            Self::new(Box::new(SerializedFileReader::new(bytes)?), source)
+        })
     }
 
     /// The table before its first row, and the names of its columns.
-    fn new(file: Box<dyn FileReader>) -> Result<(Self, Vec<String>)> {
+    fn new(file: Box<dyn FileReader>, source: Arc<dyn Source>) -> Result<(Self, Vec<String>)> {
         check_rows(file.metadata())?;
         let schema = file.metadata().file_metadata().schema_descr_ptr();
         let fields = schema.root_schema().get_fields();
@@ -130,6 +141,7 @@ impl Parquet {
         let count = names.len();
         let empty = Self {
             file,
+            source,
             leaves,
             group: 0,
             group_rows: 0,
@@ -230,8 +242,10 @@ impl Parquet {
             Some(cursor) => cursor,
             closed => {
                 let group = self.file.get_row_group(self.group)?;
+                let column = group.metadata().column(leaf.index);
                 let pages = Pages {
                     pages: group.get_column_page_reader(leaf.index)?,
+                    sizes: Sizes::new(Arc::clone(&self.source), column)?,
                     level: leaf.level,
                 };
                 let schema = self.file.metadata().file_metadata().schema_descr();
