@@ -104,10 +104,7 @@ impl TextTable {
 
     /// Adds a row.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        let clean = |cell: S| match cell.into() {
-            cell if cell.contains(char::is_control) => printable(&cell).into_owned(),
-            cell => cell,
-        };
+        let clean = |cell: S| printable(&cell.into()).into_owned();
         self.rows.push(cells.into_iter().map(clean).collect());
     }
 

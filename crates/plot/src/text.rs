@@ -44,8 +44,22 @@ pub fn significant_on(value: f64, scale: Option<f64>) -> String {
     }
 }
 
-/// The text with every control character written out, so that data cannot move the cursor of a
-/// terminal or change its colors.
+/// Whether a character acts on a terminal instead of being shown: it moves the cursor, changes
+/// colors, ends a line, or turns the direction in which text is shown.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// The text with every character written out that is not shown but acts, so that data cannot move
+/// the cursor of a terminal, change its colors or show its own letters in another order.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
@@ -56,7 +70,7 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 }
 
 fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_bad = |c: char| c.is_control() && !keep(c);
+    let is_bad = |c: char| acts(c) && !keep(c);
     if !text.contains(is_bad) {
         return Cow::Borrowed(text);
     }
@@ -112,5 +126,20 @@ mod tests {
         assert_eq!(printable("a\u{1b}[2J\nb"), "a\\u{1b}[2J\\nb");
         assert_eq!(printable_lines("a\u{1b}\nb\r"), "a\\u{1b}\nb\\r");
         assert!(matches!(printable("θ > 1"), Cow::Borrowed(_)));
+    }
+
+    /// `txt.exe` after U+202E is shown as `exe.txt`.
+    #[test]
+    fn letters_are_not_shown_in_another_order() {
+        for c in [
+            '\u{61c}', '\u{200f}', '\u{2028}', '\u{202e}', '\u{2066}', '\u{2069}',
+        ] {
+            let text = format!("a{c}txt.exe");
+            let expected = format!("a\\u{{{:x}}}txt.exe", u32::from(c));
+            assert_eq!(printable(&text), expected);
+            assert_eq!(printable_lines(&text), expected);
+        }
+        // letters from right to left need none of them
+        assert!(matches!(printable("שלום"), Cow::Borrowed(_)));
     }
 }
