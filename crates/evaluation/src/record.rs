@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::json;
 use crate::results::{
     Bounds, ByClass, Classification, Detection, DetectionCurves, Reliability, Risk,
 };
@@ -444,7 +445,7 @@ impl RunRecord {
     ///
     /// # Errors
     /// The file cannot be read, is no record, is one of an unknown version, or has a field that is
-    /// unknown, missing or of the wrong kind.
+    /// unknown, missing, of the wrong kind or there twice.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, RecordError> {
         let path = path.as_ref();
         let text = read_plain(path).map_err(|source| RecordError::File {
@@ -464,7 +465,7 @@ impl RunRecord {
             path: path.to_owned(),
             reason,
         };
-        let mut value: Value = serde_json::from_str(text).map_err(|e| no_record(e.to_string()))?;
+        let mut value = json::parse(text).map_err(|error| no_record(error.to_string()))?;
         let expected = value.as_object_mut().and_then(|map| map.shift_remove(SUM));
         let found = expected.as_ref().map(|_| sum(&value));
         match value.get("schema") {
@@ -849,6 +850,20 @@ mod tests {
         value.as_object_mut().unwrap().shift_remove(SUM);
         fs::write(&path, value.to_string()).unwrap();
         assert_eq!(RunRecord::read(&path).unwrap().seed, 77);
+    }
+
+    /// The last one counted, and the sum was that of the last.
+    #[test]
+    fn a_record_with_a_field_twice_is_refused() {
+        let text = include_str!("../tests/record.json");
+        let twice = text.replacen("\"seed\":", "\"seed\": 77, \"seed\":", 1);
+        assert_ne!(twice, text);
+        let error = RunRecord::parse(&twice, "record.json").unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("record.json") && error.contains("\"seed\""),
+            "{error}"
+        );
     }
 
     #[test]
