@@ -33,11 +33,16 @@ pub fn check_page(path: &Path) -> anyhow::Result<()> {
     Err(UserError::new(problem).into())
 }
 
-/// Replaces the file by these bytes; see [`experiment::files::write_atomically`].
+/// Replaces the file by these bytes; see [`experiment::files::write_atomically`]. A pipe or a
+/// device of this name would be lost, and is refused.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let problem = format!("{}: is no plain file and is not replaced", path.display());
+        return Err(UserError::new(problem).into());
+    }
     experiment::files::write_atomically(path, bytes).map_err(|error| {
         let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));
         UserError::new(format!("{error}{}", reason.unwrap_or_default())).into()

@@ -1,7 +1,8 @@
 //! Posteriors that travel: a file with a family, what was known before, and the evidence of the
 //! data. Files of shards add up to that of the whole; a file of yesterday is a prior of today.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use possibility::family::conjugate::{Conjugate, ConjugateFamily, Evidence, ScalarFamily};
@@ -13,6 +14,9 @@ use crate::{Prior, option_error};
 
 /// Names the format, for those who read it.
 const FORMAT: &str = "maxitive-posterior/1";
+
+/// Bytes of the longest file that is read: one has a few numbers for each parameter.
+const LONGEST: u64 = 64 << 20;
 
 /// What defines a family of one parameter beside its name.
 pub fn settings(family: &impl ScalarFamily) -> Value {
@@ -85,8 +89,14 @@ impl Saved {
     /// # Errors
     /// It cannot be read or holds no posterior.
     pub fn read(path: &Path) -> Result<Self, UserError> {
-        let bytes = fs::read(path)
-            .map_err(|error| UserError::new(format!("{}: {}", path.display(), describe(&error))))?;
+        let fail = |rule: &str| UserError::new(format!("{}: {rule}", path.display()));
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+            .map_err(|error| fail(&describe(&error)))?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(fail(&format!("is longer than {LONGEST} bytes")));
+        }
         Self::parse(path, &bytes)
     }
 

@@ -10,10 +10,11 @@ use datasets::formats::npy::{self, Array, Values};
 use datasets::formats::picture::{KINDS, Picture};
 use datasets::{Images, Shape};
 use evaluation::record::Checkpoint;
+use experiment::Model;
 use experiment::predictive::ClassBounds;
-use experiment::{Model, files};
 use serde_json::{Value, json};
 
+use crate::files::write_atomically;
 use crate::text::{TextTable, number};
 use crate::training::{self, ComputeArgs};
 use crate::user_error::UserError;
@@ -137,7 +138,7 @@ pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
     }
     if let (Some(path), Some(format)) = (&args.out, format) {
         let bytes = format.bytes(&model, &row.row, &answers)?;
-        files::write_atomically(path, &bytes).map_err(training::error)?;
+        write_atomically(path, &bytes)?;
     }
     let mut out = io::stdout().lock();
     if args.json {

@@ -13,7 +13,7 @@ mod sizes;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -36,6 +36,19 @@ const BUFFER: [u64; 2] = [1 << 12, 1 << 18];
 enum Source {
     File(File),
     Memory(Cursor<Vec<u8>>),
+}
+
+/// Whether this is a device other than a terminal: some have no end.
+#[cfg(unix)]
+fn is_endless(file: &File, metadata: &Metadata) -> bool {
+    use std::io::IsTerminal;
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_char_device() && !file.is_terminal()
+}
+
+#[cfg(not(unix))]
+fn is_endless(_: &File, _: &Metadata) -> bool {
+    false
 }
 
 impl Source {
@@ -364,6 +377,8 @@ impl Table {
             }
             if metadata.is_file() {
                 Source::File(file)
+            } else if is_endless(&file, &metadata) {
+                return Err(UserError::new(format!("{name}: is a device, not a file")));
             } else {
                 read_all(Box::new(file)).map_err(fail)?
             }

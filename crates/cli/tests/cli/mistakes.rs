@@ -558,3 +558,38 @@ fn hostile_folders_and_configs_neither_hang_nor_reach_the_terminal() {
     std::fs::write(place.path("red.toml"), "name = \"\u{1b}[31mred\"").unwrap();
     refused(&["train", "red.toml", "--out", "r"], "red.toml");
 }
+
+/// Tables and posteriors from `/dev/zero` were read until memory ended, and a pipe that was named
+/// as the file to write became a file.
+#[test]
+#[cfg(unix)]
+fn devices_are_neither_read_nor_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+
+    let place = Place::new().with("data.csv", "x\n1\n");
+    let refused = |arguments: &[&str], words: &str| {
+        let outcome = place.run(arguments);
+        let said = outcome.stderr;
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    };
+    refused(&["infer", "poisson", "/dev/zero"], "is a device");
+    let evaluate = ["evaluate", "--probs", "/dev/zero", "--labels", "data.csv"];
+    refused(&evaluate, "is a device");
+    let prior = ["infer", "poisson", "data.csv", "--prior-from", "/dev/zero"];
+    refused(&prior, "is longer than 67108864 bytes");
+    for name in ["post.json", "picture.svg"] {
+        let made = std::process::Command::new("mkfifo")
+            .arg(place.path(name))
+            .status();
+        assert!(made.unwrap().success());
+    }
+    let save = ["infer", "poisson", "data.csv", "--save", "post.json"];
+    refused(&save, "post.json: is no plain file");
+    let plot = ["infer", "poisson", "data.csv", "--plot", "picture.svg"];
+    refused(&plot, "picture.svg: is no plain file");
+    for name in ["post.json", "picture.svg"] {
+        let kind = std::fs::metadata(place.path(name)).unwrap().file_type();
+        assert!(kind.is_fifo(), "{name}");
+    }
+}
