@@ -115,6 +115,7 @@ struct Spot {
 #endif
 };
 
+constexpr int larger_of(int a, int b) { return a > b ? a : b; }
 #ifndef WITHOUT_ROUNDING
 #define WITHOUT_ROUNDING false
 #endif

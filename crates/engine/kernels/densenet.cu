@@ -167,7 +167,6 @@ __device__ __forceinline__ unsigned unknown_zero(const Spot& spot) {
 #endif
 }
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
-__device__ __forceinline__ float2 load2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
 // Sum of COUNT times four numbers, `step` apart.
 template <int COUNT> __device__ __forceinline__ float4 added(const float* from, int step) {
@@ -180,7 +179,6 @@ template <int COUNT> __device__ __forceinline__ float4 added(const float* from, 
     return sum;
 }
 
-constexpr int larger_of(int a, int b) { return a > b ? a : b; }
 // Numbers from one row of pixels to the next in shared memory, so that lanes on neighboring rows
 // meet few of the same banks: of factors that are read four neighboring rows at a time eight banks
 // apart, of all other rows four. Eight of these by `ldmatrix`, and every second of eight by pairs of

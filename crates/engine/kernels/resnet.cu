@@ -206,11 +206,6 @@ template <int S_, int CN_, int IMG_, bool TF32_> struct Tile {
     }
 };
 
-__device__ __forceinline__ void load2(const float* from, float* v) {
-    const float2 a = *reinterpret_cast<const float2*>(from);
-    v[0] = a.x, v[1] = a.y;
-}
-
 // SAME: 3x3 over bordered planes. HALF: 3x3 of stride 2 over four planes per channel. POINT: 1x1 of stride 2 over the same.
 enum { SAME, HALF, POINT };
 
@@ -279,8 +274,7 @@ template <int S, int CN, int IMG, bool TF32> struct Four {
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const float* row = plane + 4 * (i % 2) * P::PLANE + i / 2 * P::ROW;
-                    float w[2];
-                    load2(row, w), v[i / 2][i % 2].set(0, w[0]), v[i / 2][i % 2].set(1, w[1]), v[i / 2][i % 2].set(2, row[2]);
+                    v[i / 2][i % 2].set2(0, row), v[i / 2][i % 2].set(2, row[2]);
                 }
                 // phase by phase: those of even rows and columns have four taps, of odd ones one
 #pragma unroll
@@ -750,8 +744,7 @@ template <int S, int C, int IMG, bool TF32, bool PREDICT> struct StageOf {
     static constexpr int TAILS = 7 * TAIL_SIZE;  // bias, gamma, beta, tau and 1/root of the seven convolutions
     // `first` holds planes or, backward, two tensors that the threads ordered, or (`weigh`) two parts of the weights of SOME
     // channels.
-    static constexpr int most(int a, int b) { return a > b ? a : b; }
-    static constexpr int TENSOR = IMG * C * S * S, FLOATS = SET + BUFFER + SCRATCH + TAILS + most(most(FIRST_SET, SET), most(2 * TENSOR, IMG == 1 ? 0 : 2 * 9 * C * SOME));
+    static constexpr int TENSOR = IMG * C * S * S, FLOATS = SET + BUFFER + SCRATCH + TAILS + larger_of(larger_of(FIRST_SET, SET), larger_of(2 * TENSOR, IMG == 1 ? 0 : 2 * 9 * C * SOME));
     static constexpr int RING = C / PIECE < DEPTH ? C / PIECE : DEPTH;  // groups of weights that are asked for ahead
     // parameters: first convolutions with bias, gamma, beta, tau
     static constexpr int SAME_CONV = 9 * C * C, TAIL = 4 * C;
