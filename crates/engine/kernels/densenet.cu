@@ -60,15 +60,22 @@ template <int COLUMNS> __device__ __forceinline__ void place_of(int i, int& row,
 // A factor of a product: for TF32 half of the last bit that counts is added, and `mma_tf32` ignores
 // the bits after it.
 template <bool TF32> __device__ __forceinline__ float factor(float v) { return TF32 && !WITHOUT_ROUNDING ? __uint_as_float(__float_as_uint(v) + 0x1000u) : v; }
-// Where the weights of backward lie, 48 columns of which a warp has 24 and a lane six, 2 (lane %
-// 4), the one after it, and those 8 and 16 beyond: the second factor of `mma_tf32_short`, of rows
-// lane % 4 and columns lane / 4 + 8 n. For a 1x1 convolution of every eight rows twice [row half][n]
-// of every lane, four of them first and two after (forward, LONG, for `mma_tf32` [n][row half]); for
-// 3x3 of every four rows and row of taps twice [tap][n], four, four and one.
-template <bool LONG = false> __device__ __forceinline__ void place_back(int i, int& row, int& column) {
+// Where the weights of a 1x1 convolution lie. Forward 48 columns of which a warp has 24 and a lane six: the second factor of
+// `mma_tf32`, of every eight rows twice [n][row half] of every lane, four of them first and two after, of rows lane % 4 and columns lane / 4 + 8 n.
+__device__ __forceinline__ void place_ahead(int i, int& row, int& column) {
     const int half = i % 384 / 192, at = i % 192, lane = at < 128 ? at / 4 : (at - 128) / 2, number = at < 128 ? at % 4 : 4 + at % 2;
-    row = i / 384 * 8 + (LONG ? number % 2 : number / 3) * 4 + lane % 4, column = half * 24 + (LONG ? number / 2 : number % 3) * 8 + lane / 4;
+    row = i / 384 * 8 + number % 2 * 4 + lane % 4, column = half * 24 + number / 2 * 8 + lane / 4;
 }
+// Of eight rows the one that a lane's quarter has; see `Across`.
+__device__ __forceinline__ constexpr int turned(int quarter) { return quarter % 2 * 4 + quarter / 2; }
+// Backward the first factor of `mma_tf32`, 16 columns of eight rows at a time; see `Across`.
+__device__ __forceinline__ void place_back(int i, int& row, int& column) {
+    const int lane = i % 128 / 4;
+    row = i / 384 * 8 + lane % 4 * 2 + i % 4 / 2, column = i % 384 / 128 * 16 + i % 2 * 8 + turned(lane / 4);
+}
+// Those of a 3x3 convolution backward, 48 columns of which a warp has 24: the second factor of
+// `mma_tf32_short`, of rows lane % 4 and columns lane / 4 + 8 n, of every four rows and row of taps
+// twice [tap][n], four, four and one.
 __device__ __forceinline__ void place_back(int i, int& row, int& tap, int& column) {
     const int half = i % 576 / 288, at = i % 288, unit = i / 576, lane = at < 256 ? at % 128 / 4 : at - 256, number = at < 256 ? at / 128 * 4 + at % 4 : 8;
     row = unit / 3 * 4 + lane % 4, tap = unit % 3 * 3 + number / 3, column = half * 24 + number % 3 * 8 + lane / 4;
@@ -86,7 +93,7 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
 #pragma unroll 4
         for (int i = begin; i < parts * (forward + backward); i += step) {
             if (i < parts * forward) {
-                place_back<true>(i % forward, c, o);
+                place_ahead(i % forward, c, o);
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
@@ -157,6 +164,17 @@ __device__ __forceinline__ float2 load_global2(const float* from) {
     return v;
 #endif
 }
+// Writes sixteen bytes of global memory where `there`, or adds to them: no one else is at them, and numbers that are not normal
+// count as 0.
+__device__ __forceinline__ void put_global(float* to, float4 v, bool there, bool write) {
+#ifdef EMULATED
+    if (there && write) *reinterpret_cast<float4*>(to) = v;
+    else if (there) to[0] += v.x, to[1] += v.y, to[2] += v.z, to[3] += v.w;
+#else
+    asm volatile("{.reg .pred a, w;\nsetp.ne.u32 a, %5, 0;\nsetp.ne.u32 w, %6, 0;\n@w st.global.v4.f32 [%0], {%1,%2,%3,%4};\n@a red.relaxed.gpu.global.add.v4.f32 [%0], {%1,%2,%3,%4};}"
+        ::"l"(__cvta_generic_to_global(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"((int)(there && !write)), "r"((int)(there && write)) : "memory");
+#endif
+}
 // A load leaves two pixels in a pair of registers, a product wants two rows in one. The pairs are formed by an operation with
 // this zero, of which the compiler does not know that it is 0: left to itself it copies them anew for every product.
 __device__ __forceinline__ unsigned unknown_zero(const Spot& spot) {
@@ -179,15 +197,13 @@ template <int COUNT> __device__ __forceinline__ float4 added(const float* from, 
     return sum;
 }
 
-// Numbers from one row of pixels to the next in shared memory, so that lanes on neighboring rows
-// meet few of the same banks: of factors that are read four neighboring rows at a time eight banks
-// apart, of all other rows four. Eight of these by `ldmatrix`, and every second of eight by pairs of
-// numbers (`Product::store`), meet all banks.
-constexpr int row_stride(int pixels) { return pixels + 8; }
+// Numbers from one row of pixels to the next in shared memory: lanes on neighboring rows are four banks apart, so that eight
+// of them by `ldmatrix`, and every second of eight by pairs of numbers (`Product::store`), meet all banks.
 constexpr int plain_stride(int pixels) { return pixels + 4; }
-// Where four pixels of a row lie: every second four rows have their fours exchanged, so that eight rows of four pixels meet
-// all banks.
-template <int STRIDE> __device__ __forceinline__ constexpr int spot(int row, int pixel) { return row * STRIDE + (pixel ^ (row & 4)); }
+// Where four pixels lie in tiles of 48 rows of 32 pixels. The eight fours of a row are exchanged by the row's number: eight rows
+// of four pixels meet all banks, and so do two of sixteen, four rows apart.
+constexpr int TILED = 48 * 32;
+__device__ __forceinline__ constexpr int spot(int row, int pixel) { return pixel / 32 * TILED + row * 32 + ((pixel % 32 / 4) ^ (row % 8)) * 4 + pixel % 4; }
 
 // Which sums of a product [ROWS][PX] a thread holds: MT x NT tiles of 16 pixels and 8 rows. A warp has all rows of WPX pixels;
 // SPLIT warps share a sum. Where there are too few pixels for that, a warp has fewer tiles.
@@ -282,12 +298,12 @@ template <int ROWS_, int PX_, int WARPS, bool TF32> struct Product {
     static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, ROWS * TO); }
 };
 
-// Which sums of a product [48][PX] a thread holds backward: of a warp's 24 rows at 32 pixels six
+// Which sums of a product [48][PX] a thread holds forward and in a 3x3 convolution backward: of a warp's 24 rows at 32 pixels six
 // rows at four pixels, so that a row of a warp is 128 bytes of memory. Two neighboring warps have
 // the same pixels, a TEAM all pixels; SPLIT teams share a sum, or have 48 rows each. The pixels are
 // the first factor: `mma_tf32_short` takes two of them out of one register pair.
 template <int PX_, int WARPS, bool TF32> struct Tall {
-    static constexpr int PX = PX_, TEAM = PX / 16, SPLIT = WARPS / TEAM, STRIDE = row_stride(PX), TO = plain_stride(PX), SIZE = SPLIT * 48 * TO, SUMS = 24;
+    static constexpr int PX = PX_, TEAM = PX / 16, SPLIT = WARPS / TEAM, TO = plain_stride(PX), SIZE = SPLIT * 48 * TO, SUMS = 24;
     int lane, half, split, pixel;  // half: of the rows; pixel: the first one of the warp
     __device__ __forceinline__ Tall() {
         const unsigned thread = this_thread();
@@ -321,30 +337,6 @@ template <int PX_, int WARPS, bool TF32> struct Tall {
         a.set(0, l[0]), a.set(1, l[1]), a.set(2, h[0]), a.set(3, h[1]);
 #pragma unroll
         for (int n = 0; n < 3; n++) part.add(n, a, b[n]);
-    }
-    // sums += 48 rows of weights times 48 rows of pixels.
-    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
-        const Spot four(w + half * 192 + lane * 4), two(w + half * 192 + 128 + lane * 2), low(x + spot<STRIDE>(lane % 4, fours())), high(x + spot<STRIDE>(lane % 4 + 4, fours()));
-#pragma unroll
-        for (int s = 0; s < 6; s++) {
-            const float4 a = four.load4(s * 384), l = low.load4(s * (8 * STRIDE)), h = high.load4(s * (8 * STRIDE));
-            const float2 b = two.load2(s * 384);
-            const float first[3] = {a.x, a.y, a.z}, second[3] = {a.w, b.x, b.y};
-            if constexpr (TF32) {
-                products(sums, first, l.x, l.y, l.z, l.w);
-                products(sums, second, h.x, h.y, h.z, h.w);
-            } else {
-                const float lows[4] = {l.x, l.y, l.z, l.w}, highs[4] = {h.x, h.y, h.z, h.w};
-                Factors<false, 2> w[3];
-#pragma unroll
-                for (int n = 0; n < 3; n++) w[n].set(0, first[n]), w[n].set(1, second[n]);
-#pragma unroll
-                for (int pair = 0; pair < 2; pair++) {
-                    Products<false, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + pair * 3);
-                    products(part, w, lows + pair * 2, highs + pair * 2);
-                }
-            }
-        }
     }
     // sums += 3x3 convolution of 12 bordered planes [image][12][S + 2][S + 4], shared out among
     // SPLIT teams. `row`: the row of the image where the pixels begin.
@@ -398,6 +390,53 @@ template <int PX_, int WARPS, bool TF32> struct Tall {
     static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, 48 * TO); }
 };
 
+// Which sums of a product [48][PX] a thread holds in a 1x1 convolution backward: a warp has all rows of 16 pixels, a thread six
+// rows, eight apart, at four pixels. Four neighboring lanes have 64 bytes of memory; eight of them have two rows four apart, which meet
+// all banks (`spot`). A TEAM of warps has all pixels, and every team 48 rows of its own. The weights are the first factor.
+template <int PX_, int WARPS, bool TF32> struct Across {
+    static constexpr int TEAM = PX_ / 16, TEAMS = WARPS / TEAM, SUMS = 24, LANES = 4;
+    int lane, team, pixel;  // pixel: the first one of the warp
+    __device__ __forceinline__ Across() {
+        const unsigned thread = this_thread();
+        lane = thread % 32, pixel = thread / 32 % TEAM * 16, team = thread / 32 / TEAM;
+    }
+    __device__ __forceinline__ int row() const { return turned(lane / 4); }  // the first one
+    __device__ __forceinline__ int fours() const { return pixel + lane % 4 * 4; }
+    static __device__ __forceinline__ float4 held(const float* sums, int i) {
+        const float* s = sums + i / 2 * 8 + i % 2 * 2;
+        return make_float4(s[0], s[4], s[1], s[5]);
+    }
+    // sums = weights times 48 rows of pixels, of rows up to `count` at least.
+    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x, int count) const {
+#pragma unroll
+        for (int i = 0; i < SUMS; i++) sums[i] = 0;
+        if (count > 32) multiply<3>(sums, w, x);
+        else multiply<2>(sums, w, x);
+    }
+    template <int TILES> __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
+        const int px = pixel + lane / 4 * 2, row = lane % 4 * 2;
+        const Spot weights(w + lane * 4), even(x + spot(row, px)), odd(x + spot(row + 1, px));
+        const unsigned zero = unknown_zero(even);
+#pragma unroll
+        for (int s = 0; s < 6; s++) {
+            const float2 l = even.load2(s * 256), h = odd.load2(s * 256);
+            Factors<TF32, 2> b[2];
+            b[0].set(0, l.x), b[0].set(1, h.x), b[1].set(0, l.y), b[1].set(1, h.y);
+            if (TF32)
+#pragma unroll
+                for (int i = 0; i < 4; i++) b[i / 2].high[i % 2] |= zero;
+#pragma unroll
+            for (int m = 0; m < TILES; m++) {
+                const float4 v = weights.load4(s * 384 + m * 128);
+                Factors<TF32, 4> a;
+                a.set(0, v.x), a.set(1, v.y), a.set(2, v.z), a.set(3, v.w);
+                Products<TF32, 2, false> part(reinterpret_cast<float(*)[4]>(sums) + m * 2);
+                part.add(0, a, b[0]), part.add(1, a, b[1]);
+            }
+        }
+    }
+};
+
 // How ROWS planes of IMG images, PXI pixels each, are shared out for what is not a product: LANES lanes have a plane, each of
 // them V times four pixels; a thread meets ITER planes.
 template <int ROWS_, int IMG, int PXI, int THREADS> struct Plane {
@@ -427,24 +466,24 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
                        factor<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
 
-// Sums over the 32 pixels of a warp: 48 rows `d` [48][STRIDE] times the warp's own 24 rows `u`
-// [24][PITCH].
-template <int STRIDE, bool TF32> struct Outer {
-    static constexpr int PITCH = plain_stride(32), SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE, OWN = 24 * PITCH;
+// Sums over 32 pixels: 48 rows `d` times 24 rows `u`, both of a tile (`spot`).
+template <bool TF32> struct Outer {
+    static constexpr int SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE;
     static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
         const int lane = this_thread() % 32, row = lane % 8;
-        const Spot left(d + spot<STRIDE>(row + lane / 8 % 2 * 8, lane / 16 * 4)), right(u + (row + lane / 16 * 8) * PITCH + lane / 8 % 2 * 4);
+        const float *left = d + (row + lane / 8 % 2 * 8) * 32, *right = u + (row + lane / 16 * 8) * 32;
 #pragma unroll(TF32 ? 4 : 1)
         for (int p = 0; p < 32; p += 8) {
+            const Spot a_from(left + ((p / 4 + lane / 16) ^ row) * 4), b_from(right + ((p / 4 + lane / 8 % 2) ^ row) * 4);
             unsigned columns[3][2], rows[4];
-            matrices4(columns[0], right.row(p));
-            matrices2(columns[2], right.row(16 * PITCH + p));
+            matrices4(columns[0], b_from.row(0));
+            matrices2(columns[2], b_from.row(16 * 32));
             Factors<TF32, 2> b[3];
 #pragma unroll
             for (int n = 0; n < 6; n++) b[n / 2].set(n % 2, __uint_as_float(columns[n / 2][n % 2]));
 #pragma unroll
             for (int m = 0; m < 3; m++) {
-                matrices4(rows, left.row(m * 16 * STRIDE + p));
+                matrices4(rows, a_from.row(m * 16 * 32));
                 Factors<TF32, 4> a;
 #pragma unroll
                 for (int i = 0; i < 4; i++) a.set(i, __uint_as_float(rows[i]));
@@ -546,10 +585,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int S = S_, IMG = IMG_, WARPS = WARPS_, THREADS = WARPS * 32, AREA = S * S;
     static constexpr bool TF32 = TF32_;
     // Products run over strips of pixels of PX at a time; a plane is PXI of them.
-    static constexpr int STRIPS = S == 32 ? 4 : 1, PX = IMG * AREA / STRIPS, PXI = AREA / STRIPS, STRIDE = row_stride(PX), PLAIN = plain_stride(PX), STRIP_ROWS = S / STRIPS;
+    static constexpr int STRIPS = S == 32 ? 4 : 1, PX = IMG * AREA / STRIPS, PXI = AREA / STRIPS, PLAIN = plain_stride(PX), STRIP_ROWS = S / STRIPS;
     static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW, CHANNELS = S == 32 ? 96 : S == 16 ? 192 : 384;
     static_assert(IMG == 1 || STRIPS == 1, "strips are of one image");
     typedef Tall<PX, WARPS, TF32> High;
+    typedef Across<PX, WARPS, TF32> Flat;
     typedef Product<12, IMG * AREA, WARPS, TF32> Narrow;
     typedef Product<24, PX, WARPS, TF32> Rest;
     typedef Plane<48, IMG, PXI, THREADS> Wide_;
@@ -568,17 +608,20 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
     // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS
     // of them have COLUMNS channels
-    typedef Outer<STRIDE, TF32> Out;
-    static constexpr int TEAM = High::TEAM, TEAMS = High::SPLIT, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * STRIDE;
+    typedef Outer<TF32> Out;
+    static constexpr int TEAM = Flat::TEAM, TEAMS = Flat::TEAMS, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * PX;
     static constexpr int OF_PAIRS = WARPS / 2 * Out::SIZE;  // first the normalized features of two warps, then their sums
-    // gradients of FRN: lanes that share a row and an image, groups of those, [3][GROUPS][COLUMNS]
-    static constexpr int LANES = PXI < 32 ? PXI / 4 : 8, GROUPS = PX / (LANES * 4), OF_WARPS = GROUPS * COLUMNS;
-    typedef SharedSums<6, LANES, High::LANE_STEP> Shared;
+    // gradients of FRN: [3][GROUPS][COLUMNS], of 16 pixels each
+    static constexpr int GROUPS = PX / 16, OF_WARPS = GROUPS * COLUMNS;
+    typedef SharedSums<6, Flat::LANES> Shared;
     static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
     static constexpr int WARP_STRIDE = 52, OF_MIDDLE = 8 * WARP_STRIDE;  // those of FRN 2: [3][8][WARP_STRIDE]
     static constexpr int AFTER_U = STRIPS > 1 ? 48 * PLAIN : HELD ? 3 * OF_MIDDLE : High::SIZE;
-    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE, 48 * PLAIN + AFTER_U), OF_PAIRS + 3 * OF_WARPS);
-    static constexpr int WEIGHTS = larger_of(MIDDLE_BACKWARD, COLUMNS * 48);
+    // with strips the features of all warps, and then what a thread brings of the gradient in the middle of a layer, and of what FRN 2 read
+    static constexpr int OF_FEATURES = STRIPS > 1 ? TILED : Out::SIZE, FEATURES = WARPS / 2 * OF_FEATURES;  // teams have places of their own
+    static constexpr int STAGED = STRIPS > 1 ? 2 * DZ : 0, BESIDE = larger_of(OF_PAIRS, FEATURES + STAGED);
+    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE + (STRIPS > 1) * MIDDLE_BACKWARD, 48 * PLAIN + AFTER_U), BESIDE + 3 * OF_WARPS);
+    static constexpr int WEIGHTS = larger_of(STRIPS > 1 ? 0 : MIDDLE_BACKWARD, COLUMNS * 48);
     static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * 48) + 48;
 
     const Run& run;
@@ -979,10 +1022,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // ---- backward ----------------------------------------------------------------------------------------------------------
 
     struct Back {
-        float *shifted, *dz, *u, *tile, *of_warps, *parts, *weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
+        float *shifted, *dz, *u, *tile, *of_warps, *parts, *staged, *weights, *middle_weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
         float4 *table, *z_table;
         __device__ __forceinline__ Back(float* shared) {
-            shifted = shared, dz = STRIPS > 1 ? shared : shared + SHIFTED, parts = shared + FIRST, u = parts, tile = u + 48 * PLAIN, of_warps = parts + OF_PAIRS, weights = parts + PARTS;
+            dz = shared, shifted = STRIPS > 1 ? shared : shared + DZ + PARTS, parts = STRIPS > 1 ? shared + FIRST : shared + DZ, u = parts, tile = u + 48 * PLAIN, of_warps = parts + BESIDE, staged = parts + FEATURES, weights = shared + FIRST + PARTS;
+            middle_weights = STRIPS > 1 ? parts + Nine::SIZE : weights;
             table = reinterpret_cast<float4*>(weights + WEIGHTS), z_table = table + IMG * CHANNELS;
             roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS;
             z_means = sums + IMG * CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * 48;
@@ -1008,64 +1052,52 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int k = 0; k < P::V; k++) d[k] = without_mean(d[k], x[k], root, mean);
     }
 
-    // One number through threshold and scale, by half of gamma: returns `before` and the gradient
-    // at the normalized value, adds to twice the sums of gamma (which lacks 1/root), beta and tau.
-    static __device__ __forceinline__ float through_threshold(float before, float d, float v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
+    // One number through threshold and scale, by half of gamma: returns the gradient at the
+    // normalized value, adds to twice the sums of gamma (which lacks 1/root), beta and tau.
+    static __device__ __forceinline__ float through_threshold(float d, float v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
         const float passed = twice_the_share(fmaf(frn.x, v, frn.y), frn.z) * d;
         sum = fmaf(passed, v, sum);
         dbeta += passed;
         dtau += fmaf(2.0f, d, -passed);
-        return fmaf(half_gamma, passed, before);
+        return half_gamma * passed;
     }
-    static __device__ __forceinline__ float4 through_threshold(const float4& before, const float4& d, const float4& v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
+    static __device__ __forceinline__ float4 through_threshold(const float4& d, const float4& v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
         float4 r;
-        r.x = through_threshold(before.x, d.x, v.x, frn, half_gamma, sum, dbeta, dtau), r.y = through_threshold(before.y, d.y, v.y, frn, half_gamma, sum, dbeta, dtau);
-        r.z = through_threshold(before.z, d.z, v.z, frn, half_gamma, sum, dbeta, dtau), r.w = through_threshold(before.w, d.w, v.w, frn, half_gamma, sum, dbeta, dtau);
+        r.x = through_threshold(d.x, v.x, frn, half_gamma, sum, dbeta, dtau), r.y = through_threshold(d.y, v.y, frn, half_gamma, sum, dbeta, dtau);
+        r.z = through_threshold(d.z, v.z, frn, half_gamma, sum, dbeta, dtau), r.w = through_threshold(d.w, v.w, frn, half_gamma, sum, dbeta, dtau);
         return r;
     }
 
-    // What a thread needs of the features, and has of their gradient, where it holds sums of a
-    // product. With strips there are too few registers for both: the features go to where they are
-    // normalized.
-    struct Held { float4 x[STRIPS > 1 ? 1 : 6], g[6]; };
-    // Calls `each(i, floats to row i)` for the rows of the thread, of which those that do not exist
-    // are others; with all of 48 channels the places are constants.
-    template <class E> static __device__ __forceinline__ void each_row(const High& product, int count, E each) {
-        if (count >= 48) {
-#pragma unroll
-            for (int i = 0; i < 6; i++) each(i, High::offset(i) * AREA);
-        } else {
-            const int last = count - 1 - product.row(0);
-#pragma unroll
-            for (int i = 0; i < 6; i++) each(i, min(High::offset(i), last) * AREA);
-        }
-    }
-    __device__ __forceinline__ long long first_place(const High& product, int channel, int strip) const {
+    // What a thread needs of the features where it holds sums of a product.
+    struct Held { float4 x[6]; };
+    __device__ __forceinline__ long long first_place(const Flat& product, int channel, int strip) const {
         const int p = product.fours(), own = there(p / PXI) ? p / PXI : 0;
-        return ((long long)(image + own) * channels + channel + product.row(0)) * AREA + strip * PX + p % PXI;
+        return ((long long)(image + own) * channels + channel + product.row()) * AREA + strip * PX + p % PXI;
     }
-    // Asks for it, for up to 48 of the `in` channels from c0 on.
-    __device__ __forceinline__ void fetch(Held& held, int channel, int in, int c0, int strip, bool write) const {
-        const High product;
-        const float *x = unknown(values + at.x + first_place(product, channel + c0, strip)), *g = unknown(x + (at.g - at.x));
-        if constexpr (STRIPS == 1) each_row(product, in - c0, [&](int i, int far) { held.x[i] = load_global(x + far); });
-        if (write) {
+    // Asks for it, for up to 48 of the `in` channels from c0 on; for those that do not exist others stand. With all of 48 the
+    // places are constants.
+    __device__ __forceinline__ void fetch(Held& held, int channel, int in, int c0, int strip) const {
+        const Flat product;
+        const float* x = unknown(values + at.x + first_place(product, channel + c0, strip));
+        if (in - c0 >= 48) {
 #pragma unroll
-            for (int i = 0; i < 6; i++) held.g[i] = make_float4(0, 0, 0, 0);
+            for (int i = 0; i < 6; i++) held.x[i] = load_global(x + i * 8 * AREA);
         } else {
-            each_row(product, in - c0, [&](int i, int far) { held.g[i] = load_global(g + far); });
+            const int last = in - c0 - 1 - product.row();
+#pragma unroll
+            for (int i = 0; i < 6; i++) held.x[i] = i * 8 < in - c0 ? load_global(x + min(i * 8, last) * AREA) : make_float4(0, 0, 0, 0);
         }
     }
     // Or forgets it, so that it need not be kept.
-    __device__ __forceinline__ void fetch_if(bool more, Held& held, int channel, int in, int c0, bool write) const {
+    __device__ __forceinline__ void fetch_if(bool more, Held& held, int channel, int in, int c0) const {
         if (more) {
-            fetch(held, channel, in, c0, 0, write);
+            fetch(held, channel, in, c0, 0);
         } else {
             held = Held();
         }
     }
-    // Where a warp has its features.
-    static __device__ __forceinline__ float* features(const Back& to, unsigned warp) { return to.parts + warp / 2 * Out::SIZE + warp % 2 * Out::OWN; }
+    // Where two warps have their features, a tile.
+    static __device__ __forceinline__ float* features(const Back& to, unsigned warp) { return to.parts + warp / 2 * OF_FEATURES; }
     // Requests the weights of the team's 48 channels from c0 on.
     __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c0) const {
         const unsigned thread = this_thread() % (TEAM * 32);
@@ -1079,20 +1111,85 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
     }
     static __device__ __forceinline__ int team_first() { return this_thread() / (TEAM * 32) * 48; }
+    // What a warp does with its part of 48 channels from c0 on: the product, which passes FRN in the registers that hold its sums,
+    // is added to (or with `write` becomes) the gradient at the normalized features; sums of FRN's gradients go to `of_warps`, and normalized
+    // features to `tile`.
+    __device__ __forceinline__ void through_point(const Back& to, const Held& held, float* tile, int channel, int c0, int count, int strip, bool write) const {
+        const Flat product;
+        const int p = product.fours();
+        const bool exists = there(p / PXI);
+        float* gradient = const_cast<float*>(unknown(values + at.g + first_place(product, channel + c0, strip)));
+        float sums[Flat::SUMS], part[3][6];
+        product.multiply(sums, to.weights + product.team * (48 * 48), to.dz, count);
+        const float4* table = to.table + p / PXI * CHANNELS + c0 + product.row();
+        float* u = tile + spot(product.row(), p % 32);
+#pragma unroll
+        for (int i = 0; i < 6; i++) part[0][i] = part[1][i] = part[2][i] = 0;
+#pragma unroll
+        for (int n = 0; n < 3; n++) {
+            if (n && n * 16 >= count) break;
+#pragma unroll
+            for (int i = n * 2; i < n * 2 + 2; i++) {
+                const float4 frn = table[i * 8];
+                const float4 sum = through_threshold(product.held(sums, i), held.x[i], frn, 0.5f * frn.w, part[0][i], part[1][i], part[2][i]);
+                *reinterpret_cast<float4*>(u + i * 256) = normalized<TF32>(held.x[i], frn);
+                put_global(gradient + i * 8 * AREA, sum, exists && product.row() + i * 8 < count, write);
+            }
+        }
+        // over the lanes that share the rows, each of which ends with one or two of them
+        int first, end;
+#pragma unroll
+        for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], product.lane % 4, first, end);
+        float* of_warp = to.of_warps + p / 16 * COLUMNS + product.team * 48 + product.row();
+#pragma unroll
+        for (int i = 0; i < Shared::COUNT; i++)
+#pragma unroll
+            for (int q = 0; q < 3; q++) {
+                float* sum = of_warp + q * OF_WARPS + (first + i) * 8;
+                if (first + i < end) *sum = strip ? *sum + part[q][i] : part[q][i];
+            }
+    }
+    // Gradients of FRN, from `of_warps`.
+    __device__ __forceinline__ void keep_frn(const Back& to, int channel, int in, int c0, int count, float* frn_gradient, bool again) const {
+        const unsigned thread = this_thread();
+#pragma unroll
+        for (int n = 0; n < (3 * 48 + TEAM * 32 - 1) / (TEAM * 32); n++) {
+            const int i = thread % (TEAM * 32) + n * (TEAM * 32), k = i / 48, c = i % 48;
+            if (k >= 3 || c >= count) continue;
+            float sum = 0;
+#pragma unroll
+            for (int j = 0; j < IMG; j++) {
+                constexpr int EACH = GROUPS / IMG;
+                const float* from = to.of_warps + k * OF_WARPS + j * EACH * COLUMNS + thread / (TEAM * 32) * 48 + c;
+                float one = 0;
+#pragma unroll
+                for (int w = 0; w < EACH; w++) one += from[w * COLUMNS];
+                one *= 0.5f;
+                if (k == 0) {
+                    one *= to.roots[j * CHANNELS + channel + c0 + c];
+                    to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
+                }
+                sum += one;
+            }
+            float* gradient = frn_gradient + k * in + c0 + c;
+            *gradient = again ? *gradient + sum : sum;
+        }
+    }
     // A 1x1 convolution with FRN before it, 48 outputs: adds to the gradient at the normalized
-    // features and writes (or adds) the gradients of FRN and weights. `bring(strip)` puts the
-    // gradient of the outputs, at the pixels of two warps, into `dz`; without strips it is there. A
+    // features and writes (or adds) the gradients of FRN and weights. With strips `bring(strip)` puts
+    // the gradient of the outputs, at the pixels of two warps, into `dz`, what it needs having been
+    // requested by `ask(strip)`; without strips it is there. A
     // team of warps takes 48 channels at a time, the teams by turns, and none waits for another.
     // The first weights were requested and the first features asked for before; those that follow
-    // are as soon as registers are free. A warp takes the sums of its product through FRN in its
-    // registers, and sums up the weights' gradients of its rows at its pixels.
-    template <class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, B bring) const {
+    // are as soon as registers are free.
+    template <class A, class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, A ask, B bring) const {
 #pragma unroll 1
         for (int round = 0; round < in; round += COLUMNS) {
             const int c0 = round + team_first(), count = min(48, in - c0);
             if (TEAMS > 1 && count <= 0) {
                 // all teams meet equally often: otherwise racecheck does not see what the block's barriers order
                 for (int i = 0; i < 3; i++) meet<TEAM>(this_thread() / 32);
+                meet<2>(this_thread() / 32);
                 continue;
             }
             float outer[Out::SUMS];
@@ -1100,96 +1197,35 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < Out::SUMS; i++) outer[i] = 0;
 #pragma unroll 1
             for (int strip = 0; strip < STRIPS; strip++) {
-                const High product;
                 const unsigned warp = this_thread() / 32;
                 if constexpr (STRIPS > 1) {
-                    // eight lanes a row, so that a request is of whole rows of memory
-                    const int part = product.lane / 8, px = product.lane % 8 * 4, most = count - 1 - product.half * 24;
-                    const float* x = unknown(values + at.x + ((long long)image * channels + channel + c0 + product.half * 24) * AREA + strip * PX + product.pixel + px);
-                    float* u = features(to, warp) + part * Out::PITCH + px;
-                    if (strip == 0) meet<TEAM>(warp);  // what the team shared has been read
-                    else meet<2>(warp);                // `Out::add` of the strip before has read `dz`
-#pragma unroll
-                    for (int i = 0; i < 6; i++) request4(u + i * 4 * Out::PITCH, x + min(part + i * 4, most) * AREA);
-                    bring(strip);
-                    fetch(held, channel, in, c0, strip, write);
+                    if (strip == 0) {
+                        meet<TEAM>(warp);  // what the team shared has been read
+                        ask(0);
+                    } else {
+                        meet<2>(warp);  // `Out::add` of the strip before has read `dz`
+                    }
                     arrived();
+                    bring(strip);
+                    if (strip + 1 < STRIPS) ask(strip + 1);
+                    fetch(held, channel, in, c0, strip);
                     if (strip == 0) meet<TEAM>(warp);  // weights are there
                     else meet<2>(warp);                // `dz` is there
                 } else {
                     arrived();
                     meet<TEAM>(warp);  // weights are there, what the team shared has been read
                 }
-                const int rest = count - product.half * 24;  // rows of the warp
-                if (rest <= 0) continue;
-                const int p = product.fours(), own_image = p / PXI, row = product.rows() * 2;
-                float* u = features(to, warp) + row * Out::PITCH + p % 32;
-                {
-                    const bool exists = there(own_image);
-                    float* gradient = values + at.g + first_place(product, channel + c0, strip);
-                    float sums[High::SUMS], part[3][6];
-                    product.clear(sums);
-                    product.multiply(sums, to.weights + product.split * (48 * 48), to.dz);
-                    const float4* table = to.table + own_image * CHANNELS + c0 + product.row(0);
-#pragma unroll
-                    for (int i = 0; i < 6; i++) part[0][i] = part[1][i] = part[2][i] = 0;
-#pragma unroll
-                    for (int n = 0; n < 3; n++) {
-                        if (n == 2 && rest <= 16) break;
-#pragma unroll
-                        for (int i = n * 2; i < n * 2 + 2; i++) {
-                            float* here = u + High::offset(i) * Out::PITCH;
-                            const float4 frn = table[High::offset(i)], x = STRIPS > 1 ? load4(here) : held.x[i * (STRIPS == 1)];
-                            const float4 sum = through_threshold(held.g[i], product.held(sums, i), x, frn, 0.5f * frn.w, part[0][i], part[1][i], part[2][i]);
-                            *reinterpret_cast<float4*>(here) = normalized<TF32>(x, frn);
-                            if (exists && row + High::offset(i) < rest) store_global(gradient + High::offset(i) * AREA, sum);
-                        }
-                    }
-                    // over the lanes that share the rows, each of which ends with one or two of
-                    // them
-                    const int four = p / 4 % LANES;
-                    int first, end;
-#pragma unroll
-                    for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], four, first, end);
-                    float* of_warp = to.of_warps + p / (LANES * 4) * COLUMNS + product.split * 48 + product.row(0);
-#pragma unroll
-                    for (int i = 0; i < Shared::COUNT; i++)
-#pragma unroll
-                        for (int q = 0; q < 3; q++) {
-                            float* sum = of_warp + q * OF_WARPS + High::offset(first + i);
-                            if (first + i < end && !(four & Shared::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
-                        }
-                }
-                __syncwarp();  // the features of the warp are normalized
-                Out::add(outer, to.dz + product.pixel, features(to, warp));
+                float* const tile = features(to, warp);
+                through_point(to, held, tile, channel, c0, count, strip, write);
+                meet<2>(warp);  // the features of two warps are normalized
+                const int half = warp % 2;
+                if (half * 24 < count) Out::add(outer, to.dz + warp % TEAM / 2 * TILED, tile + half * (24 * 32));
             }
-            if (STRIPS == 1) fetch_if(c0 + COLUMNS < in, held, channel, in, c0 + COLUMNS, write);
-            const unsigned thread = this_thread();
-            meet<TEAM>(thread / 32);  // weights and features have been read, `of_warps` are there
+            if (STRIPS == 1) fetch_if(c0 + COLUMNS < in, held, channel, in, c0 + COLUMNS);
+            meet<TEAM>(this_thread() / 32);  // weights and features have been read, `of_warps` are there
             get(to, weights, in, c0 + COLUMNS);
             keep_outer(to, outer, in, c0, count, weight_gradient);
-#pragma unroll
-            for (int n = 0; n < (3 * 48 + TEAM * 32 - 1) / (TEAM * 32); n++) {
-                const int i = thread % (TEAM * 32) + n * (TEAM * 32), k = i / 48, c = i % 48;
-                if (k >= 3 || c >= count) continue;
-                float sum = 0;
-#pragma unroll
-                for (int j = 0; j < IMG; j++) {
-                    constexpr int EACH = GROUPS / IMG;
-                    const float* from = to.of_warps + k * OF_WARPS + j * EACH * COLUMNS + thread / (TEAM * 32) * 48 + c;
-                    float one = 0;
-#pragma unroll
-                    for (int w = 0; w < EACH; w++) one += from[w * COLUMNS];
-                    one *= 0.5f;
-                    if (k == 0) {
-                        one *= to.roots[j * CHANNELS + channel + c0 + c];
-                        to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
-                    }
-                    sum += one;
-                }
-                float* gradient = frn_gradient + k * in + c0 + c;
-                *gradient = again ? *gradient + sum : sum;
-            }
+            keep_frn(to, channel, in, c0, count, frn_gradient, again);
         }
         __syncthreads();
     }
@@ -1259,23 +1295,27 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const int row = brought_row(i, thread);
             if (48 * PX / 4 % THREADS && row >= 48) continue;
             const float m = mean[i] / (AREA / 4) * root[i], scale = exists ? root[i] : 0.0f, a = factor<TF32>(scale * (g[i].x - x[i].x * m) / 4), b = factor<TF32>(scale * (g[i].y - x[i].y * m) / 4);
-            *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(row, px)) = make_float4(a, a, b, b);
+            *reinterpret_cast<float4*>(to.dz + spot(row, px)) = make_float4(a, a, b, b);
         }
     }
-    // The gradient at the middle of a layer, through the normalization of FRN 2, where it had to wait in memory.
-    __device__ __forceinline__ void bring_middle(const Back& to, const float* z, int strip) const {
+    // The gradient at the middle of a layer, through the normalization of FRN 2, where it had to wait in memory: what a thread
+    // has requested for itself.
+    __device__ __forceinline__ void request_middle(const Back& to, const float* z, int strip) const {
         const unsigned thread = this_thread();
-        const int px = brought_pixel(thread);
-        const long long from = ((long long)image * 48 + brought_row(0, thread)) * AREA + strip * PX + px;
+        const long long from = ((long long)image * 48 + brought_row(0, thread)) * AREA + strip * PX + brought_pixel(thread);
         const float *gradient = unknown(values + at.dz + from), *middle = unknown(z + from);
-        float4 g[BROUGHT], v[BROUGHT];
+        float* staged = to.staged + thread * 4;
 #pragma unroll
-        for (int i = 0; i < BROUGHT; i++) g[i] = load_global(gradient + i * 8 * AREA), v[i] = load_global(middle + i * 8 * AREA);
+        for (int i = 0; i < BROUGHT; i++) request4(staged + 2 * i * (THREADS * 4), gradient + i * 8 * AREA), request4(staged + (2 * i + 1) * (THREADS * 4), middle + i * 8 * AREA);
+    }
+    __device__ __forceinline__ void bring_middle(const Back& to) const {
+        const unsigned thread = this_thread();
+        const Spot staged(to.staged + thread * 4);  // read before it is requested anew
 #pragma unroll
         for (int i = 0; i < BROUGHT; i++) {
             const int row = brought_row(i, thread);
             const float root = to.z_table[row].w;
-            *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(row, px)) = without_mean(g[i], v[i], root, to.z_means[row] * root);
+            *reinterpret_cast<float4*>(to.dz + spot(row, brought_pixel(thread))) = without_mean(staged.load4(2 * i * (THREADS * 4)), staged.load4((2 * i + 1) * (THREADS * 4)), root, to.z_means[row] * root);
         }
     }
     // Requests a strip of z; the threads that requested it normalize it.
@@ -1291,7 +1331,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // go to `frn_sums`. No barrier stands between the strips: they only read what was there before.
     __device__ __forceinline__ void middle_back(const Back& to, const float* z) const {
         // in `tile`: [3][32 pixels][WARP_STRIDE]
-        static_assert(TEAM == 16 && LANES == 8 && 48 * 8 <= THREADS, "eight threads a channel");
+        static_assert(TEAM == 16 && 48 * 8 <= THREADS, "eight threads a channel");
+        typedef SharedSums<6, High::LANES, High::LANE_STEP> Shared;
         const High product;
         const long long from = ((long long)image * 48 + product.row(0)) * AREA + product.fours();
         float4 v[6], g[6];
@@ -1301,13 +1342,13 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < 6; i++) v[i] = load_global(z + from + High::offset(i) * AREA + strip * PX);
             float sums[High::SUMS], part[3][6];
             product.clear(sums);
-            product.template convolve<S, PLANE>(sums, to.shifted, to.weights, strip * STRIP_ROWS);
+            product.template convolve<S, PLANE>(sums, to.shifted, to.middle_weights, strip * STRIP_ROWS);
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
                 const float4 frn = to.z_table[row];
                 part[0][i] = part[1][i] = part[2][i] = 0;
-                g[i] = through_threshold(make_float4(0, 0, 0, 0), product.held(sums, i), v[i], frn, 0.5f * to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
+                g[i] = through_threshold(product.held(sums, i), v[i], frn, 0.5f * to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
                 if constexpr (STRIPS > 1) store_global(values + at.dz + from + High::offset(i) * AREA + strip * PX, g[i]);
                 else *reinterpret_cast<float4*>(to.u + row * PLAIN + product.fours()) = normalized<TF32>(v[i], frn);
             }
@@ -1346,7 +1387,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
                 const float root = to.z_table[row].w;
-                *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(row, product.fours())) = without_mean(g[i], v[i], root, to.z_means[row] * root);
+                *reinterpret_cast<float4*>(to.dz + spot(row, product.fours())) = without_mean(g[i], v[i], root, to.z_means[row] * root);
             }
         }
     }
@@ -1357,7 +1398,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         const float *p = point + parameter, *p2 = p + 51 * in;
         float *gradient = slice + parameter, *gradient2 = gradient + 51 * in;
         const int forward = point_forward(in), both = forward + point_backward(in);
-        request<THREADS>(to.weights, ready + prepared + both + MIDDLE_FORWARD, MIDDLE_BACKWARD);
+        request<THREADS>(to.middle_weights, ready + prepared + both + MIDDLE_FORWARD, MIDDLE_BACKWARD);
         // what is read first is asked for at once: the gradient of the layer's output, and FRN 2. With strips the former waits:
         // held so early it costs registers (measured, f32: 1.29 instead of 1.16 ms for the first block)
         static_assert(Narrow_::ITER == 1 && IMG * 48 <= THREADS, "one each");
@@ -1411,7 +1452,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const High product;
             float sums[High::SUMS];
             product.clear(sums);
-            product.template convolve<S, PLANE>(sums, to.shifted, to.weights, 0);
+            product.template convolve<S, PLANE>(sums, to.shifted, to.middle_weights, 0);
             product.store(sums, to.tile);
             __syncthreads();
 #pragma unroll
@@ -1425,7 +1466,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++) {
                     const int px = own.image * PXI + own.pixel(k);
-                    g[k] = through_threshold(make_float4(0, 0, 0, 0), High::total(to.tile, own.row, px), v[i][k], frn, 0.5f * gamma, part[0], part[1], part[2]);
+                    g[k] = through_threshold(High::total(to.tile, own.row, px), v[i][k], frn, 0.5f * gamma, part[0], part[1], part[2]);
                     *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
                 }
                 const float dgamma = 0.5f * Wide_::over_lanes(part[0]) * frn.w, dbeta = 0.5f * Wide_::over_lanes(part[1]), dtau = 0.5f * Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
@@ -1435,7 +1476,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 }
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++)
-                    *reinterpret_cast<float4*>(to.dz + spot<STRIDE>(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
+                    *reinterpret_cast<float4*>(to.dz + spot(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
             }
         }
         __syncthreads();
@@ -1470,7 +1511,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                     Nine::add(nine, to.shifted, u, strip * STRIP_ROWS);
                 }
             }
-            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { if (STRIPS == 1) fetch_if(team_first() < in, held, first, in, team_first(), false); });
+            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { if (STRIPS == 1) fetch_if(team_first() < in, held, first, in, team_first()); });
         }
     }
 
@@ -1503,17 +1544,20 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             // the 1x1 convolution; its output's gradient passes the normalization of FRN 2 on the way
             auto bring = [&](int strip) {
                 if (pooled) bring_pooled(to, part_of * 48, strip);
-                else bring_middle(to, z, strip);
+                else bring_middle(to);
+            };
+            auto ask = [&](int strip) {
+                if (!pooled) request_middle(to, z, strip);
             };
             float* const frn_gradient = slice + parameter;
             const float* const weights = pooled ? pooled_weights + part_of * point_backward(channels) : ready + prepared + point_forward(in);
             if (pooled) {
                 get(to, weights, in, team_first());
-                if (STRIPS == 1) fetch(held, first, in, team_first(), 0, part_of == 0);
+                if (STRIPS == 1) fetch(held, first, in, team_first(), 0);
                 if constexpr (STRIPS == 1) bring_pooled(to, part_of * 48, 0);
                 __syncthreads();
             }
-            point_back(to, held, first, in, weights, frn_gradient, frn_gradient + 3 * in + part_of * pooled * 48 * in, pooled && part_of == 0, pooled && part_of > 0, bring);
+            point_back(to, held, first, in, weights, frn_gradient, frn_gradient + 3 * in + part_of * pooled * 48 * in, pooled && part_of == 0, pooled && part_of > 0, ask, bring);
         }
         if constexpr (S == 32) {
             // the stem: planes of the picture, shifted, times the gradient of its output

@@ -510,17 +510,18 @@ class DenseNet(Net):
         """Bytes forward and backward, as BlockOf counts them."""
         strips, area, channels = (4 if S == 32 else 1), S * S, {32: 96, 16: 192}.get(S, 384)
         px = images * area // strips
-        stride, plane = px + 8, (S + 2) * (S + 4)
+        plane = (S + 2) * (S + 4)
         def product(rows, px):
             return warps * min(768 // rows, px) // px * rows * (px + 4)
         tile = max(warps * 24 * 32 + 8 * 52, product(48, px), product(12, images * area), product(24, px))
         forward = tile + (16 if strips > 1 else 48) * images * plane + channels * 48 + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
-        columns = 48 * (warps * 16 // px)
+        columns, groups = 48 * (warps * 16 // px), px // 16
+        nine, middle, dz, shifted = min(warps // 3, px // 8) * 12 * 436, 16 * 9 * 48, 48 * px, 12 * images * plane
         after = 48 * (px + 4) if strips > 1 else 3 * 8 * 52 if px == 256 else product(48, px)
-        parts = max(min(warps // 3, px // 8) * 12 * 436, 48 * (px + 4) + after, warps // 2 * 48 * 56 + 3 * columns * (px // min(32, area // strips)))
-        shifted, dz = 12 * images * plane, 48 * stride
+        beside = max(warps // 2 * 48 * 56, warps // 2 * 48 * 32 + (2 * dz if strips > 1 else 0))
+        parts = max(nine + (middle if strips > 1 else 0), 48 * (px + 4) + after, beside + 3 * columns * groups)
         first = max(shifted, dz) if strips > 1 else shifted + dz
-        backward = first + parts + max(16 * 9 * 48, columns * 48) + images * 6 * channels + images * 8 * 48 + 48
+        backward = first + parts + max(0 if strips > 1 else middle, columns * 48) + images * 6 * channels + images * 8 * 48 + 48
         return 4 * forward, 4 * backward
 
     def launches(self):

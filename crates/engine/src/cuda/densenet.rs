@@ -95,8 +95,7 @@ fn shared_bytes(block: usize) -> (usize, usize) {
     let strips = if side == 32 { 4 } else { 1 };
     let (area, plane) = (side * side, (side + 2) * (side + 4));
     let pixels = images * area / strips;
-    // rows that are multiplied by weights need more room than others
-    let (stride, plain) = (pixels + 8, pixels + 4);
+    let plain = pixels + 4;
     let split = |rows: usize, pixels: usize| WARPS * (768 / rows).min(pixels) / pixels;
     let product = |rows: usize, pixels: usize| split(rows, pixels) * rows * (pixels + 4);
     let groups = split(MIDDLE, pixels);
@@ -109,24 +108,26 @@ fn shared_bytes(block: usize) -> (usize, usize) {
     let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
     let forward = tile + planes * images * plane + channels * MIDDLE + MIDDLE_FORWARD + tables;
     let columns = MIDDLE * groups;
-    // sums of two warps, and gradients of FRN by 32 pixels or an image
+    // sums of two warps, and gradients of FRN by 16 pixels
     let pairs = WARPS / 2 * MIDDLE * (MIDDLE + 8);
-    let of_warps = 3 * columns * (pixels / (area / strips).min(32));
+    let of_warps = 3 * columns * (pixels / 16);
     let after = match (strips, groups) {
         (1, 1) => 3 * 8 * 52,
         (1, _) => product(MIDDLE, pixels),
         _ => MIDDLE * plain,
     };
-    let (shifted, middle) = (GROWTH * images * plane, MIDDLE * stride);
-    let first = if strips > 1 {
-        shifted.max(middle)
+    let (shifted, middle) = (GROWTH * images * plane, MIDDLE * pixels);
+    let nine = (WARPS / 3).min(pixels / 8) * GROWTH * (9 * MIDDLE + 4);
+    // with strips the gradient in the middle of a layer comes through shared memory, beside the
+    // features of all warps, and the weights of the 3×3 convolution lie there before
+    let (first, beside, nine, weights) = if strips > 1 {
+        let beside = WARPS / 2 * MIDDLE * 32 + 2 * middle;
+        (shifted.max(middle), beside, nine + MIDDLE_BACKWARD, 0)
     } else {
-        shifted + middle
+        (shifted + middle, pairs, nine, MIDDLE_BACKWARD)
     };
-    let parts = ((WARPS / 3).min(pixels / 8) * GROWTH * (9 * MIDDLE + 4))
-        .max(MIDDLE * plain + after)
-        .max(pairs + of_warps);
-    let weights = MIDDLE_BACKWARD.max(MIDDLE * columns);
+    let parts = nine.max(MIDDLE * plain + after).max(beside + of_warps);
+    let weights = weights.max(MIDDLE * columns);
     let rest = images * 8 * MIDDLE + MIDDLE;
     let backward = first + parts + weights + 6 * images * channels + rest;
     (4 * forward, 4 * backward)
@@ -383,10 +384,10 @@ mod tests {
     #[test]
     fn shared_memory_is_that_of_the_kernels() {
         let want = [
-            (180_224, 195_072),
-            (192_512, 206_592),
-            (220_928, 191_616),
-            (230_016, 207_744),
+            (180_224, 228_672),
+            (192_512, 205_056),
+            (220_928, 190_080),
+            (230_016, 206_208),
         ];
         assert_eq!([0, 1, 2, 3].map(shared_bytes), want);
     }
