@@ -69,9 +69,16 @@ pub(crate) trait Vector: Copy {
 pub(crate) struct Portable([f32; 4]);
 
 impl Portable {
+    /// Written out, because the calls of `std::array::from_fn` stay calls where nothing is inlined
+    /// between the parts that a crate is compiled in, as for the tests.
+    #[inline(always)]
+    fn from_fn(f: impl Fn(usize) -> f32) -> Self {
+        Self([f(0), f(1), f(2), f(3)])
+    }
+
     #[inline(always)]
     fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
-        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+        Self::from_fn(|i| f(self.0[i], other.0[i]))
     }
 }
 
@@ -107,7 +114,7 @@ impl Vector for Portable {
     }
     #[inline(always)]
     unsafe fn fma(self, a: Self, b: Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i] + a.0[i] * b.0[i]))
+        Self::from_fn(|i| self.0[i] + a.0[i] * b.0[i])
     }
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
@@ -115,33 +122,33 @@ impl Vector for Portable {
     }
     #[inline(always)]
     unsafe fn poison(self, a: Self, b: Self) -> Self {
-        Self(std::array::from_fn(|i| {
+        Self::from_fn(|i| {
             if a.0[i].is_nan() || b.0[i].is_nan() {
                 f32::NAN
             } else {
                 self.0[i]
             }
-        }))
+        })
     }
     #[inline(always)]
     unsafe fn where_greater(self, other: Self, yes: Self, no: Self) -> Self {
-        Self(std::array::from_fn(|i| {
+        Self::from_fn(|i| {
             if self.0[i] > other.0[i] {
                 yes.0[i]
             } else {
                 no.0[i]
             }
-        }))
+        })
     }
     #[inline(always)]
     unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
-        Self(std::array::from_fn(|i| {
+        Self::from_fn(|i| {
             if self.0[i] == other.0[i] {
                 yes.0[i]
             } else {
                 no.0[i]
             }
-        }))
+        })
     }
     #[inline(always)]
     unsafe fn sum(self) -> f32 {
