@@ -1,6 +1,6 @@
 //! Help, version, figures, completions and manual pages.
 
-use crate::common::Place;
+use crate::common::{Place, split};
 
 #[test]
 fn every_command_has_help_with_an_example() {
@@ -173,12 +173,7 @@ fn manual_pages_cover_every_command() {
     );
     assert_eq!(place.run(&["man", "pages"]).code, Some(0));
     let pages = place.path("pages");
-    for name in [
-        "maxitive.1",
-        "maxitive-infer.1",
-        "maxitive-infer-logistic.1",
-        "maxitive-figures.1",
-    ] {
+    for name in split("maxitive.1 maxitive-infer.1 maxitive-infer-logistic.1 maxitive-figures.1") {
         let page = std::fs::read_to_string(pages.join(name)).unwrap();
         assert!(
             page.contains(".SH NAME") && page.contains("Examples"),
@@ -228,16 +223,7 @@ fn networks_are_printed_as_tables() {
 #[test]
 fn bench_prints_its_record() {
     let place = Place::new();
-    let arguments = [
-        "bench",
-        "--batch",
-        "17",
-        "--threads",
-        "2",
-        "--seconds",
-        "0.05",
-        "--json",
-    ];
+    let arguments = split("bench --batch 17 --threads 2 --seconds 0.05 --json");
     for rule in ["ucbopt", "sgd", "ivon"] {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--rule", rule]);
@@ -250,18 +236,8 @@ fn bench_prints_its_record() {
             .keys()
             .map(String::as_str)
             .collect();
-        let want = [
-            "net",
-            "batch",
-            "threads",
-            "rule",
-            "isa",
-            "ms_best",
-            "ms_median",
-            "images_per_s",
-            "gflops",
-            "peak_share",
-        ];
+        let want =
+            split("net batch threads rule isa ms_best ms_median images_per_s gflops peak_share");
         assert_eq!(keys, want);
         assert_eq!(
             (record["net"].as_str(), record["rule"].as_str()),
@@ -312,13 +288,7 @@ fn devices_are_listed_and_a_missing_gpu_is_explained() {
         return;
     };
     assert!(outcome.stdout.contains(problem), "{}", outcome.stdout);
-    let arguments = [
-        "train",
-        "fashion-mnist-lenet/sgd",
-        "--out",
-        "run",
-        "--device",
-    ];
+    let arguments = split("train fashion-mnist-lenet/sgd --out run --device");
     for device in ["cuda", "cuda:1"] {
         let outcome = place.run(&[&arguments[..], &[device]].concat());
         assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);

@@ -78,6 +78,19 @@ impl Place {
     }
 }
 
+/// The words of a command line, as a shell takes them apart: what stands between single quotes is
+/// one word.
+pub fn split(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (number, part) in line.split('\'').enumerate() {
+        match number % 2 {
+            0 => words.extend(part.split_whitespace()),
+            _ => words.push(part),
+        }
+    }
+    words
+}
+
 /// A number of a report; `"inf"` and `"-inf"` are numbers, too.
 pub fn number(value: &Value) -> f64 {
     match value {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use golden::{Value, numbers, quotients, size};
 
-use crate::common::{Place, assert_close, number};
+use crate::common::{Place, assert_close, number, split};
 
 /// An NPY file.
 fn npy(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
@@ -251,15 +251,9 @@ fn arrays_of_an_archive_are_named() {
     let place = place()
         .with("run.npz", zip(&files))
         .with("one.npz", zip(&files[..1]));
-    let value = place.json(&[
-        "evaluate",
-        "--probs",
-        "one.npz",
-        "--labels",
-        "run.npz:y",
-        "--ood",
-        "run.npz:kmnist",
-    ]);
+    let value = place.json(&split(
+        "evaluate --probs one.npz --labels run.npz:y --ood run.npz:kmnist",
+    ));
     assert_in_domain(&value["in_domain"]);
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["name"], "kmnist");
@@ -288,14 +282,7 @@ fn parts_without_data_are_null() {
     assert_eq!(value["in_domain"], Value::Null);
     assert_out_of_domain(&value["ood"]);
     let value = place.json(&["evaluate", "--probs", "p.npy", "--ood", "empty.npy"]);
-    for key in [
-        "auroc",
-        "aupr_in",
-        "aupr_out",
-        "fpr_at_95_tpr",
-        "mean_fpr_below_95_tpr",
-        "detection_error",
-    ] {
+    for key in split("auroc aupr_in aupr_out fpr_at_95_tpr mean_fpr_below_95_tpr detection_error") {
         assert_eq!(value["ood"][key], Value::Null, "{key}");
     }
 }
@@ -306,14 +293,7 @@ fn undefined_values_are_null_and_infinite_ones_words() {
         .with("p.csv", "a,b\n1,0\n0,1\n")
         .with("right.csv", "0\n1\n")
         .with("wrong.csv", "1\n0\n");
-    let value = place.run(&[
-        "evaluate",
-        "--probs",
-        "p.csv",
-        "--labels",
-        "wrong.csv",
-        "--json",
-    ]);
+    let value = place.run(&split("evaluate --probs p.csv --labels wrong.csv --json"));
     let value: Value = serde_json::from_str(&value.stdout).unwrap();
     assert_eq!(value["in_domain"]["nll"], "inf");
     assert_eq!(value["in_domain"]["auroc"], Value::Null);
@@ -390,15 +370,9 @@ fn several_sets_make_a_list() {
     let one = place.json(&["evaluate", "--probs", "p.npy", "--ood", "letters=o.npy"]);
     assert_out_of_domain(&one["ood"]);
     assert_eq!(one["ood"]["name"], "letters");
-    let several = place.json(&[
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--ood",
-        "letters=o.npy",
-        "--ood",
-        "p.npy",
-    ]);
+    let several = place.json(&split(
+        "evaluate --probs p.npy --ood letters=o.npy --ood p.npy",
+    ));
     let list = several["ood"].as_array().unwrap();
     assert_eq!(list.len(), 2);
     assert_eq!(list[0], one["ood"]);
@@ -420,28 +394,15 @@ fn ready_made_scores_can_point_either_way() {
     assert_eq!(value["in_domain"], Value::Null);
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["score"], "given");
-    let value = place.json(&[
-        "evaluate",
-        "--scores",
-        "distance.npy",
-        "--ood-scores",
-        "distances.csv",
-        "--higher-is-out",
-    ]);
+    let value = place.json(&split(
+        "evaluate --scores distance.npy --ood-scores distances.csv --higher-is-out",
+    ));
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["score"], "given, negated");
     // both parts at once, the score from elsewhere
-    let value = place.json(&[
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--labels",
-        "y.npy",
-        "--scores",
-        "s.npy",
-        "--ood-scores",
-        "o.csv",
-    ]);
+    let value = place.json(&split(
+        "evaluate --probs p.npy --labels y.npy --scores s.npy --ood-scores o.csv",
+    ));
     assert_in_domain(&value["in_domain"]);
     assert_out_of_domain(&value["ood"]);
 }
@@ -452,38 +413,21 @@ fn logits_entropy_and_bins() {
     let place = place()
         .with("logits.npy", doubles(&[4, 3], &logs(&PROBABILITIES)))
         .with("others.npy", doubles(&[2, 3], &logs(&OTHERS)));
-    let value = place.json(&[
-        "evaluate",
-        "--logits",
-        "--probs",
-        "logits.npy",
-        "--labels",
-        "y.npy",
-        "--ood",
-        "others.npy",
-    ]);
+    let value = place.json(&split(
+        "evaluate --logits --probs logits.npy --labels y.npy --ood others.npy",
+    ));
     let found = &value["in_domain"];
     let expected = place.json(&["evaluate", "--probs", "p.npy", "--labels", "y.npy"]);
     for key in ["accuracy", "nll", "brier", "auroc"] {
         assert_close(&found[key], number(&expected["in_domain"][key]));
     }
-    let value = place.json(&[
-        "evaluate", "--probs", "p.npy", "--ood", "o.npy", "--score", "entropy",
-    ]);
+    let value = place.json(&split("evaluate --probs p.npy --ood o.npy --score entropy"));
     assert_eq!(value["ood"]["score"], "negative entropy");
     // entropies in nats: 1.04, 0.74, 0.90, 0.46 within, 0.90 and 1.08 without
     assert_close(&value["ood"]["auroc"], (4.0 + 2.5) / 8.0);
-    let value = place.json(&[
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--labels",
-        "y.npy",
-        "--bins",
-        "1",
-        "--scheme",
-        "equal-mass",
-    ]);
+    let value = place.json(&split(
+        "evaluate --probs p.npy --labels y.npy --bins 1 --scheme equal-mass",
+    ));
     assert_close(
         &value["in_domain"]["ece"],
         (0.5 + 0.75 + 0.625 + 0.875 - 2.0) / 4.0,
@@ -527,17 +471,9 @@ fn intervals_come_with_their_seed() {
     assert!(number(&value["ood"]["intervals"]["auroc"]["high"]) > 0.8125);
     assert_eq!(value, run("5"));
     assert_ne!(value, run("6"));
-    let outcome = place.run(&[
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--labels",
-        "y.npy",
-        "--bootstrap",
-        "50",
-        "--level",
-        "0.5",
-    ]);
+    let outcome = place.run(&split(
+        "evaluate --probs p.npy --labels y.npy --bootstrap 50 --level 0.5",
+    ));
     assert!(
         outcome
             .stdout
@@ -549,9 +485,7 @@ fn intervals_come_with_their_seed() {
 
 #[test]
 fn people_get_a_table() {
-    let outcome = place().run(&[
-        "evaluate", "--probs", "p.npy", "--labels", "y.npy", "--ood", "o.npy",
-    ]);
+    let outcome = place().run(&split("evaluate --probs p.npy --labels y.npy --ood o.npy"));
     assert_eq!(outcome.code, Some(0));
     assert_eq!(
         outcome.stdout,
@@ -601,9 +535,7 @@ fn a_temperature_is_fitted_to_validation_predictions() {
         .with("v.npy", doubles(&[4, 2], &[5.0, 0.0].repeat(4)))
         .with("vy.csv", "0\n0\n0\n1\n")
         .with("right.csv", "0\n0\n0\n0\n");
-    let base = [
-        "evaluate", "--logits", "--probs", "z.npy", "--labels", "vy.csv",
-    ];
+    let base = split("evaluate --logits --probs z.npy --labels vy.csv");
     let fitted = ["--validation", "v.npy", "--validation-labels", "vy.csv"];
     let value = place.json(&[&base[..], &fitted].concat());
     assert_close(&value["temperature"]["value"], 5.0 / 3f64.ln());
@@ -649,9 +581,7 @@ fn scores_of_logits_tell_sets_apart() {
         ]);
         assert_close(&value["ood"]["auroc"], auroc);
     }
-    let bad = place.run(&[
-        "evaluate", "--probs", "z.npy", "--ood", "o.npy", "--score", "energy",
-    ]);
+    let bad = place.run(&split("evaluate --probs z.npy --ood o.npy --score energy"));
     assert_eq!(bad.code, Some(2));
     assert!(bad.stderr.contains("add --logits"), "{}", bad.stderr);
 }
@@ -659,15 +589,7 @@ fn scores_of_logits_tell_sets_apart() {
 #[test]
 fn sets_are_averaged_in_groups() {
     let place = place().with("far.npy", doubles(&[1, 3], &[0.375, 0.3125, 0.3125]));
-    let arguments = [
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--ood",
-        "near/a=o.npy",
-        "--ood",
-        "far/b=far.npy",
-    ];
+    let arguments = split("evaluate --probs p.npy --ood near/a=o.npy --ood far/b=far.npy");
     let value = place.json(&arguments);
     assert_close(&value["ood_mean"]["near"]["auroc"], 0.8125);
     assert_close(&value["ood_mean"]["far"]["auroc"], 1.0);
@@ -681,25 +603,11 @@ fn sets_are_averaged_in_groups() {
 #[test]
 fn predictions_of_any_program_become_a_record() {
     let place = place();
-    let arguments = [
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--labels",
-        "y.npy",
-        "--record",
-        "runs/torch",
-        "--row",
-        "SGD (PyTorch)",
-        "--experiment",
-        "mine",
-        "--dataset",
-        "shapes",
-        "--network",
-        "lenet",
-        "--run-seed",
-        "3",
-    ];
+    let arguments = split(
+        "evaluate --probs p.npy --labels y.npy --record runs/torch \
+         --row 'SGD (PyTorch)' --experiment mine --dataset shapes --network lenet \
+         --run-seed 3",
+    );
     let outcome = place.run(&arguments);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let text = std::fs::read(place.path("runs/torch/record.json")).unwrap();
@@ -730,14 +638,7 @@ fn predictions_of_any_program_become_a_record() {
 #[test]
 fn a_page_can_be_written_beside() {
     let place = place();
-    let arguments = [
-        "--probs",
-        "p.npy",
-        "--labels",
-        "y.npy",
-        "--ood",
-        "letters=o.npy",
-    ];
+    let arguments = split("--probs p.npy --labels y.npy --ood letters=o.npy");
     let mut all = vec!["evaluate", "--bootstrap", "20", "--report", "out.html"];
     all.extend(arguments);
     let value = place.json(&all);
@@ -761,19 +662,10 @@ fn a_page_can_be_written_beside() {
     assert_eq!(place.files(), ["o.npy", "out.html", "p.npy", "y.npy"]);
     // ready-made scores have a page, too
     let place = place.with("s.npy", doubles(&[2], &[3.0, f64::INFINITY]));
-    let arguments = [
-        "evaluate",
-        "--probs",
-        "p.npy",
-        "--labels",
-        "y.npy",
-        "--scores",
-        "s.npy",
-        "--ood-scores",
-        "s.npy",
-        "--report",
-        "two.html",
-    ];
+    let arguments = split(
+        "evaluate --probs p.npy --labels y.npy --scores s.npy --ood-scores s.npy \
+         --report two.html",
+    );
     assert_eq!(place.run(&arguments).code, Some(0));
     refuse(
         &place,
@@ -793,14 +685,7 @@ fn a_page_can_be_written_beside() {
     );
     refuse(
         &place,
-        &[
-            "--probs",
-            "p.npy",
-            "--labels",
-            "y.npy",
-            "--report",
-            "none/x.html",
-        ],
+        &split("--probs p.npy --labels y.npy --report none/x.html"),
         &["none/x.html: cannot be written"],
     );
     assert_eq!(
@@ -931,16 +816,7 @@ fn mistakes_name_file_row_and_value() {
             &["number of bins 0 is not in 1..=10000"],
         ),
         (
-            &[
-                "--probs",
-                "p.npy",
-                "--ood",
-                "o.npy",
-                "--bootstrap",
-                "9",
-                "--level",
-                "1",
-            ],
+            &split("--probs p.npy --ood o.npy --bootstrap 9 --level 1"),
             &["level of the intervals 1 is not in (0, 1)"],
         ),
     ];

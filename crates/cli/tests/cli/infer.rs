@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use crate::common::{Place, assert_close, number};
+use crate::common::{Place, assert_close, number, split};
 use serde_json::Value;
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -17,33 +17,13 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn bernoulli_report_has_the_promised_shape_and_values() {
     let place = Place::new().with("d.csv", "id,ok\n1,1\n2,yes\n3,TRUE\n4,no\n");
-    let report = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--column",
-        "ok",
-        "--event",
-        "p > 0.5",
-        "--event",
-        "x = 0.5",
-        "--alpha",
-        "0.25",
-    ]);
+    let report = place.json(&split(
+        "infer bernoulli d.csv --column ok --event 'p > 0.5' --event 'x = 0.5' \
+         --alpha 0.25",
+    ));
     assert_eq!(
         keys(&report),
-        [
-            "family",
-            "n",
-            "parameter",
-            "mode",
-            "precision",
-            "lambda",
-            "nu",
-            "alpha_cuts",
-            "events",
-            "log_consistency"
-        ]
+        split("family n parameter mode precision lambda nu alpha_cuts events log_consistency")
     );
     assert_eq!(report["family"], "bernoulli");
     assert_eq!(report["n"], 4);
@@ -76,15 +56,9 @@ fn bernoulli_report_has_the_promised_shape_and_values() {
 #[test]
 fn a_prior_is_worth_its_weight_in_observations() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n0\n");
-    let report = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--prior-mean",
-        "0.5",
-        "--prior-weight",
-        "2",
-    ]);
+    let report = place.json(&split(
+        "infer bernoulli d.csv --prior-mean 0.5 --prior-weight 2",
+    ));
     assert_close(&report["lambda"], 4.0 / 6.0);
     assert_close(&report["nu"], 6.0);
     // sup p⁴(1-p)² / (1/4), at p = 2/3
@@ -135,15 +109,7 @@ fn exponential_and_gamma_values() {
     assert_close(&report["precision"], 6.0 / 9.0);
     let log = 12.0_f64.ln() - 6.0 - 6.0 * 1.5_f64.ln();
     assert_close(&report["log_consistency"], log);
-    let natural = place.json(&[
-        "infer",
-        "gamma",
-        "d.csv",
-        "--shape",
-        "2",
-        "--parameter",
-        "natural",
-    ]);
+    let natural = place.json(&split("infer gamma d.csv --shape 2 --parameter natural"));
     assert_close(&natural["mode"], -2.0 / 3.0);
     assert_close(&natural["precision"], 13.5);
 }
@@ -151,17 +117,9 @@ fn exponential_and_gamma_values() {
 #[test]
 fn normal_values() {
     let place = Place::new().with("d.csv", "x\n1\n2\n6\n");
-    let report = place.json(&[
-        "infer",
-        "normal",
-        "d.csv",
-        "--variance",
-        "2",
-        "--alpha",
-        "0.5",
-        "--event",
-        "2 <= mean <= 5",
-    ]);
+    let report = place.json(&split(
+        "infer normal d.csv --variance 2 --alpha 0.5 --event '2 <= mean <= 5'",
+    ));
     assert_close(&report["mode"], 3.0);
     assert_close(&report["precision"], 1.5);
     let reach = (2.0 * 2.0_f64.ln() / 1.5).sqrt();
@@ -172,19 +130,10 @@ fn normal_values() {
         -1.5 * (4.0 * PI).ln() - 14.0 / 4.0,
     );
     assert_close(&report["events"][0]["necessity"], 1.0 - (-0.75_f64).exp());
-    let natural = place.json(&[
-        "infer",
-        "normal",
-        "d.csv",
-        "--variance",
-        "2",
-        "--parameter",
-        "natural",
-        "--prior-mean",
-        "-1",
-        "--prior-weight",
-        "1",
-    ]);
+    let natural = place.json(&split(
+        "infer normal d.csv --variance 2 --parameter natural --prior-mean -1 \
+         --prior-weight 1",
+    ));
     assert_close(&natural["lambda"], 2.0);
     assert_close(&natural["mode"], 1.0);
     assert_close(&natural["precision"], 8.0);
@@ -193,15 +142,9 @@ fn normal_values() {
 #[test]
 fn categorical_values() {
     let place = Place::new().with("d.csv", "color\nred\n blue \nred\ngreen\n");
-    let report = place.json(&[
-        "infer",
-        "categorical",
-        "d.csv",
-        "--event",
-        "p[red] < 0.25",
-        "--event",
-        "blue > 0.25",
-    ]);
+    let report = place.json(&split(
+        "infer categorical d.csv --event 'p[red] < 0.25' --event 'blue > 0.25'",
+    ));
     assert_eq!(
         report["classes"],
         serde_json::json!(["blue", "green", "red"])
@@ -227,19 +170,10 @@ fn categorical_values() {
     assert_close(&report["events"][1]["possibility"], 1.0);
     assert_close(&report["events"][1]["necessity"], 0.0);
 
-    let report = place.json(&[
-        "infer",
-        "categorical",
-        "d.csv",
-        "--classes",
-        "red, green, blue, black",
-        "--parameter",
-        "natural",
-        "--prior-mean",
-        "0.1,0.2,0.3,0.4",
-        "--prior-weight",
-        "10",
-    ]);
+    let report = place.json(&split(
+        "infer categorical d.csv --classes 'red, green, blue, black' \
+         --parameter natural --prior-mean 0.1,0.2,0.3,0.4 --prior-weight 10",
+    ));
     assert_eq!(report["mode"].as_array().unwrap().len(), 3);
     assert_eq!(report["lambda"].as_array().unwrap().len(), 4);
     assert_close(&report["lambda"][0], 3.0 / 14.0);
@@ -260,21 +194,10 @@ fn multivariate_normal_values() {
     let place = Place::new()
         .with("d.csv", "b,skip,a\n0,x,1\n2,y,3\n")
         .with("cov.csv", "a,b\n2,1\n1,3\n");
-    let report = place.json(&[
-        "infer",
-        "multivariate-normal",
-        "d.csv",
-        "--columns",
-        "a,b",
-        "--covariance",
-        "cov.csv",
-        "--event",
-        "a > 3",
-        "--event",
-        "mean[a] - mean[b] >= 2",
-        "--event",
-        "a > 1 and b < 10",
-    ]);
+    let report = place.json(&split(
+        "infer multivariate-normal d.csv --columns a,b --covariance cov.csv \
+         --event 'a > 3' --event 'mean[a] - mean[b] >= 2' --event 'a > 1 and b < 10'",
+    ));
     assert_eq!(report["columns"], serde_json::json!(["a", "b"]));
     for (i, mean) in [2.0, 1.0].into_iter().enumerate() {
         assert_close(&report["mode"][i], mean);
@@ -318,35 +241,16 @@ fn a_covariance_without_header_is_in_the_order_of_the_columns() {
 #[test]
 fn logistic_values_solve_their_equations() {
     let place = Place::new().with("d.csv", "x,y\n1,yes\n");
-    let report = place.json(&[
-        "infer",
-        "logistic",
-        "d.csv",
-        "--target",
-        "y",
-        "--no-intercept",
-        "--prior-precision",
-        "0.5",
-        "--threads",
-        "1",
-        "--alpha",
-        "0.1",
-    ]);
+    let report = place.json(&split(
+        "infer logistic d.csv --target y --no-intercept --prior-precision 0.5 \
+         --threads 1 --alpha 0.1",
+    ));
     assert_eq!(report["family"], "logistic");
     assert_eq!(report["n"], 1);
     let coefficients = report["coefficients"].as_array().unwrap();
     assert_eq!(coefficients.len(), 1);
     let slope = &coefficients[0];
-    let names = [
-        "name",
-        "mode",
-        "alpha_cuts",
-        "events",
-        "certified_to",
-        "laplace",
-        "upper",
-        "lower",
-    ];
+    let names = split("name mode alpha_cuts events certified_to laplace upper lower");
     assert_eq!(keys(slope), names);
     assert_eq!(slope["name"], "x");
     let w = number(&slope["mode"]);
@@ -399,30 +303,14 @@ fn logistic_profiles_are_exact_where_laplace_is_far_off() {
     let place = Place::new()
         .with("separated.csv", "x,y\n1,0\n2,0\n3,1\n4,1\n")
         .with("spector.csv", spector);
-    let arguments = [
-        "infer",
-        "logistic",
-        "separated.csv",
-        "--target",
-        "y",
-        "--prior-precision",
-        "1e-6",
-    ];
+    let arguments = split("infer logistic separated.csv --target y --prior-precision 1e-6");
     let outcome = place.run(&arguments);
     let line = outcome
         .stdout
         .lines()
         .find(|line| line.starts_with("x > 0"));
     assert!(line.unwrap().contains("0.937"), "{}", outcome.stdout);
-    let mut arguments = vec![
-        "infer",
-        "logistic",
-        "spector.csv",
-        "--target",
-        "GRADE",
-        "--prior-precision",
-        "1e-4",
-    ];
+    let mut arguments = split("infer logistic spector.csv --target GRADE --prior-precision 1e-4");
     let outcome = place.run(&arguments);
     let line = outcome
         .stdout
@@ -457,15 +345,7 @@ fn logistic_profiles_are_exact_where_laplace_is_far_off() {
 fn a_coverage_asks_for_its_cut() {
     // relative likelihood of the mean of numbers of known variance: the cut is the z interval
     let place = Place::new().with("d.csv", "x\n1\n2\n6\n");
-    let arguments = [
-        "infer",
-        "normal",
-        "d.csv",
-        "--variance",
-        "3",
-        "--coverage",
-        "0.95",
-    ];
+    let arguments = split("infer normal d.csv --variance 3 --coverage 0.95");
     let cut = place.json(&arguments)["alpha_cuts"][0].clone();
     assert_close(&cut["upper"], 3.0 + 1.959_963_984_540_054);
     assert_close(
@@ -548,15 +428,7 @@ fn linear_regression_has_its_closed_forms() {
         let twice = (0.5 * 0.5f64.exp()).powf(1.5);
         assert_close(&report["variance"]["events"][0]["necessity"], 1.0 - twice);
     }
-    let known = place.json(&[
-        "infer",
-        "linear",
-        "d.csv",
-        "--target",
-        "y",
-        "--variance",
-        "2",
-    ]);
+    let known = place.json(&split("infer linear d.csv --target y --variance 2"));
     // n/variance times the squared distance
     let event = &known["coefficients"][0]["events"][1];
     assert_close(&event["possibility"], (-0.5 * 9.0 * 3.0 / 2.0f64).exp());
@@ -582,17 +454,10 @@ fn poisson_regression_on_a_group_is_the_rate_of_the_group() {
 #[test]
 fn logistic_takes_all_other_columns_and_asks_events_of_those_they_name() {
     let place = Place::new().with("d.csv", "a,y,b\n1,1,0\n-1,0,2\n0.5,0,1\n2,1,-1\n-2,1,0\n");
-    let report = place.json(&[
-        "infer",
-        "logistic",
-        "d.csv",
-        "--target",
-        "y",
-        "--event",
-        "a > 0.1",
-        "--event",
-        "coefficient in [-1, 1]",
-    ]);
+    let report = place.json(&split(
+        "infer logistic d.csv --target y --event 'a > 0.1' \
+         --event 'coefficient in [-1, 1]'",
+    ));
     let coefficients = report["coefficients"].as_array().unwrap();
     let names: Vec<&str> = coefficients
         .iter()
@@ -608,15 +473,7 @@ fn logistic_takes_all_other_columns_and_asks_events_of_those_they_name() {
                 && precision("laplace") <= precision("lower")
         );
     }
-    let chosen = place.json(&[
-        "infer",
-        "logistic",
-        "d.csv",
-        "--target",
-        "y",
-        "--covariates",
-        "b",
-    ]);
+    let chosen = place.json(&split("infer logistic d.csv --target y --covariates b"));
     assert_eq!(chosen["coefficients"].as_array().unwrap().len(), 2);
 }
 
@@ -707,30 +564,18 @@ fn both_parameters_agree() {
 #[test]
 fn boundary_data_have_one_sided_cuts_and_infinities_are_strings() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n");
-    let report = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--alpha",
-        "0.125",
-        "--event",
-        "p <= 0.5",
-    ]);
+    let report = place.json(&split(
+        "infer bernoulli d.csv --alpha 0.125 --event 'p <= 0.5'",
+    ));
     assert_close(&report["mode"], 1.0);
     assert_close(&report["alpha_cuts"][0]["lower"], 0.5);
     assert_close(&report["alpha_cuts"][0]["upper"], 1.0);
     assert_close(&report["events"][0]["possibility"], 0.125);
     assert_eq!(report["precision"], Value::Null);
     assert_close(&report["log_consistency"], 0.0);
-    let natural = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--parameter",
-        "natural",
-        "--alpha",
-        "0.125",
-    ]);
+    let natural = place.json(&split(
+        "infer bernoulli d.csv --parameter natural --alpha 0.125",
+    ));
     assert_eq!(natural["mode"], "inf");
     assert_eq!(natural["alpha_cuts"][0]["upper"], "inf");
     assert_close(&natural["alpha_cuts"][0]["lower"], 0.0);
@@ -739,14 +584,7 @@ fn boundary_data_have_one_sided_cuts_and_infinities_are_strings() {
 #[test]
 fn the_table_for_people_shows_the_same_numbers() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n0\n");
-    let outcome = place.run(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--event",
-        "p > 0.5",
-        "--timings",
-    ]);
+    let outcome = place.run(&split("infer bernoulli d.csv --event 'p > 0.5' --timings"));
     assert_eq!(outcome.code, Some(0));
     // one blank between the words of a line: alignment is tested elsewhere
     let lines: Vec<String> = outcome
@@ -807,20 +645,11 @@ fn plots_are_written_and_hold_what_they_should() {
     let outcome = place.run(&["infer", "bernoulli", "d.csv", "--plot", "p.svg"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
-    for text in [
-        "<svg",
-        "<polyline",
-        "<polygon",
-        "possibility",
-        "0.05-cut",
-        "mode 0.75",
-    ] {
+    for text in split("<svg <polyline <polygon possibility 0.05-cut 'mode 0.75'") {
         assert!(svg.contains(text), "{text}");
     }
     assert!(!svg.contains("NaN") && svg.trim_end().ends_with("</svg>"));
-    let outcome = place.run(&[
-        "infer", "logistic", "l.csv", "--target", "cured", "--plot", "l.png",
-    ]);
+    let outcome = place.run(&split("infer logistic l.csv --target cured --plot l.png"));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let png = std::fs::read(place.path("l.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() > 20_000);

@@ -1,6 +1,6 @@
 //! `maxitive infer`: predictions at new covariates, and what a file may hold.
 
-use crate::common::{Place, assert_close, number};
+use crate::common::{Place, assert_close, number, split};
 use serde_json::Value;
 
 /// Golden numbers come from extended precision (`golden/generate/gen_regression.py`).
@@ -78,25 +78,10 @@ fn without_intercept_the_origin_is_certain() {
     let place = Place::new()
         .with("d.csv", "x,y\n1,1\n2,1\n-1,0\n3,0\n")
         .with("n.csv", "x\n0\n1\n");
-    let report = place.json(&[
-        "infer",
-        "predict",
-        "logistic",
-        "d.csv",
-        "--target",
-        "y",
-        "--no-intercept",
-        "--new",
-        "n.csv",
-        "--event",
-        "p > 0.4",
-        "--event",
-        "p = 0.5",
-        "--event",
-        "p > 2",
-        "--event",
-        "p < 1",
-    ]);
+    let report = place.json(&split(
+        "infer predict logistic d.csv --target y --no-intercept --new n.csv \
+         --event 'p > 0.4' --event 'p = 0.5' --event 'p > 2' --event 'p < 1'",
+    ));
     let origin = &report["predictions"][0];
     assert_close(&origin["mode"], 0.5);
     assert_close(&origin["alpha_cuts"][0]["lower"], 0.5);
@@ -122,14 +107,7 @@ fn a_weight_is_worth_so_many_rows() {
         &["poisson", "d.csv", "--column", "k", "--event", "rate > 3"][..],
         &["exponential", "d.csv", "--column", "k"],
         &["normal", "d.csv", "--column", "k", "--variance", "2"],
-        &[
-            "normal",
-            "d.csv",
-            "--column",
-            "k",
-            "--event",
-            "variance > 3",
-        ],
+        &split("normal d.csv --column k --event 'variance > 3'"),
         &["categorical", "d.csv", "--column", "word"],
     ] {
         let mut arguments = vec!["infer"];
@@ -144,9 +122,7 @@ fn a_weight_is_worth_so_many_rows() {
         object.insert("n".to_owned(), 6.into());
         same(&found, &plain, &format!("{family:?}"));
     }
-    let text = weighted.run(&[
-        "infer", "poisson", "d.csv", "--column", "k", "--weight", "times",
-    ]);
+    let text = weighted.run(&split("infer poisson d.csv --column k --weight times"));
     assert!(
         text.stdout
             .contains("3 observations of total weight 6 from d.csv"),
@@ -214,15 +190,7 @@ fn rows_with_missing_values_are_dropped_and_counted() {
     let text = place.run(&dropping).stdout;
     let head = "logistic: 4 observations of \"y\" from d.csv; 2 rows with a missing value dropped";
     assert!(text.starts_with(head), "{text}");
-    let report = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--column",
-        "y",
-        "--missing",
-        "drop",
-    ]);
+    let report = place.json(&split("infer bernoulli d.csv --column y --missing drop"));
     assert_eq!((&report["n"], &report["dropped"]), (&5.into(), &1.into()));
 }
 

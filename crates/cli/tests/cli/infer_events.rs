@@ -1,6 +1,6 @@
 //! `maxitive infer`: events about several classes, several groups, and mixed events.
 
-use crate::common::{Place, number};
+use crate::common::{Place, number, split};
 use crate::infer_data::refuse;
 use serde_json::Value;
 
@@ -136,17 +136,10 @@ fn conditions_on_a_normal_vector_may_be_mixed() {
     let place = Place::new()
         .with("d.csv", "a,b\n1,-2\n")
         .with("c.csv", "a,b\n1,0\n0,4\n");
-    let report = place.json(&[
-        "infer",
-        "multivariate-normal",
-        "d.csv",
-        "--covariance",
-        "c.csv",
-        "--event",
-        "a > 2 and (b > 0 or b < -6)",
-        "--event",
-        "a > 0 and (b < 0 or a + b < 4)",
-    ]);
+    let report = place.json(&split(
+        "infer multivariate-normal d.csv --covariance c.csv \
+         --event 'a > 2 and (b > 0 or b < -6)' --event 'a > 0 and (b < 0 or a + b < 4)'",
+    ));
     near(
         &report["events"][0]["possibility"],
         (-1.0_f64).exp(),
@@ -226,15 +219,10 @@ fn mistakes_about_events_are_named() {
 #[test]
 fn mean_and_variance_are_asked_together() {
     let place = Place::new().with("n.csv", "x\n5.1\n4.9\n6.2\n5.8\n5.5\n6.0\n");
-    let report = place.json(&[
-        "infer",
-        "normal",
-        "n.csv",
-        "--event",
-        "mean > 6 and variance < 0.3",
-        "--event",
-        "variance < 1 and mean > 5",
-    ]);
+    let report = place.json(&split(
+        "infer normal n.csv --event 'mean > 6 and variance < 0.3' \
+         --event 'variance < 1 and mean > 5'",
+    ));
     let events = report["events"].as_array().unwrap();
     let found = |event: usize, what: &str| number(&events[event][what]);
     assert!((found(0, "possibility") - 0.153_544_558_041_991_35).abs() < 1e-12);

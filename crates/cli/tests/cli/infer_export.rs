@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::Place;
+use crate::common::{Place, split};
 
 /// A possibility that is printed in full and computed in a handful of operations.
 const TOLERANCE: f64 = 1e-12;
@@ -201,7 +201,7 @@ fn pictures_name_data_levels_and_events() {
     }
     // without events the signs that a regression reports are not drawn
     let all = "infer linear d.csv --target k --covariates x --plot p.svg";
-    let outcome = place.run(&all.split_whitespace().collect::<Vec<_>>());
+    let outcome = place.run(&split(all));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(!texts(&place, "p.svg").contains("necessity"));
 }
@@ -247,15 +247,7 @@ fn reports_explain_their_symbols_and_print_no_noise() {
         assert!(texts(&place, "p.svg").contains("mode 0<"), "{arguments}");
     }
     // programs get what was computed
-    let report = place.json(&[
-        "infer",
-        "normal",
-        "x.csv",
-        "--column",
-        "x",
-        "--variance",
-        "1",
-    ]);
+    let report = place.json(&split("infer normal x.csv --column x --variance 1"));
     let mode = report["mode"].as_f64().unwrap();
     assert!(mode != 0.0 && mode.abs() < 1e-16, "{mode}");
 }

@@ -1,6 +1,6 @@
 //! `maxitive infer --by`: one posterior for each group, events across groups, forest plots.
 
-use crate::common::{Place, assert_close, number};
+use crate::common::{Place, assert_close, number, split};
 use crate::infer_data::refuse;
 use serde_json::Value;
 
@@ -15,29 +15,12 @@ fn near(found: &Value, expected: f64) {
 #[test]
 fn rates_of_groups_are_compared_exactly() {
     let place = Place::new().with("d.csv", "k,day\n7,b\n9,b\n4,b\n3,a\n2,a\n");
-    let arguments = [
-        "infer",
-        "poisson",
-        "d.csv",
-        "--column",
-        "k",
-        "--by",
-        "day",
-        "--event",
-        "rate[b] > rate[a]",
-        "--event",
-        "rate[a] > 3",
-        "--event",
-        "rate > 5",
-        "--event",
-        "b = a",
-        "--event",
-        "rate[a] < 2 and rate[b] > 6",
-        "--event",
-        "rate[a] > 3 or rate[b] < 5",
-        "--alpha",
-        "0.1",
-    ];
+    let arguments = split(
+        "infer poisson d.csv --column k --by day --event 'rate[b] > rate[a]' \
+         --event 'rate[a] > 3' --event 'rate > 5' --event 'b = a' \
+         --event 'rate[a] < 2 and rate[b] > 6' --event 'rate[a] > 3 or rate[b] < 5' \
+         --alpha 0.1",
+    );
     let report = place.json(&arguments);
     assert_eq!((&report["n"], &report["by"]), (&5.into(), &"day".into()));
     let groups = report["groups"].as_array().unwrap();
@@ -47,9 +30,7 @@ fn rates_of_groups_are_compared_exactly() {
     assert_close(&groups[1]["mode"], 20.0 / 3.0);
     // a group alone is inferred like a file of its own
     let alone = Place::new().with("d.csv", "k\n7\n9\n4\n");
-    let alone = alone.json(&[
-        "infer", "poisson", "d.csv", "--alpha", "0.1", "--event", "x > 5",
-    ]);
+    let alone = alone.json(&split("infer poisson d.csv --alpha 0.1 --event 'x > 5'"));
     assert_eq!(groups[1]["alpha_cuts"], alone["alpha_cuts"]);
     assert_eq!(
         groups[1]["events"][0]["necessity"],
@@ -72,23 +53,11 @@ fn rates_of_groups_are_compared_exactly() {
 #[test]
 fn means_of_unknown_variance_and_variances_are_compared() {
     let place = Place::new().with("d.csv", "x,g\n1,u\n2,u\n4,u\n5,v\n6,v\n6.5,v\n9,v\n");
-    let report = place.json(&[
-        "infer",
-        "normal",
-        "d.csv",
-        "--column",
-        "x",
-        "--by",
-        "g",
-        "--event",
-        "mean[v] - mean[u] > 0.5",
-        "--event",
-        "variance[u] > variance[v]",
-        "--event",
-        "mean[u] > 0",
-        "--event",
-        "variance > 1",
-    ]);
+    let report = place.json(&split(
+        "infer normal d.csv --column x --by g --event 'mean[v] - mean[u] > 0.5' \
+         --event 'variance[u] > variance[v]' --event 'mean[u] > 0' \
+         --event 'variance > 1'",
+    ));
     let (m, n): ([f64; 2], [f64; 2]) = ([7.0 / 3.0, 26.5 / 4.0], [3.0, 4.0]);
     let squares = |data: &[f64], m: f64| data.iter().map(|x| (x - m).powi(2)).sum::<f64>();
     let q = [
@@ -124,30 +93,13 @@ fn the_log_odds_ratio_is_a_difference_of_natural_parameters() {
     };
     let data = format!("y,g\n{}{}", rows(7, 3, "a"), rows(6, 9, "b"));
     let place = Place::new().with("d.csv", data);
-    let report = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--column",
-        "y",
-        "--by",
-        "g",
-        "--parameter",
-        "natural",
-        "--event",
-        "theta[a] > theta[b]",
-    ]);
-    let mean = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--column",
-        "y",
-        "--by",
-        "g",
-        "--event",
-        "p[a] > p[b]",
-    ]);
+    let report = place.json(&split(
+        "infer bernoulli d.csv --column y --by g --parameter natural \
+         --event 'theta[a] > theta[b]'",
+    ));
+    let mean = place.json(&split(
+        "infer bernoulli d.csv --column y --by g --event 'p[a] > p[b]'",
+    ));
     let necessity = |report: &Value| number(&report["events"][0]["necessity"]);
     assert!((necessity(&report) - necessity(&mean)).abs() < TOLERANCE);
 }
@@ -281,19 +233,10 @@ fn mistakes_about_groups_are_named() {
         refuse(&place, &arguments, words);
     }
     // quoted spaces: parts that speak of one group twice
-    let outcome = place.run(&[
-        "infer",
-        "normal",
-        "d.csv",
-        "--column",
-        "k",
-        "--by",
-        "g",
-        "--variance",
-        "1",
-        "--event",
-        "mean[a] > mean[b] and mean[a] > 1",
-    ]);
+    let outcome = place.run(&split(
+        "infer normal d.csv --column k --by g --variance 1 \
+         --event 'mean[a] > mean[b] and mean[a] > 1'",
+    ));
     assert_eq!(outcome.code, Some(2));
     assert!(
         outcome.stderr.contains("group \"a\" comes twice"),

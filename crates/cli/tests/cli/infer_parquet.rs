@@ -1,7 +1,7 @@
 //! `maxitive infer` on Parquet files (`tests/parquet/make.py` writes them and the same rows as
 //! CSV).
 
-use crate::common::{Place, number};
+use crate::common::{Place, number, split};
 use crate::infer_data::refuse;
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ fn every_codec_and_encoding_gives_the_answer_of_a_csv_file() {
     let place = place(&names);
     let ask = |question: &str, file: &str| {
         let question = format!("infer {question}").replace("FILE", file);
-        place.json(&question.split_whitespace().collect::<Vec<_>>())
+        place.json(&split(&question))
     };
     for (i, question) in QUESTIONS.iter().enumerate() {
         let expected = ask(question, "rows.csv");
@@ -57,7 +57,7 @@ fn every_codec_and_encoding_gives_the_answer_of_a_csv_file() {
     }
     // the same numbers for spreadsheets, and no picture is lost
     let text = "infer poisson rows-zstd.parquet --column k --plot p.svg --export e.csv";
-    let outcome = place.run(&text.split_whitespace().collect::<Vec<_>>());
+    let outcome = place.run(&split(text));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(
         outcome
@@ -117,11 +117,11 @@ fn a_partitioned_table_is_merged_in_any_order() {
         let (data, event) = options.split_at(options.find("--event").unwrap());
         for part in &parts {
             let text = format!("infer {family} {part}.parquet {data} --save {part}.json");
-            let outcome = place.run(&text.split_whitespace().collect::<Vec<_>>());
+            let outcome = place.run(&split(&text));
             assert_eq!(outcome.code, Some(0), "{text}: {}", outcome.stderr);
         }
         let whole = format!("infer {family} rows.csv {options}");
-        let mut whole = place.json(&whole.split_whitespace().collect::<Vec<_>>());
+        let mut whole = place.json(&split(&whole));
         // merged parts do not say how many rows were left out, nor that they were weighted
         for key in ["dropped", "total_weight"] {
             whole.as_object_mut().unwrap().remove(key);
@@ -129,7 +129,7 @@ fn a_partitioned_table_is_merged_in_any_order() {
         for order in ["0123", "3120", "2301"] {
             let merged: String = order.chars().map(|i| format!("part-{i}.json ")).collect();
             let merged = format!("infer merge {merged} {event}");
-            let mut merged = place.json(&merged.split_whitespace().collect::<Vec<_>>());
+            let mut merged = place.json(&split(&merged));
             for key in ["dropped", "total_weight"] {
                 merged.as_object_mut().unwrap().remove(key);
             }
@@ -162,7 +162,7 @@ fn rows_that_are_read_together_give_the_answer_of_a_csv_file() {
     ] {
         let ask = |file: &str| {
             let question = format!("infer {question}").replace("FILE", file);
-            place.json(&question.split_whitespace().collect::<Vec<_>>())
+            place.json(&split(&question))
         };
         assert_eq!(ask("many.parquet"), ask("many.csv"), "{question}");
     }
@@ -187,12 +187,9 @@ fn rows_that_are_read_together_give_the_answer_of_a_csv_file() {
 #[test]
 fn mistakes_in_parquet_files_are_named() {
     let whole = fixture("rows-snappy.parquet");
-    let place = place(&[
-        "odd.parquet",
-        "empty.parquet",
-        "rows-none.parquet",
-        "rows.csv",
-    ])
+    let place = place(&split(
+        "odd.parquet empty.parquet rows-none.parquet rows.csv",
+    ))
     .with("text.parquet", "k\n1\n2\n")
     .with("nothing.parquet", "")
     .with("half.parquet", &whole[..whole.len() / 2])

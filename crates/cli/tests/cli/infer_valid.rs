@@ -1,6 +1,6 @@
 //! `maxitive infer --valid`: cuts that cover the truth at every sample size.
 
-use crate::common::{Place, assert_close, number};
+use crate::common::{Place, assert_close, number, split};
 use crate::infer_data::refuse;
 
 /// Quantiles from SciPy, and roots to the last digits.
@@ -9,9 +9,9 @@ const TOLERANCE: f64 = 1e-9;
 #[test]
 fn valid_cuts_of_normal_numbers_are_the_classical_intervals() {
     let place = Place::new().with("d.csv", "x\n4.1\n5.3\n3.9\n6.0\n5.1\n");
-    let report = place.json(&[
-        "infer", "normal", "d.csv", "--valid", "--alpha", "0.05", "--event", "mean > 4",
-    ]);
+    let report = place.json(&split(
+        "infer normal d.csv --valid --alpha 0.05 --event 'mean > 4'",
+    ));
     assert_eq!(report["valid"], true);
     // scipy.stats.t.interval(0.95, 4, mean, sem)
     let cut = &report["coefficients"][0]["alpha_cuts"][0];
@@ -27,31 +27,15 @@ fn valid_cuts_of_normal_numbers_are_the_classical_intervals() {
         (number(&cut["upper"]) - (mean + half)).abs() < TOLERANCE,
         "{cut}"
     );
-    let known = place.json(&[
-        "infer",
-        "normal",
-        "d.csv",
-        "--variance",
-        "2",
-        "--valid",
-        "--alpha",
-        "0.05",
-    ]);
+    let known = place.json(&split(
+        "infer normal d.csv --variance 2 --valid --alpha 0.05",
+    ));
     let half = 1.959_963_984_540_054 * (2.0_f64 / 5.0).sqrt();
     assert!((number(&known["alpha_cuts"][0]["lower"]) - (mean - half)).abs() < TOLERANCE);
     // a regression on nothing but a constant is the same
-    let linear = place.json(&[
-        "infer",
-        "linear",
-        "d.csv",
-        "--target",
-        "x",
-        "--valid",
-        "--alpha",
-        "0.05",
-        "--event",
-        "intercept > 4",
-    ]);
+    let linear = place.json(&split(
+        "infer linear d.csv --target x --valid --alpha 0.05 --event 'intercept > 4'",
+    ));
     let same = &linear["coefficients"][0];
     assert_eq!(same["alpha_cuts"][0], *cut);
     assert_eq!(
@@ -70,18 +54,9 @@ fn valid_cuts_of_normal_numbers_are_the_classical_intervals() {
 #[test]
 fn valid_cuts_of_counts_are_enumerated() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n");
-    let report = place.json(&[
-        "infer",
-        "bernoulli",
-        "d.csv",
-        "--valid",
-        "--alpha",
-        "0.05",
-        "--event",
-        "p < 0.6",
-        "--plot",
-        "p.svg",
-    ]);
+    let report = place.json(&split(
+        "infer bernoulli d.csv --valid --alpha 0.05 --event 'p < 0.6' --plot p.svg",
+    ));
     // ten successes, or at most three, which agree less well with this p
     let p = number(&report["alpha_cuts"][0]["lower"]);
     let below: f64 = [1.0, 10.0, 45.0, 120.0]
@@ -149,24 +124,11 @@ fn the_same_event_about_a_vector_has_one_possibility() {
     let place = Place::new()
         .with("d.csv", "a,b\n1,2\n0,1\n2,4\n")
         .with("c.csv", "a,b\n1,0.5\n0.5,2\n");
-    let report = place.json(&[
-        "infer",
-        "multivariate-normal",
-        "d.csv",
-        "--covariance",
-        "c.csv",
-        "--valid",
-        "--event",
-        "a > 2",
-        "--event",
-        "2*a > 4 or a > 3",
-        "--event",
-        "a > 2 and b > 1",
-        "--event",
-        "a > 2 and (b > 1 or a + b > 3)",
-        "--event",
-        "a > 1 and a < 0",
-    ]);
+    let report = place.json(&split(
+        "infer multivariate-normal d.csv --covariance c.csv --valid --event 'a > 2' \
+         --event '2*a > 4 or a > 3' --event 'a > 2 and b > 1' \
+         --event 'a > 2 and (b > 1 or a + b > 3)' --event 'a > 1 and a < 0'",
+    ));
     let found: Vec<f64> = (0..5)
         .map(|i| number(&report["events"][i]["possibility"]))
         .collect();
@@ -179,20 +141,10 @@ fn the_same_event_about_a_vector_has_one_possibility() {
     assert!((found[2] - (-1.5_f64).exp()).abs() < TOLERANCE, "{found:?}");
     assert!((found[2] - found[3]).abs() < TOLERANCE, "{found:?}");
     assert_eq!(found[4], 0.0);
-    let curve = place.run(&[
-        "infer",
-        "multivariate-normal",
-        "d.csv",
-        "--covariance",
-        "c.csv",
-        "--valid",
-        "--export",
-        "curve.csv",
-        "--plot",
-        "p.svg",
-        "--forest",
-        "f.svg",
-    ]);
+    let curve = place.run(&split(
+        "infer multivariate-normal d.csv --covariance c.csv --valid --export curve.csv \
+         --plot p.svg --forest f.svg",
+    ));
     assert_eq!(curve.code, Some(0), "{}", curve.stderr);
     assert!(
         curve
@@ -212,24 +164,10 @@ fn twenty_rows() -> String {
 #[test]
 fn coefficients_are_simulated_with_stated_errors() {
     let place = Place::new().with("d.csv", twenty_rows());
-    let arguments = [
-        "infer",
-        "logistic",
-        "d.csv",
-        "--target",
-        "y",
-        "--valid",
-        "--simulations",
-        "199",
-        "--seed",
-        "5",
-        "--alpha",
-        "0.1",
-        "--event",
-        "x > 0",
-        "--event",
-        "x > z",
-    ];
+    let arguments = split(
+        "infer logistic d.csv --target y --valid --simulations 199 --seed 5 --alpha 0.1 \
+         --event 'x > 0' --event 'x > z'",
+    );
     let report = place.json(&arguments);
     assert_eq!(report["valid"], true);
     let simulation = &report["simulation"];
@@ -269,7 +207,7 @@ fn coefficients_are_simulated_with_stated_errors() {
     assert_close(&(200.0 * necessity).fract().into(), 0.0);
     let again = place.json(&[&arguments[..], &["--threads", "1"]].concat());
     assert_eq!(again, report);
-    let mut other = arguments;
+    let mut other = arguments.clone();
     other[9] = "6";
     assert_ne!(place.json(&other)["coefficients"], report["coefficients"]);
     let text = place.run(&arguments).stdout;
@@ -291,26 +229,10 @@ fn coefficients_are_simulated_with_stated_errors() {
 #[test]
 fn simulated_curves_are_drawn_at_the_values_that_were_simulated() {
     let place = Place::new().with("d.csv", twenty_rows());
-    let outcome = place.run(&[
-        "infer",
-        "poisson-regression",
-        "d.csv",
-        "--target",
-        "y",
-        "--covariates",
-        "x",
-        "--valid",
-        "--simulations",
-        "99",
-        "--alpha",
-        "0.2",
-        "--export",
-        "c.csv",
-        "--plot",
-        "p.svg",
-        "--forest",
-        "f.svg",
-    ]);
+    let outcome = place.run(&split(
+        "infer poisson-regression d.csv --target y --covariates x --valid \
+         --simulations 99 --alpha 0.2 --export c.csv --plot p.svg --forest f.svg",
+    ));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     for picture in ["p.svg", "f.svg"] {
         let svg = std::fs::read_to_string(place.path(picture)).unwrap();
@@ -344,31 +266,15 @@ fn simulated_curves_are_drawn_at_the_values_that_were_simulated() {
 #[test]
 fn a_simulated_rate_agrees_with_the_exact_one() {
     let place = Place::new().with("d.csv", "y\n3\n0\n1\n2\n2\n");
-    let exact = place.json(&[
-        "infer",
-        "poisson",
-        "d.csv",
-        "--valid",
-        "--event",
-        "rate < 0.6",
-        "--event",
-        "rate > 2.5",
-    ]);
+    let exact = place.json(&split(
+        "infer poisson d.csv --valid --event 'rate < 0.6' --event 'rate > 2.5'",
+    ));
     // log 0.6 and log 2.5
-    let found = place.json(&[
-        "infer",
-        "poisson-regression",
-        "d.csv",
-        "--target",
-        "y",
-        "--valid",
-        "--simulations",
-        "1999",
-        "--event",
-        "intercept < -0.5108256237659907",
-        "--event",
-        "intercept > 0.9162907318741551",
-    ]);
+    let found = place.json(&split(
+        "infer poisson-regression d.csv --target y --valid --simulations 1999 \
+         --event 'intercept < -0.5108256237659907' \
+         --event 'intercept > 0.9162907318741551'",
+    ));
     assert_eq!(found["simulation"]["approximate"], false);
     for i in 0..2 {
         let event = &found["coefficients"][0]["events"][i];
@@ -396,27 +302,12 @@ fn classes_are_exact_and_differences_simulated() {
         .with("c.csv", format!("color\n{words}"))
         .with("red.csv", format!("ok\n{reds}"))
         .with("pair.csv", format!("ok\n{pairs}"));
-    let found = place.json(&[
-        "infer",
-        "categorical",
-        "c.csv",
-        "--valid",
-        "--event",
-        "red > 0.7",
-        "--event",
-        "red + green > 0.9",
-        "--event",
-        "2*red + 2*green - blue < 1.4",
-    ]);
+    let found = place.json(&split(
+        "infer categorical c.csv --valid --event 'red > 0.7' \
+         --event 'red + green > 0.9' --event '2*red + 2*green - blue < 1.4'",
+    ));
     assert!(found.get("simulation").is_none(), "{found}");
-    let exact = place.json(&[
-        "infer",
-        "bernoulli",
-        "red.csv",
-        "--valid",
-        "--event",
-        "p > 0.7",
-    ]);
+    let exact = place.json(&split("infer bernoulli red.csv --valid --event 'p > 0.7'"));
     for i in 0..3 {
         let (found, exact) = (&found["alpha_cuts"][i], &exact["alpha_cuts"][i]);
         // classes are sorted: red is the last
@@ -427,16 +318,9 @@ fn classes_are_exact_and_differences_simulated() {
         found["events"][0]["possibility"],
         exact["events"][0]["possibility"]
     );
-    let pair = place.json(&[
-        "infer",
-        "bernoulli",
-        "pair.csv",
-        "--valid",
-        "--event",
-        "p > 0.9",
-        "--event",
-        "p < 0.8",
-    ]);
+    let pair = place.json(&split(
+        "infer bernoulli pair.csv --valid --event 'p > 0.9' --event 'p < 0.8'",
+    ));
     assert_close(
         &found["events"][1]["possibility"],
         number(&pair["events"][0]["possibility"]),
@@ -446,18 +330,10 @@ fn classes_are_exact_and_differences_simulated() {
         &found["events"][2]["necessity"],
         number(&pair["events"][1]["necessity"]),
     );
-    let arguments = [
-        "infer",
-        "categorical",
-        "c.csv",
-        "--valid",
-        "--event",
-        "red > green",
-        "--seed",
-        "2",
-        "--simulations",
-        "499",
-    ];
+    let arguments = split(
+        "infer categorical c.csv --valid --event 'red > green' --seed 2 \
+         --simulations 499",
+    );
     let simulated = place.json(&arguments);
     assert_eq!(simulated["simulation"]["approximate"], true);
     assert_eq!(simulated["simulation"]["simulations"], 499);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::Place;
+use crate::common::{Place, split};
 use crate::training::{DATA, place, random, run};
 
 const GRID: &str = "name = \"g\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1, 2, 3]\n";
@@ -146,14 +146,7 @@ fn runs_are_listed_cut_into_shards_and_told_of() {
 #[test]
 fn train_goes_on_in_its_own_folder_and_begins_anew_if_it_is_told() {
     let place = place();
-    let train = [
-        "train",
-        "tiny.toml",
-        "--out",
-        "run",
-        "--set",
-        "train.epochs=200",
-    ];
+    let train = split("train tiny.toml --out run --set train.epochs=200");
     let mut child = start(
         &place,
         &[&train[..], &["--checkpoint-seconds", "0"]].concat(),

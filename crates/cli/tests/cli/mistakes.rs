@@ -1,7 +1,7 @@
 //! Every mistake ends with exit code 2, a message that names file, place and rule, and nothing
 //! written.
 
-use crate::common::Place;
+use crate::common::{Place, split};
 
 /// Runs `infer` with a plot on a file and expects a refusal with these words.
 #[track_caller]
@@ -343,14 +343,7 @@ fn regression_data_are_checked() {
     );
     refuse(
         "y\n1\n2\n",
-        &[
-            "normal",
-            "data.csv",
-            "--prior-mean",
-            "1,2",
-            "--prior-weight",
-            "1",
-        ],
+        &split("normal data.csv --prior-mean 1,2 --prior-weight 1"),
         &["--prior-mean"],
     );
 }
@@ -361,14 +354,7 @@ fn covariances_are_checked() {
         let place = Place::new()
             .with("data.csv", "a,b\n1,2\n3,4\n")
             .with("cov.csv", covariance);
-        let arguments = [
-            "multivariate-normal",
-            "data.csv",
-            "--columns",
-            "a,b",
-            "--covariance",
-            "cov.csv",
-        ];
+        let arguments = split("multivariate-normal data.csv --columns a,b --covariance cov.csv");
         refuse_in(&place, &arguments, words);
     };
     check("a,b\n1,2\n2,4\n", &["cov.csv: ", "positive definite"]);
@@ -445,26 +431,12 @@ fn options_out_of_range_are_refused() {
     );
     refuse(
         "x\na\nb\n",
-        &[
-            "categorical",
-            "data.csv",
-            "--prior-mean",
-            "0.5,0.6",
-            "--prior-weight",
-            "1",
-        ],
+        &split("categorical data.csv --prior-mean 0.5,0.6 --prior-weight 1"),
         &["--prior-mean", "sum of the shares 1.1"],
     );
     refuse(
         "x\na\nb\n",
-        &[
-            "categorical",
-            "data.csv",
-            "--prior-mean",
-            "1",
-            "--prior-weight",
-            "1",
-        ],
+        &split("categorical data.csv --prior-mean 1 --prior-weight 1"),
         &["--prior-mean", "2 numbers are expected"],
     );
     refuse(

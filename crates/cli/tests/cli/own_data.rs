@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{Outcome, Place};
+use crate::common::{Outcome, Place, split};
 use crate::digest::write_bytes;
 
 const CONFIG: &str = "\
@@ -155,12 +155,7 @@ fn a_run_goes_on_from_another_folder_and_with_moved_data() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let expected = std::fs::read(place.path("run/last.safetensors")).unwrap();
     let run = place.path("run");
-    for file in [
-        "record.json",
-        "last.safetensors",
-        "checkpoint.safetensors",
-        "best.safetensors",
-    ] {
+    for file in split("record.json last.safetensors checkpoint.safetensors best.safetensors") {
         std::fs::remove_file(run.join(file)).unwrap();
     }
     let elsewhere = Place::new();
@@ -355,14 +350,7 @@ fn pictures_get_the_probabilities_of_the_evaluation() {
     let rows = [("AdamW", "adamw"), ("swag", "swag"), ("laplace", "laplace")];
     let place = predicts_what_was_evaluated(&config, &rows);
 
-    let table = place.run(&[
-        "predict",
-        "run",
-        "new/00.png",
-        "new/09.png",
-        "--row",
-        "AdamW",
-    ]);
+    let table = place.run(&split("predict run new/00.png new/09.png --row AdamW"));
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     let lines: Vec<Vec<&str>> = table
         .stdout
@@ -702,14 +690,7 @@ fn mistakes_in_predictions_are_named() {
         assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     }
-    let outcome = place.run(&[
-        "predict",
-        "run",
-        "large.png",
-        "--resize",
-        "--checkpoint",
-        "final",
-    ]);
+    let outcome = place.run(&split("predict run large.png --resize --checkpoint final"));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     std::fs::write(place.path("run/model.json"), "{}").unwrap();
     let outcome = place.run(&["predict", "run", "ok.png", "--checkpoint", "final"]);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::Place;
+use crate::common::{Place, split};
 
 /// A record as another program would write it.
 fn record(seed: u64, accuracy: f64) -> String {
@@ -34,18 +34,9 @@ fn place() -> Place {
 #[test]
 fn the_page_and_the_tables_are_written() {
     let place = place();
-    let outcome = place.run(&[
-        "report",
-        "runs",
-        "-o",
-        "new/page.html",
-        "--csv",
-        "t.csv",
-        "--markdown",
-        "t.md",
-        "--latex",
-        "t.tex",
-    ]);
+    let outcome = place.run(&split(
+        "report runs -o new/page.html --csv t.csv --markdown t.md --latex t.tex",
+    ));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(outcome.stdout, "new/page.html\nt.csv\nt.md\nt.tex\n");
     assert_eq!(outcome.stderr, "");
@@ -99,20 +90,12 @@ fn the_papers_layout_is_written() {
     }
     let outcome = place.run(&["report", "runs", "--paper-layout", "new/paper"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let names = [
-        "all.tex",
-        "all.md",
-        "in-domain-final.tex",
-        "in-domain-final.md",
-        "fmnist-training-loss.svg",
-        "fmnist-training-loss.pdf",
-        "fmnist-validation-loss.svg",
-        "fmnist-validation-loss.pdf",
-        "fmnist-training-accuracy.svg",
-        "fmnist-training-accuracy.pdf",
-        "fmnist-validation-accuracy.svg",
-        "fmnist-validation-accuracy.pdf",
-    ];
+    let names = split(
+        "all.tex all.md in-domain-final.tex in-domain-final.md fmnist-training-loss.svg \
+         fmnist-training-loss.pdf fmnist-validation-loss.svg fmnist-validation-loss.pdf \
+         fmnist-training-accuracy.svg fmnist-training-accuracy.pdf \
+         fmnist-validation-accuracy.svg fmnist-validation-accuracy.pdf",
+    );
     let mut expected = String::from("report.html\n");
     for name in names {
         let path = place.path("new/paper").join(name);

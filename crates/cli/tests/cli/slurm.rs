@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use crate::common::Place;
+use crate::common::{Place, split};
 use crate::training::{DATA, place};
 
 const GRID: &str = "name = \"it's\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1, 2]\n";
@@ -39,24 +39,11 @@ fn with_stand_ins(place: &Place, program: &str, arguments: &[&str]) -> Output {
 #[test]
 fn the_script_says_all_that_a_job_needs() {
     let place = place().with("sweep.toml", GRID);
-    let more = [
-        "--print",
-        "--tasks",
-        "8",
-        "--array-parallelism",
-        "2",
-        "--time",
-        "1h30m",
-        "--partition",
-        "gpu",
-        "--gpus",
-        "a100:1",
-        "--sbatch-arg=--account=my lab",
-        "--set",
-        "optimizer.lr=0.2",
-        "--threads",
-        "4",
-    ];
+    let more = split(
+        "--print --tasks 8 --array-parallelism 2 --time 1h30m --partition gpu \
+         --gpus a100:1 '--sbatch-arg=--account=my lab' --set optimizer.lr=0.2 \
+         --threads 4",
+    );
     let outcome = place.run(&words(&more));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
@@ -94,19 +81,10 @@ fn the_script_says_all_that_a_job_needs() {
     let place = place.with("job.sh", &outcome.stdout);
     let checked = with_stand_ins(&place, "bash", &["-n", "job.sh"]);
     assert!(checked.status.success(), "{checked:?}");
-    let outcome = place.run(&[
-        "reproduce",
-        "fmnist",
-        "--seeds",
-        "2",
-        "--epochs",
-        "3",
-        "--slurm",
-        "--print",
-        "--data-dir",
-        "data",
-        "--unverified",
-    ]);
+    let outcome = place.run(&split(
+        "reproduce fmnist --seeds 2 --epochs 3 --slurm --print --data-dir data \
+         --unverified",
+    ));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let words = " reproduce fmnist --seeds 2 --epochs 3 --out ";
     assert!(outcome.stdout.contains(words), "{}", outcome.stdout);

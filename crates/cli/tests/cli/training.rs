@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::Place;
+use crate::common::{Place, split};
 
 /// A config for tiny images of the user's own, in the layout of Fashion-MNIST.
 const CONFIG: &str = r#"
@@ -73,12 +73,7 @@ fn a_run_prints_a_table_and_leaves_a_record() {
         "{}",
         outcome.stderr
     );
-    for file in [
-        "config.toml",
-        "record.json",
-        "best.safetensors",
-        "last.safetensors",
-    ] {
+    for file in split("config.toml record.json best.safetensors last.safetensors") {
         assert!(place.path("run").join(file).exists(), "{file}");
     }
     let record: Value =
@@ -173,36 +168,15 @@ fn mistakes_are_named_before_anything_starts() {
             "train.epoch: no such key",
         ),
         (
-            &[
-                "train",
-                "tiny.toml",
-                "--set",
-                "train.epochs=0",
-                "--out",
-                "x",
-            ],
+            &split("train tiny.toml --set train.epochs=0 --out x"),
             "train.epochs: 0 is not in 1..=100000",
         ),
         (
-            &[
-                "train",
-                "tiny.toml",
-                "--set",
-                "optimizer.lr=-1",
-                "--out",
-                "x",
-            ],
+            &split("train tiny.toml --set optimizer.lr=-1 --out x"),
             "optimizer.lr: -1 is not in (0, inf)",
         ),
         (
-            &[
-                "train",
-                "tiny.toml",
-                "--set",
-                "rows.0.row=samples",
-                "--out",
-                "x",
-            ],
+            &split("train tiny.toml --set rows.0.row=samples --out x"),
             "the name \"samples\" is listed twice",
         ),
         (
@@ -210,36 +184,16 @@ fn mistakes_are_named_before_anything_starts() {
             "not of the form key=value",
         ),
         (
-            &[
-                "train",
-                "tiny.toml",
-                "--set",
-                "network.name=vgg",
-                "--out",
-                "x",
-            ],
+            &split("train tiny.toml --set network.name=vgg --out x"),
             "known are lenet",
         ),
         (
-            &[
-                "train",
-                "tiny.toml",
-                "--set",
-                "optimizer.rule=adam",
-                "--out",
-                "x",
-            ],
+            &split("train tiny.toml --set optimizer.rule=adam --out x"),
             "optimizer.rule: expected one of \"ucbopt\"",
         ),
         (&["resume", "nowhere"], "nowhere: holds no run"),
         (
-            &[
-                "train",
-                "tiny.toml",
-                "--checkpoint-seconds=nan",
-                "--out",
-                "x",
-            ],
+            &split("train tiny.toml --checkpoint-seconds=nan --out x"),
             "not a number of seconds from 0 on",
         ),
         (&["reproduce", "fmist"], "did you mean \"fmnist\"?"),
@@ -265,14 +219,7 @@ fn data_that_are_not_there_are_asked_for() {
     let place = place();
     let outcome = run(
         &place,
-        &[
-            "train",
-            "tiny.toml",
-            "--set",
-            "data.dataset=kmnist",
-            "--out",
-            "x",
-        ],
+        &split("train tiny.toml --set data.dataset=kmnist --out x"),
     );
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("kmnist"), "{}", outcome.stderr);
@@ -323,17 +270,7 @@ fn runtimes_are_measured_in_processes_of_their_own() {
     // a second time everything is there
     let again = run(
         &place,
-        &[
-            "reproduce",
-            "runtime",
-            "--epochs",
-            "1",
-            "--out",
-            "x",
-            "--json",
-            "--paper-layout",
-            "paper",
-        ],
+        &split("reproduce runtime --epochs 1 --out x --json --paper-layout paper"),
     );
     let kinds_again = events(&again);
     let kinds_again = kinds(&kinds_again);
@@ -378,15 +315,7 @@ fn an_error_is_told_once_and_quiet_is_quiet() {
     }
     let outcome = run(
         &place,
-        &[
-            "train",
-            "tiny.toml",
-            "--set",
-            "train.epochs=1",
-            "--out",
-            "d",
-            "--quiet",
-        ],
+        &split("train tiny.toml --set train.epochs=1 --out d --quiet"),
     );
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     let outcome = run(&place, &["sweep", "sweep.toml", "--out", "s", "--quiet"]);
@@ -417,15 +346,7 @@ fn kept_predictions_are_evaluated_to_the_same_numbers() {
     let place = place();
     let outcome = run(
         &place,
-        &[
-            "train",
-            "tiny.toml",
-            "--set",
-            "evaluation.keep_predictions=true",
-            "--out",
-            "run",
-            "--quiet",
-        ],
+        &split("train tiny.toml --set evaluation.keep_predictions=true --out run --quiet"),
     );
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let record: Value =
@@ -461,22 +382,10 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
     );
     let outcome = run(
         &place,
-        &[
-            "sweep",
-            "sweep.toml",
-            "--out",
-            "runs",
-            "--set",
-            "train.epochs=1",
-        ],
+        &split("sweep sweep.toml --out runs --set train.epochs=1"),
     );
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let runs = [
-        "tiny-lr=0.05-seed0",
-        "tiny-lr=0.05-seed1",
-        "tiny-lr=0.1-seed0",
-        "tiny-lr=0.1-seed1",
-    ];
+    let runs = split("tiny-lr=0.05-seed0 tiny-lr=0.05-seed1 tiny-lr=0.1-seed0 tiny-lr=0.1-seed1");
     let loss = |name: &&str| {
         let text = std::fs::read_to_string(place.path(&format!("runs/{name}/record.json")));
         let record: Value = serde_json::from_str(&text.unwrap()).unwrap();
@@ -492,14 +401,7 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
     std::fs::remove_file(place.path("runs/tiny-lr=0.1-seed1/record.json")).unwrap();
     let outcome = run(
         &place,
-        &[
-            "sweep",
-            "sweep.toml",
-            "--out",
-            "runs",
-            "--set",
-            "train.epochs=1",
-        ],
+        &split("sweep sweep.toml --out runs --set train.epochs=1"),
     );
     assert_eq!(outcome.code, Some(0));
     assert_eq!(
@@ -596,14 +498,7 @@ fn runs_are_watched_from_what_they_save() {
     let search =
         "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1]\n[halving]\neta = 2\n";
     std::fs::write(place.path("search.toml"), search).unwrap();
-    let sweep = [
-        "sweep",
-        "search.toml",
-        "--out",
-        "runs/s",
-        "--set",
-        "train.epochs=2",
-    ];
+    let sweep = split("sweep search.toml --out runs/s --set train.epochs=2");
     assert_eq!(run(&place, &sweep).code, Some(0));
     let outcome = place.run(&["watch", "runs", "--once", "--json"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
@@ -658,15 +553,9 @@ fn runs_are_watched_from_what_they_save() {
 fn a_run_is_watched_while_it_works() {
     let place = place();
     let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
-        .args([
-            "train",
-            "tiny.toml",
-            "--set",
-            "train.epochs=30",
-            "--out",
-            "run",
-            "--quiet",
-        ])
+        .args(split(
+            "train tiny.toml --set train.epochs=30 --out run --quiet",
+        ))
         .args(["--checkpoint-seconds", "0"])
         .args(DATA)
         .current_dir(place.folder())
