@@ -137,16 +137,57 @@ pub(crate) fn check(
     }
 }
 
+/// `Ok(())` if the entry is `accepted`, otherwise its range error.
+pub(crate) fn check_entry(
+    field: &'static str,
+    index: usize,
+    value: f64,
+    range: &'static str,
+    accepted: bool,
+) -> Result<()> {
+    if accepted {
+        return Ok(());
+    }
+    Err(Error::EntryOutOfRange {
+        field,
+        index,
+        value,
+        range,
+    })
+}
+
+/// `Ok(())` if `accept` holds for every entry, otherwise the range error of the first that fails.
+pub(crate) fn check_entries(
+    field: &'static str,
+    values: &[f64],
+    range: &'static str,
+    accept: impl Fn(f64) -> bool,
+) -> Result<()> {
+    let mut entries = values.iter().enumerate();
+    entries.try_for_each(|(index, &value)| check_entry(field, index, value, range, accept(value)))
+}
+
 /// `Ok(())` if every entry is finite.
 pub(crate) fn check_finite(name: &'static str, values: &[f64]) -> Result<()> {
-    match values.iter().position(|v| !v.is_finite()) {
-        None => Ok(()),
-        Some(index) => Err(Error::EntryOutOfRange {
-            field: name,
-            index,
-            value: values[index],
-            range: "(-inf, inf)",
-        }),
+    check_entries(name, values, "(-inf, inf)", f64::is_finite)
+}
+
+/// `Ok(())` if no entry is NaN.
+pub(crate) fn check_numbers(name: &'static str, values: &[f64]) -> Result<()> {
+    check_entries(name, values, "[-inf, inf]", |value| !value.is_nan())
+}
+
+/// Nothing at all could be certified.
+pub(crate) fn unknown(reason: &'static str) -> Error {
+    not_certified(reason, f64::NEG_INFINITY, f64::INFINITY)
+}
+
+/// A bound that could not be certified.
+pub(crate) fn not_certified(reason: &'static str, lower: f64, upper: f64) -> Error {
+    Error::NotCertified {
+        reason,
+        lower,
+        upper,
     }
 }
 

@@ -13,7 +13,7 @@
 
 use faer::Mat;
 
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check, check_finite, check_numbers, check_size, not_certified};
 use crate::function::{Measure, Possibility};
 use crate::linear;
 use crate::normal::{Ellipsoid, Normal};
@@ -95,15 +95,7 @@ impl Region {
     fn check(&self, dimension: usize) -> Result<()> {
         let check_point = |name, point: &[f64]| {
             check_size(name, point.len(), dimension)?;
-            match point.iter().position(|x| x.is_nan()) {
-                None => Ok(()),
-                Some(index) => Err(Error::EntryOutOfRange {
-                    field: name,
-                    index,
-                    value: point[index],
-                    range: "[-inf, inf]",
-                }),
-            }
+            check_numbers(name, point)
         };
         match self {
             Self::Empty | Self::Everything => Ok(()),
@@ -248,11 +240,7 @@ fn certified(reason: &'static str, value: f64, lower: f64, upper: f64) -> Result
     if upper - lower <= CERTIFIED * lower.abs().max(1.0) {
         Ok(value.clamp(lower, upper))
     } else {
-        Err(Error::NotCertified {
-            reason,
-            lower,
-            upper,
-        })
+        Err(not_certified(reason, lower, upper))
     }
 }
 
@@ -491,11 +479,7 @@ impl InBall {
 const PENCIL: &str = "the two normals are too far apart in scale";
 
 fn pencil_failure() -> Error {
-    Error::NotCertified {
-        reason: PENCIL,
-        lower: f64::NEG_INFINITY,
-        upper: 0.0,
-    }
+    not_certified(PENCIL, f64::NEG_INFINITY, 0.0)
 }
 
 /// The point where a decreasing function changes sign from positive to not, on a positive bracket.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Result, check, check_size};
+use crate::error::{Error, Result, check, check_entries, check_size};
 use crate::function::{Measure, Mode, Possibility};
 
 /// A possibility function on `{0, …, n-1}`.
@@ -29,7 +29,7 @@ impl Finite {
     /// # Errors
     /// No value, a value outside `[0, 1]`, or [`Error::NotNormalized`].
     pub fn from_values(values: &[f64]) -> Result<Self> {
-        check_entries("values", values, "[0, 1]", |v| (0.0..=1.0).contains(&v))?;
+        check_elements("values", values, "[0, 1]", |v| (0.0..=1.0).contains(&v))?;
         let supremum = maximum(values);
         if supremum == 1.0 {
             Ok(Self {
@@ -45,7 +45,7 @@ impl Finite {
     /// # Errors
     /// No value, a value outside `[-∞, 0]`, or [`Error::NotNormalized`].
     pub fn from_log_values(log_values: Vec<f64>) -> Result<Self> {
-        check_entries("log_values", &log_values, "[-inf, 0]", |v| v <= 0.0)?;
+        check_elements("log_values", &log_values, "[-inf, 0]", |v| v <= 0.0)?;
         let supremum = maximum(&log_values);
         if supremum == 0.0 {
             Ok(Self { log_values })
@@ -61,7 +61,7 @@ impl Finite {
     /// # Errors
     /// No value, a value that is negative or not finite, or [`Error::Impossible`] if all are 0.
     pub fn normalize(values: &[f64]) -> Result<Self> {
-        check_entries("values", values, "[0, inf)", |v| v >= 0.0 && v.is_finite())?;
+        check_elements("values", values, "[0, inf)", |v| v >= 0.0 && v.is_finite())?;
         let supremum = maximum(values);
         if supremum == 0.0 {
             return Err(Error::Impossible {
@@ -93,7 +93,7 @@ impl Finite {
     /// # Ok::<(), possibility::Error>(())
     /// ```
     pub fn normalize_log(log_values: &[f64]) -> Result<(Self, f64)> {
-        check_entries("log_values", log_values, "[-inf, inf)", |v| {
+        check_elements("log_values", log_values, "[-inf, inf)", |v| {
             v < f64::INFINITY
         })?;
         let log_supremum = maximum(log_values);
@@ -337,7 +337,7 @@ impl Measure<[usize]> for Finite {
 }
 
 /// `Ok(())` if there is an entry and every entry is accepted; NaN must be refused by `accept`.
-pub(crate) fn check_entries(
+fn check_elements(
     name: &'static str,
     values: &[f64],
     range: &'static str,
@@ -346,28 +346,12 @@ pub(crate) fn check_entries(
     if values.is_empty() {
         return Err(Error::Empty { name });
     }
-    match values.iter().position(|&v| !accept(v)) {
-        None => Ok(()),
-        Some(index) => Err(Error::EntryOutOfRange {
-            field: name,
-            index,
-            value: values[index],
-            range,
-        }),
-    }
+    check_entries(name, values, range, accept)
 }
 
 /// `Ok(())` if `index < size`.
 pub(crate) fn check_index(name: &'static str, index: usize, size: usize) -> Result<()> {
-    if index < size {
-        Ok(())
-    } else {
-        Err(Error::OutOfRange {
-            field: name,
-            value: index as f64,
-            range: "0..elements",
-        })
-    }
+    check(name, index as f64, "0..elements", |_| index < size).map(drop)
 }
 
 /// The largest value, `-∞` if there is none.

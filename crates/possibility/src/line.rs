@@ -3,7 +3,7 @@
 
 use crate::arithmetic::Range;
 use crate::curve::{Curve, End, Scaled, Sum};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, not_certified};
 use crate::function::{Measure, Mode, Possibility};
 use crate::search::{Extremum, Search, polish};
 use crate::set::{Interval, RealSet};
@@ -189,11 +189,11 @@ impl<C: Curve> Line<C> {
                 log_excess: found.value,
             }
         } else {
-            return Err(Error::NotCertified {
-                reason: "the functions touch within the accuracy of the search",
-                lower: found.value,
-                upper: found.bound,
-            });
+            return Err(not_certified(
+                "the functions touch within the accuracy of the search",
+                found.value,
+                found.bound,
+            ));
         })
     }
 

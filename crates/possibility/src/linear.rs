@@ -4,7 +4,7 @@
 use faer::linalg::solvers::{Llt, SelfAdjointEigen};
 use faer::{Mat, MatRef, Side};
 
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Result, check_entry, check_size};
 
 /// Asymmetry up to this multiple of `√(mᵢᵢ mⱼⱼ)` is rounding, and averaged away.
 const ASYMMETRY: f64 = 64.0 * f64::EPSILON;
@@ -19,14 +19,8 @@ pub(crate) fn symmetric(
     check_size(name, matrix.ncols(), dimension)?;
     for i in 0..dimension {
         for j in 0..dimension {
-            if !matrix[(i, j)].is_finite() {
-                return Err(Error::EntryOutOfRange {
-                    field: name,
-                    index: i * dimension + j,
-                    value: matrix[(i, j)],
-                    range: "(-inf, inf)",
-                });
-            }
+            let (index, value) = (i * dimension + j, matrix[(i, j)]);
+            check_entry(name, index, value, "(-inf, inf)", value.is_finite())?;
         }
     }
     for i in 0..dimension {

@@ -18,7 +18,9 @@ use std::sync::OnceLock;
 
 use faer::{Mat, MatRef};
 
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{
+    Error, Result, check, check_entries, check_entry, check_finite, check_numbers, check_size,
+};
 use crate::function::{Mode, Possibility};
 use crate::linear;
 use crate::set::Interval;
@@ -135,14 +137,9 @@ impl Normal {
     pub fn diagonal(mode: impl Into<Vec<f64>>, precisions: &[f64]) -> Result<Self> {
         let mode = mode.into();
         check_size("precisions", precisions.len(), mode.len())?;
-        if let Some(index) = precisions.iter().position(|&p| !(p > 0.0 && p.is_finite())) {
-            return Err(Error::EntryOutOfRange {
-                field: "precisions",
-                index,
-                value: precisions[index],
-                range: "(0, inf)",
-            });
-        }
+        check_entries("precisions", precisions, "(0, inf)", |p| {
+            p > 0.0 && p.is_finite()
+        })?;
         let matrix = Mat::from_fn(mode.len(), mode.len(), |i, j| {
             if i == j { precisions[i] } else { 0.0 }
         });
@@ -329,15 +326,7 @@ impl Normal {
     /// `Ok(())` if the point has the right dimension and no NaN.
     pub(crate) fn check_point(&self, name: &'static str, point: &[f64]) -> Result<()> {
         check_size(name, point.len(), self.dimension())?;
-        match point.iter().position(|x| x.is_nan()) {
-            None => Ok(()),
-            Some(index) => Err(Error::EntryOutOfRange {
-                field: name,
-                index,
-                value: point[index],
-                range: "[-inf, inf]",
-            }),
-        }
+        check_numbers(name, point)
     }
 
     /// `Ok(())` if the indices are distinct coordinates, at least one.
@@ -348,14 +337,9 @@ impl Normal {
             });
         }
         for (index, &i) in coordinates.iter().enumerate() {
-            if i >= self.dimension() || coordinates[..index].contains(&i) {
-                return Err(Error::EntryOutOfRange {
-                    field: "coordinates",
-                    index,
-                    value: i as f64,
-                    range: "0..dimension, none twice",
-                });
-            }
+            let accepted = i < self.dimension() && !coordinates[..index].contains(&i);
+            let range = "0..dimension, none twice";
+            check_entry("coordinates", index, i as f64, range, accepted)?;
         }
         Ok(())
     }

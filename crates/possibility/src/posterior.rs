@@ -7,7 +7,7 @@
 
 use crate::bound::ConsistencyBounds;
 use crate::curve::{Curve, Parabola, Plus, Scaled, Sum};
-use crate::error::{Error, Result, check_size};
+use crate::error::{Error, Result, check_entries, check_size};
 use crate::finite::Finite;
 use crate::line::Line;
 use crate::search::Search;
@@ -45,17 +45,7 @@ impl FinitePosterior {
     /// prior.
     pub fn new(loss: &[f64], prior: &Finite) -> Result<Self> {
         check_size("loss", loss.len(), prior.size())?;
-        if let Some(index) = loss
-            .iter()
-            .position(|l| l.is_nan() || *l == f64::NEG_INFINITY)
-        {
-            return Err(Error::EntryOutOfRange {
-                field: "loss",
-                index,
-                value: loss[index],
-                range: "(-inf, inf]",
-            });
-        }
+        check_entries("loss", loss, "(-inf, inf]", |l| l > f64::NEG_INFINITY)?;
         let log_prior = prior.log_values().to_vec();
         // on the support of the prior alone: outside, the loss does not matter
         let logs: Vec<f64> = loss

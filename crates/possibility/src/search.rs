@@ -24,7 +24,7 @@ use std::collections::BinaryHeap;
 
 use crate::arithmetic::{Range, Scalar};
 use crate::curve::{Curve, End, SERIES_ORDER, Scaled};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_certified, unknown};
 use crate::set::{Interval, RealSet};
 
 /// Farthest point at which the tails are asked, 2⁶⁰: beyond, neighboring numbers are hundreds
@@ -203,11 +203,7 @@ impl Search {
                 reason,
                 lower,
                 upper,
-            }) => Err(Error::NotCertified {
-                reason,
-                lower: -upper,
-                upper: -lower,
-            }),
+            }) => Err(not_certified(reason, -upper, -lower)),
             Err(error) => Err(error),
         }
     }
@@ -244,11 +240,7 @@ impl Search {
             }
             from *= 2.0;
         }
-        Err(Error::NotCertified {
-            reason: "nothing is known about the curve at infinity",
-            lower: f64::NEG_INFINITY,
-            upper: f64::INFINITY,
-        })
+        Err(unknown("nothing is known about the curve at infinity"))
     }
 
     fn branch_and_bound(
@@ -271,11 +263,11 @@ impl Search {
                 break;
             }
             if examined >= self.cells {
-                return Err(Error::NotCertified {
-                    reason: "the budget of cells ran out",
-                    lower: best.0,
-                    upper: top.upper,
-                });
+                return Err(not_certified(
+                    "the budget of cells ran out",
+                    best.0,
+                    top.upper,
+                ));
             }
             let top = heap.pop().expect("the heap was just peeked");
             let middle = top.range.middle();
@@ -302,11 +294,11 @@ impl Search {
             .map(|cell| cell.upper)
             .fold(far_bound.max(best.0), f64::max);
         if bound - best.0 > WIDEST * self.tolerance(best.0) {
-            return Err(Error::NotCertified {
-                reason: "the rounding errors of the formula are larger than the tolerance",
-                lower: best.0,
-                upper: bound,
-            });
+            return Err(not_certified(
+                "the rounding errors of the formula are larger than the tolerance",
+                best.0,
+                bound,
+            ));
         }
         Ok(Extremum {
             value: best.0,
@@ -401,11 +393,7 @@ impl Search {
         while let Some(cell) = stack.pop() {
             examined += 1;
             if examined > self.cells {
-                return Err(Error::NotCertified {
-                    reason: "the budget of cells ran out",
-                    lower: f64::NEG_INFINITY,
-                    upper: f64::INFINITY,
-                });
+                return Err(unknown("the budget of cells ran out"));
             }
             let over_cell = curve.enclose(cell);
             let value = over_cell.value();
@@ -483,11 +471,7 @@ impl Search {
             }
             from *= 2.0;
         }
-        Err(Error::NotCertified {
-            reason: "nothing is known about the curve at infinity",
-            lower: f64::NEG_INFINITY,
-            upper: f64::INFINITY,
-        })
+        Err(unknown("nothing is known about the curve at infinity"))
     }
 }
 

@@ -15,7 +15,7 @@
 use faer::{Mat, MatRef};
 
 use crate::bound::ConsistencyBounds;
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check, check_finite, check_size, not_certified, unknown};
 use crate::event::Region;
 use crate::function::Measure;
 use crate::linear;
@@ -169,20 +169,12 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
             });
         }
         let Some(lower) = loss.curvature().lower else {
-            return Err(Error::NotCertified {
-                reason: "the loss has no lower curvature bound",
-                lower: f64::NEG_INFINITY,
-                upper: f64::INFINITY,
-            });
+            return Err(unknown("the loss has no lower curvature bound"));
         };
         check_size("lower curvature bound", lower.nrows(), d)?;
         let modulus = linear::smallest_eigenvalue(lower.as_ref());
         if modulus.is_nan() || modulus <= 0.0 {
-            return Err(Error::NotCertified {
-                reason: "the loss is not strongly convex",
-                lower: f64::NEG_INFINITY,
-                upper: f64::INFINITY,
-            });
+            return Err(unknown("the loss is not strongly convex"));
         }
         let problem = Inner {
             loss: &loss,
@@ -268,11 +260,11 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         let factor = linear::cholesky("precision", self.precision.as_ref())?;
         let curvature = self.loss.curvature();
         let relative = |bound: Option<Mat<f64>>| -> Result<Vec<f64>> {
-            let bound = bound.ok_or(Error::NotCertified {
-                reason: "the loss has no curvature bound on this side",
-                lower: 0.0,
-                upper: f64::INFINITY,
-            })?;
+            let bound = bound.ok_or(not_certified(
+                "the loss has no curvature bound on this side",
+                0.0,
+                f64::INFINITY,
+            ))?;
             let half = linear::solve_lower_matrix(factor.as_ref(), bound.as_ref());
             let both = linear::solve_lower_matrix(factor.as_ref(), half.transpose());
             Ok(linear::eigen(linear::mirrored(both).as_ref()).map_or_else(Vec::new, |e| e.0))
@@ -310,11 +302,11 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
     }
 
     fn bounding_normal(&self, precision: Option<Mat<f64>>) -> Result<Normal> {
-        let precision = precision.ok_or(Error::NotCertified {
-            reason: "the loss has no curvature bound on this side",
-            lower: 0.0,
-            upper: 1.0,
-        })?;
+        let precision = precision.ok_or(not_certified(
+            "the loss has no curvature bound on this side",
+            0.0,
+            1.0,
+        ))?;
         Normal::from_precision(self.mode.clone(), precision)
     }
 
@@ -365,19 +357,19 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         if modulus == 0.0 && linear::dot(&step, &step).sqrt() <= f64::EPSILON * scale {
             return Ok(self.log_consistency);
         }
-        Err(Error::NotCertified {
-            reason: "the inner problem is neither concave nor convex",
-            lower: if sign > 0.0 {
+        Err(not_certified(
+            "the inner problem is neither concave nor convex",
+            if sign > 0.0 {
                 self.log_consistency
             } else {
                 f64::NEG_INFINITY
             },
-            upper: if sign > 0.0 {
+            if sign > 0.0 {
                 f64::INFINITY
             } else {
                 self.log_consistency
             },
-        })
+        ))
     }
 }
 

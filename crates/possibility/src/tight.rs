@@ -14,7 +14,7 @@
 
 use crate::arithmetic::{Exact, Jet, Range, Scalar};
 use crate::curve::{Curve, End, Parabola, SERIES_ORDER, Tail};
-use crate::error::{Error, Result};
+use crate::error::{Result, not_certified};
 use crate::function::{Measure, Mode};
 use crate::line::Line;
 use crate::search::Search;
@@ -50,11 +50,11 @@ impl TightGaussians {
     /// certified.
     pub fn around<C: Curve>(function: &Line<C>) -> Result<Self> {
         let Mode::Point(mode) = *function.mode() else {
-            return Err(Error::NotCertified {
-                reason: "tight Gaussians need a single mode",
-                lower: 0.0,
-                upper: f64::INFINITY,
-            });
+            return Err(not_certified(
+                "tight Gaussians need a single mode",
+                0.0,
+                f64::INFINITY,
+            ));
         };
         let curve = function.log_curve();
         let quotient = Quotient::new(&curve, mode)?;
@@ -170,11 +170,11 @@ struct Quotient<'a, C> {
 
 impl<'a, C: Curve> Quotient<'a, C> {
     fn new(curve: &'a C, mode: f64) -> Result<Self> {
-        let unknown = Error::NotCertified {
-            reason: "the curve has no Taylor series at its mode",
-            lower: 0.0,
-            upper: f64::INFINITY,
-        };
+        let unknown = not_certified(
+            "the curve has no Taylor series at its mode",
+            0.0,
+            f64::INFINITY,
+        );
         if !mode.is_finite() {
             return Err(unknown);
         }
@@ -326,6 +326,7 @@ impl<C: Curve> Curve for Quotient<'_, C> {
 mod tests {
     use super::*;
     use crate::curve::{Formula, LogSigmoid, Plus, Restricted, Smooth};
+    use crate::error::Error;
     use crate::function::Possibility;
     use crate::posterior::LinePosterior;
     use proptest::prelude::*;

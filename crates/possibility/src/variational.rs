@@ -16,7 +16,7 @@
 
 use faer::{Mat, MatRef};
 
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check, check_finite, check_size, not_certified};
 use crate::family::conjugate::{Conjugate, ConjugateFamily};
 use crate::linear;
 use crate::newton::{Convex, minimize};
@@ -538,11 +538,11 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
                 value: here,
             });
         }
-        Err(Error::NotCertified {
-            reason: "the inner problem is neither concave nor convex",
-            lower: if s > 0.0 { here } else { f64::NEG_INFINITY },
-            upper: if s > 0.0 { f64::INFINITY } else { here },
-        })
+        Err(not_certified(
+            "the inner problem is neither concave nor convex",
+            if s > 0.0 { here } else { f64::NEG_INFINITY },
+            if s > 0.0 { f64::INFINITY } else { here },
+        ))
     }
 
     /// `∇CBO_s(η) = ∇²A(η)(η - θ_s)` by Danskin's theorem, with the certified inner extremum.

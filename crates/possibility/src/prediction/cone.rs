@@ -7,7 +7,7 @@
 //! contradict each other have no solution, and the distance is infinite. Normals have length 1.
 
 use super::ascent::dot;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_certified};
 
 /// Violations below this share of the distance are rounding.
 pub(super) const SATISFIED: f64 = 1e-13;
@@ -245,11 +245,7 @@ impl Active {
         if (upper - lower).abs() <= CERTIFIED * (1.0 + upper) {
             Ok(upper)
         } else {
-            Err(Error::NotCertified {
-                reason: "projection onto a cone",
-                lower,
-                upper,
-            })
+            Err(not_certified("projection onto a cone", lower, upper))
         }
     }
 }

@@ -58,7 +58,7 @@ use std::ops::Range;
 use faer::linalg::solvers::Llt;
 use faer::{Mat, Side};
 
-use crate::error::{Error, Result, check, check_size};
+use crate::error::{Error, Result, check, check_entries, check_size, not_certified};
 use crate::linear;
 use crate::numeric::log_sum_exp;
 use ascent::{Climber, Event, Top, dot, to_softmax};
@@ -166,8 +166,8 @@ impl Logits {
         let n = logits.len();
         check("number of classes", n as f64, "[2, inf)", |n| n >= 2.0)?;
         check_size("covariance", covariance.len(), n * n)?;
-        check_entries("logits", logits)?;
-        check_entries("covariance", covariance)?;
+        check_magnitudes("logits", logits)?;
+        check_magnitudes("covariance", covariance)?;
         let mut covariance = symmetric(covariance, n)?;
         let Root {
             mut rows,
@@ -221,17 +221,10 @@ impl Logits {
     pub fn image(logits: &[f64], jacobian: &[f64], precisions: &[f64]) -> Result<Self> {
         let (n, weights) = (logits.len(), precisions.len());
         check_size("Jacobian", jacobian.len(), n * weights)?;
-        check_entries("Jacobian", jacobian)?;
-        for (index, &value) in precisions.iter().enumerate() {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(Error::EntryOutOfRange {
-                    field: "precision",
-                    index,
-                    value,
-                    range: "(0, inf)",
-                });
-            }
-        }
+        check_magnitudes("Jacobian", jacobian)?;
+        check_entries("precision", precisions, "(0, inf)", |value| {
+            value > 0.0 && value.is_finite()
+        })?;
         let row = |k: usize| &jacobian[k * weights..(k + 1) * weights];
         let entry = |k: usize, l: usize| -> f64 {
             let products = row(k).iter().zip(row(l)).zip(precisions);
@@ -582,11 +575,11 @@ fn certified(top: Top) -> Result<Top> {
     if relative || above.exp() - log_value.exp() <= NOTHING {
         Ok(top)
     } else {
-        Err(Error::NotCertified {
-            reason: "log of an upper probability",
-            lower: log_value,
-            upper: above,
-        })
+        Err(not_certified(
+            "log of an upper probability",
+            log_value,
+            above,
+        ))
     }
 }
 
@@ -610,17 +603,8 @@ impl OnlyMaximum {
     }
 }
 
-fn check_entries(name: &'static str, values: &[f64]) -> Result<()> {
-    let bad = |v: &f64| v.is_nan() || v.abs() > LARGEST;
-    match values.iter().position(bad) {
-        None => Ok(()),
-        Some(index) => Err(Error::EntryOutOfRange {
-            field: name,
-            index,
-            value: values[index],
-            range: "[-1e150, 1e150]",
-        }),
-    }
+fn check_magnitudes(name: &'static str, values: &[f64]) -> Result<()> {
+    check_entries(name, values, "[-1e150, 1e150]", |v| v.abs() <= LARGEST)
 }
 
 /// The matrix, exactly symmetric and its rows padded, or the first pair of entries that differ.

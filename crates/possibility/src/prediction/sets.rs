@@ -7,7 +7,7 @@
 //! guarantee would be lost. The sets of all levels are the cuts `{k : π_k > α}` of one function,
 //! `π_k = (1 + #{i : Vᵢ ≤ Π_k}) / (n + 1)`.
 
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, check_numbers};
 
 /// The contour of the true class on held-out images.
 ///
@@ -30,19 +30,11 @@ impl Calibrated {
     /// # Errors
     /// There is none, or one is NaN.
     pub fn new(mut held_out: Vec<f64>) -> Result<Self> {
+        let name = "the contour of held-out images";
         if held_out.is_empty() {
-            return Err(Error::Empty {
-                name: "the contour of held-out images",
-            });
+            return Err(Error::Empty { name });
         }
-        if let Some(index) = held_out.iter().position(|v| v.is_nan()) {
-            return Err(Error::EntryOutOfRange {
-                field: "the contour of held-out images",
-                index,
-                value: f64::NAN,
-                range: "[-inf, inf]",
-            });
-        }
+        check_numbers(name, &held_out)?;
         held_out.sort_by(f64::total_cmp);
         Ok(Self { sorted: held_out })
     }

@@ -88,7 +88,7 @@ pub use region::FormAndVariance;
 pub use response::Response;
 pub use simulation::SimulatedForm;
 
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check, check_entries, check_finite, check_size};
 use crate::linear::{block, cholesky, dot, eigen, multiply, solve, solve_lower_matrix, symmetric};
 use kernel::{Demand, Evaluation, evaluate_each, greatest_leverage};
 
@@ -258,14 +258,7 @@ impl PriorPrecision {
             }
             Self::Diagonal(delta) => {
                 check_size("prior precision", delta.len(), columns)?;
-                if let Some(index) = delta.iter().position(|&d| !allowed(d)) {
-                    return Err(Error::EntryOutOfRange {
-                        field: "prior precision",
-                        index,
-                        value: delta[index],
-                        range: RANGE,
-                    });
-                }
+                check_entries("prior precision", delta, RANGE, allowed)?;
                 Ok(Mat::from_fn(columns, columns, |i, j| {
                     if i == j { delta[i] } else { 0.0 }
                 }))

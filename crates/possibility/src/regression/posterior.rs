@@ -8,7 +8,7 @@ use super::kernel::{chord_curvatures, greatest_leverage};
 use super::marginal::{Marginal, MarginalBounds};
 use super::response::Response;
 use super::{Dispersion, Regression, Regularized, certificate, largest_ratio};
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check, check_finite, check_size, not_certified};
 use crate::family::conjugate::{Conjugate, Gamma};
 use crate::linear::{cholesky, dot, multiply, solve};
 use crate::normal::Normal;
@@ -293,10 +293,12 @@ impl Regression {
         }
         let bound = |precision: Mat<f64>| {
             let normal = Normal::from_precision(posterior.mode().to_vec(), precision);
-            normal.map_err(|_| Error::NotCertified {
-                reason: "the curvature over the α-cut has no bound within reach of f64",
-                lower: 0.0,
-                upper: 1.0,
+            normal.map_err(|_| {
+                not_certified(
+                    "the curvature over the α-cut has no bound within reach of f64",
+                    0.0,
+                    1.0,
+                )
             })
         };
         Ok(GaussianBounds {

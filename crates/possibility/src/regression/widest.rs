@@ -22,7 +22,7 @@ use super::design::Design;
 use super::kernel::{Demand, majorizer_curvature};
 use super::marginal::Bounds;
 use super::posterior::RegressionPosterior;
-use crate::error::{Error, Result, check_size};
+use crate::error::{Result, check_size, not_certified};
 use crate::linear::{cholesky, dot, multiply, solve};
 use crate::numeric::{sigmoid, softplus};
 
@@ -253,11 +253,11 @@ impl Remainder {
             });
         }
         if !reach.is_finite() {
-            return Err(Error::NotCertified {
-                reason: "no curvature within reach of f64",
-                lower: prior + best,
-                upper: prior + parabolas,
-            });
+            return Err(not_certified(
+                "no curvature within reach of f64",
+                prior + best,
+                prior + parabolas,
+            ));
         }
         let mut cells = std::collections::BinaryHeap::new();
         for side in [-1.0, 1.0] {
@@ -275,11 +275,11 @@ impl Remainder {
                 if cell.bound <= best + accuracy(best) {
                     return Ok(Bounds { lower: best, upper });
                 }
-                return Err(Error::NotCertified {
-                    reason: "too many cells for the widest lower precision",
-                    lower: prior + best,
-                    upper: prior + upper,
-                });
+                return Err(not_certified(
+                    "too many cells for the widest lower precision",
+                    prior + best,
+                    prior + upper,
+                ));
             }
             // far apart ends are halved on a log scale
             let middle = if cell.near > 0.0 && cell.far > 4.0 * cell.near {

@@ -10,7 +10,7 @@ use faer::Mat;
 use super::{
     Bernoulli, Binomial, Conjugate, ConjugateFamily, Parameter, ScalarPosterior, VectorFamily,
 };
-use crate::error::{Error, Result, check, check_size};
+use crate::error::{Result, check, check_entries, check_entry, check_numbers, check_size};
 use crate::family::special::{
     CompensatedSum, deviance, exp_m1_minus, log_factorial, stirling_remainder,
 };
@@ -61,14 +61,7 @@ impl Categorical {
     /// billionth (they are written in decimal), or a weight that is negative or not finite.
     pub fn prior_of_shares(self, shares: &[f64], weight: f64) -> Result<Conjugate<Self>> {
         check_size("shares", shares.len(), self.classes())?;
-        if let Some(index) = shares.iter().position(|p| !(0.0..=1.0).contains(p)) {
-            return Err(Error::EntryOutOfRange {
-                field: "shares",
-                index,
-                value: shares[index],
-                range: "[0, 1]",
-            });
-        }
+        check_entries("shares", shares, "[0, 1]", |p| (0.0..=1.0).contains(&p))?;
         let sum = shares.iter().sum();
         check("sum of the shares", sum, "{1}", |sum| {
             (sum - 1.0).abs() <= SHARES
@@ -141,27 +134,15 @@ impl Simplex {
 
     fn check_natural(&self, natural: &[f64]) -> Result<()> {
         check_size("natural parameter", natural.len(), self.classes - 1)?;
-        match natural.iter().position(|x| x.is_nan()) {
-            None => Ok(()),
-            Some(index) => Err(Error::EntryOutOfRange {
-                field: "natural parameter",
-                index,
-                value: natural[index],
-                range: "[-inf, inf]",
-            }),
-        }
+        check_numbers("natural parameter", natural)
     }
 
     fn check_mean(&self, mean: &[f64]) -> Result<()> {
         check_size("mean parameter", mean.len(), self.classes - 1)?;
-        if let Some(index) = mean.iter().position(|x| !(0.0..=self.trials).contains(x)) {
-            return Err(Error::EntryOutOfRange {
-                field: "mean parameter",
-                index,
-                value: mean[index],
-                range: "0..=trials, 1 trial for a class",
-            });
-        }
+        let range = "0..=trials, 1 trial for a class";
+        check_entries("mean parameter", mean, range, |x| {
+            (0.0..=self.trials).contains(&x)
+        })?;
         let sum = mean.iter().copied().collect::<CompensatedSum>().total();
         check(
             "sum of the mean parameter",
@@ -465,14 +446,8 @@ impl ConjugateFamily for Categorical {
     simplex_family!();
 
     fn statistic(&self, observation: &usize, index: usize, statistic: &mut [f64]) -> Result<()> {
-        if *observation >= self.simplex.classes {
-            return Err(Error::EntryOutOfRange {
-                field: "observation",
-                index,
-                value: *observation as f64,
-                range: "0..classes",
-            });
-        }
+        let (class, accepted) = (*observation as f64, *observation < self.simplex.classes);
+        check_entry("observation", index, class, "0..classes", accepted)?;
         statistic.fill(0.0);
         if let Some(entry) = statistic.get_mut(*observation) {
             *entry = 1.0;
@@ -520,14 +495,9 @@ impl ConjugateFamily for Multinomial {
     fn statistic(&self, observation: &[u64], index: usize, statistic: &mut [f64]) -> Result<()> {
         check_size("observation", observation.len(), self.simplex.classes)?;
         let total: u128 = observation.iter().map(|&count| u128::from(count)).sum();
-        if total != u128::from(self.trials()) {
-            return Err(Error::EntryOutOfRange {
-                field: "sum of the counts of observation",
-                index,
-                value: total as f64,
-                range: "{trials}",
-            });
-        }
+        let name = "sum of the counts of observation";
+        let accepted = total == u128::from(self.trials());
+        check_entry(name, index, total as f64, "{trials}", accepted)?;
         for (entry, &count) in statistic.iter_mut().zip(observation) {
             *entry = count as f64;
         }

@@ -51,7 +51,7 @@ use faer::Mat;
 
 use sample::Statistics;
 
-use crate::error::{Error, Result, check, check_size};
+use crate::error::{Error, Result, check, check_entries, check_size};
 use crate::family::special::CompensatedSum;
 use crate::function::{Mode, Possibility};
 
@@ -309,13 +309,10 @@ impl<F: ConjugateFamily> Conjugate<F> {
         if count > 0.0 {
             let mean: Vec<f64> = sum.iter().map(|s| s / count).collect();
             self.family.check_mean_of_data(&mean)?;
-        } else if let Some(index) = sum.iter().position(|&s| s != 0.0) {
-            return Err(Error::EntryOutOfRange {
-                field: "sum of statistics",
-                index,
-                value: sum[index],
-                range: "{0} for a count of 0",
-            });
+        } else {
+            check_entries("sum of statistics", sum, "{0} for a count of 0", |s| {
+                s == 0.0
+            })?;
         }
         self.shifted(sum, count)
     }

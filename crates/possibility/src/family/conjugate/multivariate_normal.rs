@@ -9,7 +9,7 @@ use faer::{Mat, Side};
 use super::{
     Conjugate, ConjugateFamily, NormalNoise, Parameter, ScalarFamily, ScalarPosterior, VectorFamily,
 };
-use crate::error::{Error, Result, check_finite, check_size};
+use crate::error::{Error, Result, check_entry, check_finite, check_size};
 
 /// How far mirrored entries of a covariance may differ, relative to its diagonal: rounding, not
 /// intent.
@@ -209,13 +209,14 @@ impl ConjugateFamily for MultivariateNormal {
 
     fn statistic(&self, observation: &[f64], index: usize, statistic: &mut [f64]) -> Result<()> {
         check_size("observation", observation.len(), self.dimension())?;
-        if let Some(&value) = observation.iter().find(|x| !x.is_finite()) {
-            return Err(Error::EntryOutOfRange {
-                field: "observation",
+        for &value in observation {
+            check_entry(
+                "observation",
                 index,
                 value,
-                range: "(-inf, inf)",
-            });
+                "(-inf, inf)",
+                value.is_finite(),
+            )?;
         }
         statistic.copy_from_slice(observation);
         Ok(())

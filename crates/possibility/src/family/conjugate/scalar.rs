@@ -7,7 +7,7 @@ use std::sync::Arc;
 use faer::Mat;
 
 use super::{Conjugate, ConjugateFamily, Parameter, ScalarPosterior};
-use crate::error::{Error, Result, check, check_size};
+use crate::error::{Result, check, check_entry, check_size};
 use crate::set::Interval;
 
 /// A likelihood `p(x|θ) = exp(θx - A(θ) - B(x))` with a single natural parameter `θ` and mean
@@ -311,14 +311,8 @@ impl<F: ScalarFamily + Clone> ConjugateFamily for F {
     }
 
     fn statistic(&self, observation: &f64, index: usize, statistic: &mut [f64]) -> Result<()> {
-        if !self.accepts(*observation) {
-            return Err(Error::EntryOutOfRange {
-                field: "observation",
-                index,
-                value: *observation,
-                range: self.observation_rule(),
-            });
-        }
+        let (range, accepted) = (self.observation_rule(), self.accepts(*observation));
+        check_entry("observation", index, *observation, range, accepted)?;
         statistic[0] = *observation;
         Ok(())
     }

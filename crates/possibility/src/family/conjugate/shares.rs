@@ -26,7 +26,7 @@
 //! ```
 
 use super::{Categorical, Conjugate, Parameter};
-use crate::error::{Error, Result, check_size};
+use crate::error::{Result, check_finite, check_size};
 use crate::function::{Measure, Possibility};
 use crate::numeric::crossing;
 use crate::set::{Interval, RealSet};
@@ -48,14 +48,7 @@ impl ShareForm {
     pub fn new(posterior: &Conjugate<Categorical>, factors: &[f64]) -> Result<Self> {
         let count = posterior.family().classes();
         check_size("list of factors", factors.len(), count)?;
-        if let Some(index) = factors.iter().position(|factor| !factor.is_finite()) {
-            return Err(Error::EntryOutOfRange {
-                field: "factor",
-                index,
-                value: factors[index],
-                range: "(-inf, inf)",
-            });
-        }
+        check_finite("factor", factors)?;
         let share = |index: usize| {
             let share = posterior.coordinate(index, Parameter::Mean)?;
             // at weight 0 any shares do

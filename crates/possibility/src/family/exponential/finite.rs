@@ -1,7 +1,7 @@
 //! The exponential family on a finite set: `A(λ) = max_i λᵀT_i - B_i`, exactly. Paper: Section 5.
 
 use super::ExponentialForm;
-use crate::error::{Error, Result, check_finite, check_size};
+use crate::error::{Error, Result, check_entries, check_finite, check_size};
 use crate::finite::{Finite, IndexSet};
 use crate::function::{Measure, Mode, Possibility};
 use crate::numeric::log_sum_exp;
@@ -44,17 +44,7 @@ impl FiniteFamily {
             check_size("statistic", row.len(), dimension)?;
             check_finite("statistic", row)?;
         }
-        if let Some(index) = base
-            .iter()
-            .position(|b| b.is_nan() || *b == f64::NEG_INFINITY)
-        {
-            return Err(Error::EntryOutOfRange {
-                field: "base",
-                index,
-                value: base[index],
-                range: "(-inf, inf]",
-            });
-        }
+        check_entries("base", &base, "(-inf, inf]", |b| b > f64::NEG_INFINITY)?;
         if base.iter().all(|b| b.is_infinite()) {
             return Err(Error::Impossible {
                 what: "every point",
