@@ -70,6 +70,10 @@ const SLOW_EXAMPLES: [&str; 1] = ["swap"];
 /// What clippy is told.
 const LINTS: &str = "-D warnings";
 
+/// What the host's compiler is told of the CUDA kernels, but for how much to optimize. The proofs
+/// run once: at -O1 they compile in half the time and run up to a sixth longer.
+const HOST_FORM: &str = "-std=c++17 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w";
+
 /// The target whose instruction set has code of its own in the kernels.
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
@@ -270,8 +274,8 @@ fn prove(folder: &Path, source: &str) -> Result<()> {
     let program = root().join(format!("target/kernels-{source}"));
     let mut compile = Command::new("g++");
     compile
-        .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w".split(' '))
-        .args([&format!("{source}.cpp"), "-o"])
+        .args(HOST_FORM.split(' '))
+        .args(["-O1", &format!("{source}.cpp"), "-o"])
         .arg(&program)
         .current_dir(folder);
     run("kernels on the host", &mut compile)?;
@@ -293,8 +297,8 @@ fn emulated_gpu() -> Result<()> {
     let folder = folder.canonicalize()?;
     let mut compile = Command::new("g++");
     compile
-        .args("-std=c++17 -O2 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w".split(' '))
-        .args("-shared -fPIC driver.cpp -o".split(' '))
+        .args(HOST_FORM.split(' '))
+        .args("-O2 -shared -fPIC driver.cpp -o".split(' '))
         .arg(folder.join("libcuda.so.1"))
         .current_dir(kernel_folder());
     run("emulated GPU", &mut compile)?;
