@@ -265,8 +265,7 @@ fn digest<'a>(parts: impl Iterator<Item = (&'a str, &'a [u8])>, texts: [&str; 2]
         add(bytes);
     }
     texts.iter().for_each(|text| add(text.as_bytes()));
-    let sum = digest.finalize();
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+    files::hex(&digest.finalize())
 }
 
 impl Snapshot {

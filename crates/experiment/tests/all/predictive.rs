@@ -533,13 +533,7 @@ fn mc_dropout_is_the_mean_over_masks() {
     assert_eq!(predicted(1, 5), one(5));
     assert_ne!(predicted(1, 6), one(5));
     // more passes are the mean over the masks of seeds that the engine makes of this one
-    let mix = |x: u64| {
-        let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
-    };
-    let other = |number: u64| one(mix(5 ^ mix(number)));
+    let other = |number: u64| one(random::mix(5 ^ random::mix(number)));
     let single: Vec<Vec<f32>> = std::iter::once(one(5)).chain((1..9).map(other)).collect();
     assert!(largest_difference(&single[2], &single[3]) > 1e-3);
     assert!(largest_difference(&predicted(9, 5), &mean(&single)) < 1e-6);
