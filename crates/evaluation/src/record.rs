@@ -18,6 +18,12 @@ use crate::results::{
 
 /// Name and version of the schema, the first field of every record.
 pub const SCHEMA: &str = "maxitive-run/2";
+
+/// Name of the file in the folder of a sweep that says what a search dropped and why.
+pub const SEARCH: &str = "search.json";
+
+/// Its schema.
+pub const SEARCH_SCHEMA: &str = "maxitive-search/1";
 /// The version before devices were named: all runs were made on the CPU in `f32`.
 const SCHEMA_1: &str = "maxitive-run/1";
 /// Predictive method of predictions that another program made.

@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::path::Path;
 
-use evaluation::record::{EpochPoint, RunRecord};
+use evaluation::record::{EpochPoint, RunRecord, SEARCH_SCHEMA};
 use random::Stream;
 use serde::{Deserialize, Serialize};
 use toml::Value;
@@ -21,11 +21,10 @@ use crate::error::{Error, Result as Outcome};
 use crate::files;
 use crate::reading;
 
+pub use evaluation::record::SEARCH;
+
 /// Most runs of a sweep.
 pub(crate) const MAX_RUNS: usize = 100_000;
-
-/// Name of the file in the folder of a sweep that says what was dropped and why.
-pub const SEARCH: &str = "search.json";
 
 /// The section `[random]` of a sweep.
 #[derive(Debug, Deserialize)]
@@ -375,7 +374,7 @@ pub(crate) fn write(
         .iter()
         .map(|(run, error)| serde_json::json!({ "run": run, "reason": reason(error) }));
     let search = serde_json::json!({
-        "schema": "maxitive-search/1",
+        "schema": SEARCH_SCHEMA,
         "name": name,
         "halving": halving,
         "rounds": rounds,

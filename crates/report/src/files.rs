@@ -6,9 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use evaluation::record::{RecordError, RunRecord, read_plain};
+use evaluation::record::{RecordError, RunRecord, SEARCH_SCHEMA, read_plain};
 
-use crate::search::{SCHEMA, SEARCH, Search};
+use crate::search::{SEARCH, Search};
 
 /// Name of the file that holds the record of a run.
 pub const RECORD: &str = "record.json";
@@ -131,10 +131,10 @@ fn read_search(path: &Path) -> Result<Search, Error> {
         problem,
     };
     let search: Search = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
-    match search.schema == SCHEMA {
+    match search.schema == SEARCH_SCHEMA {
         true => Ok(search),
         false => Err(refuse(format!(
-            "has the schema \"{}\", expected \"{SCHEMA}\"",
+            "has the schema \"{}\", expected \"{SEARCH_SCHEMA}\"",
             search.schema
         ))),
     }

@@ -5,9 +5,7 @@ use std::cmp::Ordering;
 use evaluation::record::RunRecord;
 use serde::Deserialize;
 
-/// Name of the file.
-pub const SEARCH: &str = "search.json";
-pub(crate) const SCHEMA: &str = "maxitive-search/1";
+pub use evaluation::record::SEARCH;
 
 /// The rounds of a search.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
