@@ -58,10 +58,10 @@ pub const TARGETS: [Target; 20] = [
     }),
     kept("tar", |bytes| {
         let mut content = Vec::new();
-        let mut visit = |_: &str, member: &mut dyn Read| -> Result<(), Malformed> {
+        let mut visit = |member: tar::Member<'_>| -> Result<(), Malformed> {
             content.clear();
             // as much as is there
-            let _ = member.read_to_end(&mut content);
+            let _ = member.content.read_to_end(&mut content);
             Ok(())
         };
         tar::each(bytes, &mut visit).is_ok()

@@ -7,6 +7,7 @@
 //! when one does not have the file or serves other bytes. Archives are unpacked, each file written
 //! under a temporary name and renamed, and then removed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -462,15 +463,20 @@ impl Fetcher {
         report: &mut dyn FnMut(Event<'_>),
     ) -> Result<()> {
         let file = File::open(archive).map_err(Error::io("read", archive))?;
-        let mut files = 0;
+        let mut unpacked = BTreeSet::new();
         let result = tar::each(
             GzDecoder::new(BufReader::new(file)),
-            &mut |name, content| -> std::result::Result<(), Unpacking> {
-                if let Some(path) = self.place(name, rules)? {
-                    write_file(&path, content).map_err(Unpacking::Other)?;
-                    files += 1;
-                    report(Event::Unpack { files });
+            &mut |member| -> std::result::Result<(), Unpacking> {
+                let Some(path) = self.place(member.name, rules, &mut unpacked)? else {
+                    return Ok(());
+                };
+                if member.kind != tar::Kind::File {
+                    let problem = format!("{:?} is {}, expected a file", member.name, member.kind);
+                    return Err(Malformed::new("member", 0, problem).into());
                 }
+                write_file(&path, member.content).map_err(Unpacking::Other)?;
+                let files = unpacked.len();
+                report(Event::Unpack { files });
                 Ok(())
             },
         );
@@ -490,25 +496,29 @@ impl Fetcher {
         let malformed = |error| Error::malformed(archive)(error);
         let mut zip = zip::Archive::new(BufReader::new(file)).map_err(malformed)?;
         let names: Vec<String> = zip.names().map(Into::into).collect();
-        let mut files = 0;
+        let mut unpacked = BTreeSet::new();
         for (index, name) in names.iter().enumerate() {
-            let place = self.place(name, rules).map_err(malformed)?;
-            let Some(path) = place.filter(|_| !name.ends_with('/')) else {
+            if name.ends_with('/') {
+                continue;
+            }
+            let place = self.place(name, rules, &mut unpacked);
+            let Some(path) = place.map_err(malformed)? else {
                 continue;
             };
             let content = zip.read_at(index).map_err(malformed)?;
             write_file(&path, &mut &content[..])?;
-            files += 1;
+            let files = unpacked.len();
             report(Event::Unpack { files });
         }
         Ok(())
     }
 
-    /// Where a member of an archive goes, if it is wanted.
+    /// Where a member of an archive goes, if it is wanted; those before it went elsewhere.
     fn place(
         &self,
         name: &str,
         rules: &[(&str, &str)],
+        before: &mut BTreeSet<PathBuf>,
     ) -> std::result::Result<Option<PathBuf>, Malformed> {
         let renamed = rules
             .iter()
@@ -524,7 +534,16 @@ impl Fetcher {
             let problem = format!("{name:?} leads out of the archive");
             return Err(Malformed::new("name of a member", 0, problem));
         }
-        Ok(Some(self.root.join(path)))
+        if renamed.contains(char::is_control) {
+            let problem = format!("{name:?} has control characters");
+            return Err(Malformed::new("name of a member", 0, problem));
+        }
+        let path = self.root.join(path);
+        if !before.insert(path.clone()) {
+            let problem = format!("{name:?} is there twice");
+            return Err(Malformed::new("name of a member", 0, problem));
+        }
+        Ok(Some(path))
     }
 }
 
@@ -654,7 +673,10 @@ fn write_file(path: &Path, content: &mut dyn Read) -> Result<()> {
     loop {
         let got = match content.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            got => got.map_err(Error::io("write", &part))?,
+            // half a file is of no use
+            got => got.map_err(Error::io("write", &part)).inspect_err(|_| {
+                let _ = disk::remove(&part);
+            })?,
         };
         if got == 0 {
             break;
@@ -746,10 +768,14 @@ mod tests {
         ]
     }
 
-    fn tar_gz() -> Vec<u8> {
+    fn gzipped(bytes: &[u8]) -> Vec<u8> {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(&tar::write(&MEMBERS)).unwrap();
+        gz.write_all(bytes).unwrap();
         gz.finish().unwrap()
+    }
+
+    fn tar_gz() -> Vec<u8> {
+        gzipped(&tar::write(&MEMBERS))
     }
 
     /// The disk is full, or the process ends, at every operation of a download: what stands under
@@ -1316,11 +1342,86 @@ mod tests {
 
     #[test]
     fn a_member_cannot_leave_the_folder() {
-        let zip = zip::tests::write(&[("top/../../evil", b"x")], false, false);
-        let (result, folder) = unpacked(zip, Target::Zip(RULES.to_vec()));
-        let error = result.unwrap_err().to_string();
-        assert!(error.contains("leads out of the archive"), "{error}");
-        assert_eq!(files_in(folder.path()), ["archive.part"]);
+        let rules = vec![("top/", "toy/"), ("/", "/"), ("../", "../")];
+        for name in ["top/../../evil", "../evil", "/tmp/evil", "top/./../../evil"] {
+            let zip = zip::tests::write(&[(name, b"x")], false, false);
+            let tar = gzipped(&tar::write(&[(name, b"x")]));
+            for (archive, target) in [
+                (zip, Target::Zip(rules.clone())),
+                (tar, Target::TarGz(rules.clone())),
+            ] {
+                let (result, folder) = unpacked(archive, target);
+                let error = result.unwrap_err().to_string();
+                let told = format!("{name:?} leads out of the archive");
+                assert!(error.contains(&told), "{error}");
+                assert!(error.contains("archive.part"), "{error}");
+                assert_eq!(files_in(folder.path()), ["archive.part"]);
+            }
+        }
+    }
+
+    /// An archive with the right sum is trusted no more than one without.
+    #[test]
+    fn hostile_members_of_archives_are_refused() {
+        let file = |name: &str, content: &[u8]| {
+            tar::member(name.as_bytes(), b'0', content.len() as u64, content)
+        };
+        let of = |kind: u8| tar::member(b"top/readme", kind, 0, b"");
+        let cases = [
+            (of(b'1'), r#""top/readme" is a hard link, expected a file"#),
+            (of(b'2'), r#""top/readme" is a symbolic link, expected"#),
+            (of(b'3'), r#""top/readme" is a device or a pipe, expected"#),
+            (of(b'6'), r#""top/readme" is a device or a pipe, expected"#),
+            (
+                of(b'S'),
+                r#""top/readme" is a sparse file, expected a file"#,
+            ),
+            (
+                [file("top/a", b"1"), file("top/a", b"2")].concat(),
+                r#""top/a" is there twice"#,
+            ),
+            (
+                [file("top/a", b"1"), file("top//./a", b"2")].concat(),
+                r#""top//./a" is there twice"#,
+            ),
+            (file("top/\u{1b}[2J", b""), r"has control characters"),
+            (
+                tar::member(b"top/\xff", b'0', 0, b""),
+                r#""top/\xff", expected UTF-8"#,
+            ),
+            (
+                tar::member(b"top/a", b'0', 1 << 32, b"few"),
+                "4294967296 bytes announced, the archive ends before",
+            ),
+            (
+                file("top/a", b"cut off")[..515].to_vec(),
+                "7 bytes announced",
+            ),
+            // a folder in the place of a file, and the other way around
+            (
+                [file("top/a/b", b"1"), file("top/a", b"2")].concat(),
+                "rename to",
+            ),
+            (
+                [file("top/a", b"1"), file("top/a/b", b"2")].concat(),
+                "create",
+            ),
+        ];
+        for (archive, told) in cases {
+            let (result, folder) = unpacked(gzipped(&archive), Target::TarGz(RULES.to_vec()));
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(told), "{told}: {error}");
+            let path = folder.path().display().to_string();
+            assert!(error.contains(&path), "{error}");
+            // nothing that is not whole stands under its name
+            let whole = |name: &String| !name.ends_with(".part");
+            let left: Vec<String> = files_in(folder.path()).into_iter().filter(whole).collect();
+            let allowed = [vec![], vec!["toy/a".to_owned()], vec!["toy/a/b".to_owned()]];
+            assert!(allowed.contains(&left), "{told}: {left:?}");
+            if told.contains("announced") {
+                assert_eq!(files_in(folder.path()), ["archive.part"]);
+            }
+        }
     }
 
     #[test]

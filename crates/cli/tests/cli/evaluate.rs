@@ -53,7 +53,7 @@ fn fortran(shape: [usize; 2], values: &[f64], big: bool) -> Vec<u8> {
 }
 
 /// A ZIP archive of files that are only stored.
-fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let crc = |bytes: &[u8]| {
         !bytes.iter().fold(!0u32, |crc, &byte| {
             (0..8).fold(crc ^ u32::from(byte), |crc, _| {

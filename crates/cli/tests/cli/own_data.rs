@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::common::{Outcome, Place, split};
 use crate::digest::write_bytes;
+use crate::evaluate::zip;
 
 const CONFIG: &str = "\
 name = \"mine\"
@@ -811,4 +812,90 @@ fn a_run_folder_from_someone_else_overwrites_nothing() {
     std::fs::remove_file(place.path("run/record.json")).unwrap();
     assert_eq!(place.run(&["resume", "run"]).code, Some(0));
     assert_eq!(std::fs::read(place.path("victim")).unwrap(), b"precious");
+}
+
+/// Every archive ends in a message with its name, and nothing is written anywhere.
+#[test]
+fn hostile_archives_are_refused_by_name() {
+    let place = place([20, 20, 20], [6, 6, 6]);
+    let read = |name: &str| std::fs::read(place.path(&format!("shapes/{name}"))).unwrap();
+    let names = ["train_images", "train_labels", "test_images", "test_labels"];
+    let files = names.map(|name| (format!("{name}.npy"), read(&format!("{name}.npy"))));
+    let archive = |change: &dyn Fn(&str) -> String| {
+        let renamed = files.each_ref().map(|(name, bytes)| (change(name), bytes));
+        zip(&renamed
+            .each_ref()
+            .map(|(name, bytes)| (&name[..], &bytes[..])))
+    };
+    let good = archive(&|name| name.to_owned());
+    let at = |signature: &[u8]| {
+        let places = good.windows(4).enumerate();
+        let mut places = places.filter(|(_, four)| *four == signature);
+        places.next().unwrap().0
+    };
+    let (table, end) = (at(b"PK\x01\x02"), at(b"PK\x05\x06"));
+    let with = |place: usize, bytes: &[u8]| {
+        let mut changed = good.clone();
+        changed[place..place + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    let twice = archive(&|name| name.replace("test_labels", "train_labels"));
+    // a record for large archives that tells of more than there is
+    let mut lie = with(end + 10, &[0xff, 0xff]);
+    let mut large = b"PK\x06\x06".to_vec();
+    large.extend([0; 28]);
+    large.extend([u64::MAX, u64::MAX / 2, 0].map(u64::to_le_bytes).concat());
+    large.extend(b"PK\x06\x07\0\0\0\0");
+    large.extend((end as u64).to_le_bytes());
+    large.extend([0; 4]);
+    lie.splice(end..end, large);
+    let mut tar = vec![0; 10_240];
+    tar[..9].copy_from_slice(b"../escape");
+    let missing = "there is no array \"train_images\"";
+    let cases: [(Vec<u8>, &str); 16] = [
+        (archive(&|name| format!("../{name}")), missing),
+        (archive(&|name| format!("/tmp/{name}")), missing),
+        (archive(&|name| format!("{name}/")), missing),
+        (archive(&|name| format!("\u{1b}[2J\u{202e}{name}")), missing),
+        (zip(&[]), missing),
+        (twice, "\"train_labels.npy\" stands there twice"),
+        (with(table + 8, &[1]), "it is encrypted"),
+        (with(table + 10, &[99]), "compression method 99"),
+        (with(table + 16, &[0; 4]), "CRC-32 is"),
+        (
+            with(table + 20, &[0xff; 8]),
+            "bytes announced, the file has",
+        ),
+        (with(table + 42, &[0xee; 4]), "local header at byte"),
+        (with(30, b"other"), "expected \"train_images.npy\""),
+        (with(table + 46 + 5, &[0xff]), "it needs the arrays"),
+        (lie, "table of contents"),
+        (good[..good.len() - 30].to_vec(), "it is cut off"),
+        (tar, "this is not a ZIP archive"),
+    ];
+    let before = place.files();
+    for (bytes, told) in cases {
+        std::fs::write(place.path("a.npz"), bytes).unwrap();
+        let outcome = train(&place, &["data.dataset='a.npz'"]);
+        let error = outcome.stderr;
+        assert_eq!(outcome.code, Some(2), "{told}: {error}");
+        assert!(
+            error.contains("a.npz") && error.contains(told),
+            "{told}: {error}"
+        );
+        let is_plain = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
+        assert!(error.chars().all(is_plain), "{error:?}");
+        std::fs::remove_file(place.path("a.npz")).unwrap();
+        assert_eq!(place.files(), before, "{told}");
+    }
+    std::fs::write(place.path("a.npz"), good).unwrap();
+    let outcome = train(
+        &place,
+        &[
+            "data.dataset='a.npz'",
+            "train.epochs=1",
+            "schedule.warmup=0",
+        ],
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
 }

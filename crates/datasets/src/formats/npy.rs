@@ -316,8 +316,8 @@ impl<R: Read + Seek> Npz<R> {
     /// # Errors
     /// The archive or the array is damaged.
     pub fn array(&mut self, name: &str) -> std::result::Result<Option<Array>, Malformed> {
-        let content = self.archive.read(&format!("{name}.npy"))?;
-        content.map(|bytes| read(&bytes[..])).transpose()
+        let content = self.archive.open(&format!("{name}.npy"))?;
+        content.map(read).transpose()
     }
 }
 
@@ -645,6 +645,33 @@ mod tests {
         let header =
             format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}  \n");
         file(&header, data)
+    }
+
+    /// All that a member becomes was held before its header was looked at.
+    #[test]
+    fn an_array_that_becomes_more_than_its_header_says_takes_little() {
+        let array = simple("|u1", "False", "(3,)", &vec![0; 40_000_000]);
+        let bytes = super::super::zip::tests::write(&[("a.npy", &array)], true, false);
+        let mut npz = Npz::new(io::Cursor::new(bytes)).unwrap();
+        let info = allocation_counter::measure(|| {
+            let error = npz.array("a").unwrap_err().to_string();
+            assert!(error.contains("more data follow"), "{error}");
+        });
+        assert!(info.bytes_max < 1 << 20, "{}", info.bytes_max);
+    }
+
+    /// What follows the numbers is looked at, so that the sum is.
+    #[test]
+    fn an_array_of_another_sum_is_refused() {
+        let array = simple("|u1", "False", "(3,)", &[1, 2, 3]);
+        let mut bytes = super::super::zip::tests::write(&[("a.npy", &array)], false, false);
+        let data = bytes.windows(3).position(|part| part == [1, 2, 3]).unwrap();
+        bytes[data + 3 + array.len() - 1] ^= 1;
+        let error = Npz::new(io::Cursor::new(bytes))
+            .unwrap()
+            .array("a")
+            .unwrap_err();
+        assert!(error.to_string().contains("CRC-32"), "{error}");
     }
 
     #[test]

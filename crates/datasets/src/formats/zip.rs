@@ -1,11 +1,13 @@
 //! ZIP archives, as far as NumPy and the publishers of datasets write them: stored or deflated
 //! members, ZIP64 sizes, no encryption, one volume.
 //!
-//! The table of contents at the end of the file is what counts. A member is read as a whole and its
-//! CRC-32 is checked. Deflate expands at most 1032-fold, so a size that promises more is refused
-//! before memory is taken.
+//! The table of contents at the end of the file is what counts. The CRC-32 of a member is checked
+//! when it has been read. Deflate expands at most 1032-fold, so a size that promises more is refused
+//! before memory is taken; so are members that together are larger than the file, and a name that
+//! stands there twice.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::collections::HashSet;
+use std::io::{self, Read, Seek, SeekFrom};
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
@@ -44,6 +46,7 @@ pub struct Archive<R> {
 #[derive(Debug, Clone)]
 struct Member {
     name: String,
+    raw_name: Vec<u8>,
     flags: u16,
     method: u16,
     crc: u32,
@@ -69,6 +72,12 @@ impl<R: Read + Seek> Archive<R> {
         let (start, size, count) = archive.directory()?;
         let table = archive.bytes("table of contents", start, size)?;
         archive.members = parse_table(&table, start, count)?;
+        let packed = archive.members.iter().map(|member| member.packed);
+        let packed = packed.fold(0, u64::saturating_add);
+        if packed > length {
+            let problem = format!("members of {packed} bytes announced, the file has {length}");
+            return Err(Malformed::new("table of contents", start, problem));
+        }
         Ok(archive)
     }
 
@@ -103,10 +112,46 @@ impl<R: Read + Seek> Archive<R> {
     /// # Panics
     /// If there is no such place.
     pub fn read_at(&mut self, index: usize) -> Result<Vec<u8>> {
+        let mut content = self.open_at(index)?;
+        let mut bytes = Vec::with_capacity(content.size as usize);
+        let start = content.start;
+        content
+            .read_to_end(&mut bytes)
+            .map_err(|error| Malformed::new("member", start, error.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// A reader of the member of this name, or `None` if there is no such member. What it gives is
+    /// right once it says that nothing is left.
+    ///
+    /// # Errors
+    /// The member is encrypted, packed by another method or cut off; the reader itself fails where
+    /// the content is other than announced.
+    pub fn open(&mut self, name: &str) -> Result<Option<Content<'_, R>>> {
+        match self.members.iter().position(|member| member.name == name) {
+            Some(index) => self.open_at(index).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn open_at(&mut self, index: usize) -> Result<Content<'_, R>> {
         let member = self.members[index].clone();
         let at = member.local_header;
+        let refuse = |problem: String| Err(Malformed::new("member", at, problem));
         if member.flags & 1 != 0 {
-            return Err(Malformed::new("member", at, "it is encrypted"));
+            return refuse("it is encrypted".into());
+        }
+        if ![0, 8].contains(&member.method) {
+            return refuse(format!(
+                "compression method {}, expected 0 or 8",
+                member.method
+            ));
+        }
+        if member.method == 8 && member.size / EXPANSION > member.packed {
+            return refuse(format!(
+                "{} bytes cannot come from {} deflated ones",
+                member.size, member.packed
+            ));
         }
         let header = self.bytes("local header", at, 30)?;
         let signature = u32_at(&header, 0);
@@ -114,47 +159,31 @@ impl<R: Read + Seek> Archive<R> {
             let problem = format!("signature {signature:#010x}, expected {LOCAL:#010x}");
             return Err(Malformed::new("local header", at, problem));
         }
-        let skip = 30 + u64::from(u16_at(&header, 26)) + u64::from(u16_at(&header, 28));
-        let start = at + skip;
-        let packed = self.bytes("member", start, member.packed)?;
-        let content = match member.method {
-            0 => packed,
-            8 => {
-                if member.size / EXPANSION > member.packed {
-                    let problem = format!(
-                        "{} bytes cannot come from {} deflated ones",
-                        member.size, member.packed
-                    );
-                    return Err(Malformed::new("member", at, problem));
-                }
-                let mut content = Vec::with_capacity(member.size as usize);
-                // one more than announced, to see whether there is more
-                DeflateDecoder::new(&packed[..])
-                    .take(member.size + 1)
-                    .read_to_end(&mut content)
-                    .map_err(|error| Malformed::new("member", start, error.to_string()))?;
-                content
-            }
-            method => {
-                let problem = format!("compression method {method}, expected 0 or 8");
-                return Err(Malformed::new("member", at, problem));
-            }
-        };
-        if content.len() as u64 != member.size {
-            let problem = format!("{} bytes announced, other than found", member.size);
-            return Err(Malformed::new("member", start, problem));
-        }
-        let mut crc = Crc::new();
-        crc.update(&content);
-        if crc.sum() != member.crc {
+        let name_length = u64::from(u16_at(&header, 26));
+        let name = self.bytes("local header", at + 30, name_length)?;
+        if name != member.raw_name {
             let problem = format!(
-                "CRC-32 is {:#010x}, expected {:#010x}",
-                crc.sum(),
-                member.crc
+                "it is of \"{}\", expected \"{}\"",
+                name.escape_ascii(),
+                member.raw_name.escape_ascii()
             );
-            return Err(Malformed::new("member", start, problem));
+            return Err(Malformed::new("local header", at, problem));
         }
-        Ok(content)
+        let start = at + 30 + name_length + u64::from(u16_at(&header, 28));
+        self.seek("member", start, member.packed)?;
+        let packed = (&mut self.reader).take(member.packed);
+        Ok(Content {
+            inner: if member.method == 0 {
+                Packed::Stored(packed)
+            } else {
+                Packed::Deflated(DeflateDecoder::new(packed))
+            },
+            start,
+            size: member.size,
+            left: member.size,
+            crc: Crc::new(),
+            expected: member.crc,
+        })
     }
 
     /// Start, size and number of entries of the table of contents.
@@ -200,21 +229,81 @@ impl<R: Read + Seek> Archive<R> {
 
     /// Bytes of the file; a range outside it is refused before memory is taken.
     fn bytes(&mut self, field: &'static str, start: u64, size: u64) -> Result<Vec<u8>> {
+        self.seek(field, start, size)?;
+        let mut bytes = vec![0; size as usize];
+        self.reader
+            .read_exact(&mut bytes)
+            .map_err(|error| Malformed::new(field, start, error.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// Goes to a place of the file from which on there are so many bytes.
+    fn seek(&mut self, field: &'static str, start: u64, size: u64) -> Result<()> {
         if start.checked_add(size).is_none_or(|end| end > self.length) {
             let problem = format!("{size} bytes announced, the file has {}", self.length);
             return Err(Malformed::new(field, start, problem));
         }
-        let mut bytes = vec![0; size as usize];
         self.reader
             .seek(SeekFrom::Start(start))
-            .and_then(|_| self.reader.read_exact(&mut bytes))
             .map_err(|error| Malformed::new(field, start, error.to_string()))?;
-        Ok(bytes)
+        Ok(())
+    }
+}
+
+/// The content of a member, piece by piece; its length and its sum are checked at its end.
+#[derive(Debug)]
+pub struct Content<'a, R> {
+    inner: Packed<io::Take<&'a mut R>>,
+    start: u64,
+    size: u64,
+    left: u64,
+    crc: Crc,
+    expected: u32,
+}
+
+#[derive(Debug)]
+enum Packed<R> {
+    Stored(R),
+    Deflated(DeflateDecoder<R>),
+}
+
+impl<R: Read> Read for Packed<R> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Stored(inner) => inner.read(target),
+            Self::Deflated(inner) => inner.read(target),
+        }
+    }
+}
+
+impl<R: Read> Read for Content<'_, R> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let wanted = (target.len() as u64).min(self.left) as usize;
+        if wanted > 0 {
+            let got = self.inner.read(&mut target[..wanted])?;
+            self.left -= got as u64;
+            self.crc.update(&target[..got]);
+            if got > 0 {
+                return Ok(got);
+            }
+        } else if target.is_empty() {
+            return Ok(0);
+        }
+        let problem = if self.left > 0 || self.inner.read(&mut [0])? > 0 {
+            format!("{} bytes announced, other than found", self.size)
+        } else if self.crc.sum() != self.expected {
+            let (found, expected) = (self.crc.sum(), self.expected);
+            format!("CRC-32 is {found:#010x}, expected {expected:#010x}")
+        } else {
+            return Ok(0);
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 }
 
 fn parse_table(table: &[u8], start: u64, count: u64) -> Result<Vec<Member>> {
     let mut members = Vec::new();
+    let mut names = HashSet::new();
     let mut at = 0;
     while (members.len() as u64) < count {
         let offset = start + at as u64;
@@ -235,9 +324,15 @@ fn parse_table(table: &[u8], start: u64, count: u64) -> Result<Vec<Member>> {
             u64::from(u32_at(entry, 42)),
         ];
         widen(&mut sizes, &rest[name..name + extra]);
+        // of two, each reader would take another
+        if !names.insert(&rest[..name]) {
+            let problem = format!("\"{}\" stands there twice", rest[..name].escape_ascii());
+            return Err(Malformed::new("table of contents", offset, problem));
+        }
         let [size, packed, local_header] = sizes;
         members.push(Member {
             name: String::from_utf8_lossy(&rest[..name]).into_owned(),
+            raw_name: rest[..name].to_vec(),
             flags: u16_at(entry, 8),
             method: u16_at(entry, 10),
             crc: u32_at(entry, 16),
@@ -420,5 +515,22 @@ pub(crate) mod tests {
         assert!(message(&|b| b[table + 23] = 0x7f).contains("bytes announced, the file has"));
         assert!(message(&|b| b[0] = 0).contains("expected 0x04034b50"));
         assert!(message(&|b| b[40] ^= 0xff).contains("member at byte 34"));
+        // the name before the member itself is another
+        assert!(message(&|b| b[30] = b'z').ends_with("it is of \"z\", expected \"a\""));
+        let twice = write(&[("a", b"1"), ("a", b"2")], false, false);
+        let error = Archive::new(Cursor::new(twice)).unwrap_err().to_string();
+        assert!(error.ends_with("\"a\" stands there twice"), "{error}");
+        // two members that are one place of the file
+        let mut overlap = write(&[("a", &content), ("b", &content)], false, false);
+        let table = overlap.len() - 29 - 47 - 47;
+        let second: Vec<u8> = overlap[table..table + 47].to_vec();
+        overlap.drain(3000 + 34..table);
+        let table = 3000 + 34;
+        overlap[table + 47..table + 47 + 46].copy_from_slice(&second[..46]);
+        let end = overlap.len() - 29;
+        overlap[end + 16..end + 20].copy_from_slice(&(table as u32).to_le_bytes());
+        let error = Archive::new(Cursor::new(overlap)).unwrap_err().to_string();
+        let told = "members of 6000 bytes announced, the file has 3157";
+        assert!(error.ends_with(told), "{error}");
     }
 }
