@@ -24,7 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
-mod json;
+pub mod json;
 pub mod metric;
 pub mod metrics;
 pub mod number;

@@ -107,8 +107,11 @@ impl Saved {
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, UserError> {
         let file = path.display().to_string();
         let fail = |rule: &str| UserError::new(format!("{file}: {rule}"));
-        let value: Value = serde_json::from_slice(bytes)
-            .map_err(|error| fail(&format!("not the JSON of a posterior: {error}")))?;
+        let wrong = |problem: &dyn std::fmt::Display| {
+            fail(&format!("not the JSON of a posterior: {problem}"))
+        };
+        let text = std::str::from_utf8(bytes).map_err(|error| wrong(&error))?;
+        let value = evaluation::json::parse(text).map_err(|error| wrong(&error))?;
         if value["format"] != FORMAT {
             return Err(fail(&format!(
                 "\"format\" is {}, expected \"{FORMAT}\"",

@@ -202,11 +202,12 @@ fn mistakes_about_saved_posteriors_are_named() {
         ("mean", "3.5", "-3.5"),
         ("rows", "\"rows\": 2", "\"rows\": 1.5"),
         ("format", "posterior/1", "posterior/9"),
+        ("twice", "\"count\": 2.0", "\"count\": 20.0, \"count\": 2.0"),
     ] {
         assert!(text.contains(from), "{from} in {text}");
         place = place.with(&format!("{name}.json"), text.replace(from, to));
     }
-    let cases: [(&str, &[&str]); 26] = [
+    let cases: [(&str, &[&str]); 27] = [
         ("merge", &["FILE"]),
         (
             "merge nowhere.json",
@@ -235,6 +236,10 @@ fn mistakes_about_saved_posteriors_are_named() {
             &["words.json", "\"data.count\" is \"two\", expected a number"],
         ),
         ("merge mean.json", &["mean.json", "-3.5"]),
+        (
+            "merge twice.json",
+            &["twice.json", "the field \"count\" stands there twice"],
+        ),
         (
             "merge rows.json",
             &["rows.json", "\"data.rows\" is not a count"],
