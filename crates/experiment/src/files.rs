@@ -179,8 +179,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The folder, made if it is not there.
-pub(crate) fn create_folder(path: &Path) -> Result<()> {
+/// The folder, made with what leads to it if it is not there.
+///
+/// # Errors
+/// It cannot be created.
+pub fn create_folder(path: &Path) -> Result<()> {
     disk::create_folder(path).map_err(Error::file(path, "created"))
 }
 

@@ -11,7 +11,7 @@ use evaluation::record::Names;
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
 use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
-use crate::files::{check_page, write_atomically};
+use crate::files::{check_page, create_folder, write_atomically};
 use crate::logits::LogitScore;
 use crate::user_error::UserError;
 
@@ -279,8 +279,7 @@ fn write_record(folder: &Path, text: &str) -> anyhow::Result<()> {
         let problem = format!("{}: there is a record already", path.display());
         return Err(UserError::new(problem).into());
     }
-    std::fs::create_dir_all(folder)
-        .map_err(|error| UserError::new(format!("{}: {error}", folder.display())))?;
+    create_folder(folder)?;
     write_atomically(&path, text.as_bytes())
 }
 

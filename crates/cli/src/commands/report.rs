@@ -1,6 +1,5 @@
 //! `maxitive report DIR... -o report.html`: run records in, one self-contained page and tables out.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +8,7 @@ use ::report::{Options, files};
 use clap::Args;
 use serde_json::json;
 
-use crate::files::{check_page, write_atomically};
+use crate::files::{check_page, create_folder, write_atomically};
 use crate::paper_layout;
 use crate::user_error::UserError;
 
@@ -133,7 +132,5 @@ fn prepare(path: &Path) -> anyhow::Result<()> {
     else {
         return Ok(());
     };
-    fs::create_dir_all(parent).map_err(|error| {
-        UserError::new(format!("{}: cannot be created: {error}", parent.display())).into()
-    })
+    create_folder(parent)
 }
