@@ -27,6 +27,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use experiment::shortened;
 use questions::{event, user_error};
 
 use crate::text::printable_lines;
@@ -78,6 +79,9 @@ enum Command {
     Man(commands::man::ManArgs),
 }
 
+/// Most letters of a line of an error.
+const LONGEST: usize = 4000;
+
 /// Does what the arguments of the process say.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -110,7 +114,8 @@ pub fn main() -> ExitCode {
         }
         // nothing is left to do if even standard error is closed
         let message = format!("{error:#}");
-        let _ = writeln!(io::stderr(), "error: {}", printable_lines(&message));
+        let message = printable_lines(&message);
+        let _ = writeln!(io::stderr(), "error: {}", shortened(&message, LONGEST));
         if error.chain().any(|cause| cause.is::<UserError>()) {
             ExitCode::from(2)
         } else {

@@ -882,6 +882,8 @@ impl RunConfig {
     /// The same for a network that was given or built; without one, what rows need of it is left
     /// to be checked.
     fn check_with(&self, network: Option<&Network>) -> Result<()> {
+        short("name", &self.name)?;
+        short("experiment", &self.experiment)?;
         let is_name = self.name.chars().all(is_letter_of_a_name);
         if self.name.is_empty() || self.name.starts_with('.') || !is_name {
             let problem = format!(
@@ -946,6 +948,7 @@ impl RunConfig {
             if row.is_empty() {
                 return refuse("row", "the name is empty".into());
             }
+            short(&format!("rows.{number}.row"), row)?;
             if self.rows[..number].iter().any(|other| other.row == *row) {
                 return refuse("row", format!("the name \"{row}\" is listed twice"));
             }
@@ -963,6 +966,18 @@ impl RunConfig {
         }
         Ok(())
     }
+}
+
+/// Bytes of the longest name: with the seed it still is the name of a folder.
+const LONGEST_NAME: usize = 200;
+
+/// Refuses a name that is longer than any table or folder can show.
+fn short(field: &str, name: &str) -> Result<()> {
+    if name.len() <= LONGEST_NAME {
+        return Ok(());
+    }
+    let problem = format!("{} bytes, expected at most {LONGEST_NAME}", name.len());
+    Err(Error::setting(field, problem))
 }
 
 /// Name of a run of this method and seed.
@@ -1135,6 +1150,18 @@ mod tests {
         assert!(written.contains("dropout_at = \"inner\""), "{written}");
         let written = toml::to_string(&of("").1).unwrap();
         assert!(!written.contains("dropout_at"), "{written}");
+    }
+
+    /// 100,000 characters were accepted, and stood in every table.
+    #[test]
+    fn names_of_no_end_are_refused() {
+        for (field, most) in [("name", 200), ("experiment", 200), ("rows.0.row", 200)] {
+            let of_length = |length: usize| parse(&[&format!("{field}={}", "a".repeat(length))]);
+            of_length(most).unwrap();
+            let message = of_length(most + 1).unwrap_err().to_string();
+            let problem = format!("{field}: 201 bytes, expected at most {most}");
+            assert!(message.ends_with(&problem), "{message}");
+        }
     }
 
     #[test]

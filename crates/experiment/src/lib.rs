@@ -47,5 +47,6 @@ pub use data::{Judged, RunData};
 pub use error::{Error, Result};
 pub use model::Model;
 pub use observer::{Event, Observer, Silent, Stop};
+pub use reading::shortened;
 pub use run::{Outcome, Run};
 pub use sweep::{Sweep, SweepOutcome};

@@ -81,22 +81,26 @@ fn told(error: &toml::de::Error) -> String {
     format!("{place}\n{}", error.message())
 }
 
-/// Most letters of a line of a message.
+/// Most letters of a line of a message about a config.
 const LONGEST: usize = 500;
 
-/// A message without the middle of what is too long in it: files may have names and values of
+/// A message without the middle of lines that are too long: files may have names and values of
 /// megabytes.
-fn cut(text: &str) -> String {
+pub fn shortened(text: &str, longest: usize) -> String {
     let short = |line: &str| {
         let count = line.chars().count();
-        if count <= LONGEST {
+        if count <= longest {
             return line.to_owned();
         }
-        let start: String = line.chars().take(LONGEST * 3 / 5).collect();
-        let end: String = line.chars().skip(count - LONGEST / 5).collect();
+        let start: String = line.chars().take(longest * 3 / 5).collect();
+        let end: String = line.chars().skip(count - longest / 5).collect();
         format!("{start} … {end}")
     };
     text.lines().map(short).collect::<Vec<_>>().join("\n")
+}
+
+fn cut(text: &str) -> String {
+    shortened(text, LONGEST)
 }
 
 /// The config in a table; a problem names the key.

@@ -279,6 +279,20 @@ fn data_cannot_write_to_the_terminal() {
     assert!(!outcome.stderr.contains('\u{1b}'), "{:?}", outcome.stderr);
 }
 
+/// All of it was printed, 50 MB for a file of 50 MB.
+#[test]
+fn a_field_without_end_is_told_in_few_words() {
+    let field = "1".repeat(200_000);
+    let place = Place::new().with("d.csv", format!("w\n3\n{field}\n"));
+    let outcome = place.run(&["infer", "poisson", "d.csv"]);
+    let error = outcome.stderr;
+    assert_eq!(outcome.code, Some(2), "{error}");
+    assert!(error.starts_with("error: d.csv: line 3"), "{error}");
+    assert!(error.ends_with("is not a finite number\n"), "{error}");
+    assert!(error.contains("111 … 111"), "{error}");
+    assert!(error.len() < 4200, "{}", error.len());
+}
+
 /// Runs `infer` and expects a refusal with these words, and nothing written.
 #[track_caller]
 pub fn refuse(place: &Place, arguments: &str, words: &[&str]) {
