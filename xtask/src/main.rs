@@ -56,13 +56,22 @@ release the program in a folder, with its SHA-256: the same bits for the same co
 
 /// What the tests are told under sanitizers and emulators, where the DenseNets of full size take
 /// hours, and most of them in the twin, which has no `unsafe`. Small ones run there
-/// (`a_small_densenet_agrees`).
-const WITHOUT_LARGE: [&str; 4] = [
+/// (`a_small_densenet_agrees`). A ResNet on every instruction set, in Winograd's form and without,
+/// takes ten minutes; on one it runs there (`threads_do_not_change_a_bit`), and Winograd's form of
+/// single convolutions on all (`winograd_of_any_size`).
+const WITHOUT_LARGE: [&str; 8] = [
     "--skip",
     "golden_densenet",
     "--skip",
     "golden_engine_densenet",
+    "--skip",
+    "golden_engine_resnet20",
+    "--skip",
+    "winograd_agrees_with_the_direct_form",
 ];
+
+/// Tells the same tests that they are to be short (`golden::short`).
+const SHORT: &str = "MAXITIVE_SHORT";
 
 /// Examples that are compiled but not run: unoptimized, Burn takes too long.
 const SLOW_EXAMPLES: [&str; 1] = ["swap"];
@@ -453,6 +462,7 @@ fn arm_tests(words: &[&str]) -> Result<()> {
     command
         .args(words)
         .args(WITHOUT_LARGE)
+        .env(SHORT, "1")
         .env(
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
             "aarch64-linux-gnu-gcc",

@@ -6,7 +6,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::{WITHOUT_LARGE, answers, nightly, run as run_step, skip};
+use crate::{SHORT, WITHOUT_LARGE, answers, nightly, run as run_step, skip};
 
 /// The target that the sanitizers and libFuzzer are there for.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -43,7 +43,9 @@ fn sanitizer(tool: &str) -> Result<()> {
     }
     let mut command = nightly(&words);
     command.arg("--").args(WITHOUT_LARGE);
-    command.env("RUSTFLAGS", format!("-Zsanitizer={tool}"));
+    command
+        .env("RUSTFLAGS", format!("-Zsanitizer={tool}"))
+        .env(SHORT, "1");
     run_step(name, &mut command)
 }
 

@@ -1,4 +1,4 @@
-//! Reads golden files and compares with them; for tests only.
+//! Reads golden files and compares with them, and says how long a test may take; for tests only.
 //!
 //! Files come from the folder that `MAXITIVE_GOLDEN` names, or from the repository's `golden/` for
 //! a part (the first name of a path: `optimizers`, `schedules.json`) that the folder lacks, and for
@@ -8,6 +8,16 @@
 use std::path::{Path, PathBuf};
 
 pub use serde_json::Value;
+
+/// How often or how large: `usual`, and `small` where `MAXITIVE_SHORT` is set, as `cargo xtask
+/// sanitize` and `cargo xtask arm` do. There a test takes up to a hundred times as long, and what
+/// counts is that the same code runs, not how many numbers go through it.
+pub fn short(usual: usize, small: usize) -> usize {
+    match std::env::var_os("MAXITIVE_SHORT") {
+        Some(_) => small,
+        None => usual,
+    }
+}
 
 /// The cases of a file, for example `layers/conv2d.json`; there is at least one.
 ///

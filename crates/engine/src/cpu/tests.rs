@@ -164,81 +164,84 @@ fn near_kink(network: &Network, parameters: &[f64], values: &[Vec<f64>]) -> bool
     })
 }
 
-/// Compares loss, gradient and logits with the twin; `false` if a kink is too near for that.
+/// Compares loss, gradient and logits on these instruction sets with the twin; `false` if a kink is
+/// too near for that.
 fn agrees(
     network: &Network,
     batch: usize,
     seed: u64,
     choices: Choices,
-    isa: Isa,
+    isas: &[Isa],
     tolerance: f64,
 ) -> bool {
     let data = data(network, batch, seed);
     let (parameters, images) = (wide(&data.parameters), wide(&data.images));
-    let run = twin::run(
-        network,
-        &parameters,
-        &images,
-        &data.labels,
-        DropoutMode::Train(SEED),
-    )
-    .unwrap();
-    if near_kink(network, &parameters, &run.values) {
+    let mode = DropoutMode::Train(SEED);
+    // the way back is longer, and of no use here
+    let values = twin::forward(network, &parameters, &images, mode).unwrap();
+    if near_kink(network, &parameters, &values) {
         return false;
     }
-    let (loss, got) = gradient(network, &data, choices, 2, isa);
-    assert!(
-        (loss - run.loss).abs() <= tolerance * run.loss.max(1.0),
-        "loss {loss}, not {}",
-        run.loss
-    );
-    let whole = norm(run.gradient.iter().copied());
+    let run = twin::run(network, &parameters, &images, &data.labels, mode).unwrap();
+    let values = twin::forward(network, &parameters, &images, DropoutMode::Predict(SEED)).unwrap();
+    let logits_of_twin = &values[network.layers.len()];
     let mut neighbors = None;
-    for parameter in &network.parameters {
-        let want = &run.gradient[parameter.range()];
-        let error = error(&got[parameter.range()], want);
-        // A gradient that is small beside the others is a difference of terms as large as they are.
-        let scale = norm(want.iter().copied()).max(1e-2 * whole);
-        if error <= tolerance * scale + PROBABILITY {
-            continue;
-        }
-        // Or the network is ill-conditioned: then the exact gradient is as far off for inputs that
-        // differ by rounding.
-        let others = neighbors.get_or_insert_with(|| {
-            [1, 2, 3].map(|number| {
-                let moved = |values: &[f64], stream: u64| -> Vec<f64> {
-                    let noise =
-                        |i: usize| ROUNDING * (2.0 * Stream::new(stream).uniform(i as u64) - 1.0);
-                    let values = values.iter().enumerate();
-                    values.map(|(i, v)| v * (1.0 + noise(i))).collect()
-                };
-                let (parameters, images) = (moved(&parameters, number), moved(&images, 9 + number));
-                let mode = DropoutMode::Train(SEED);
-                let run = twin::run(network, &parameters, &images, &data.labels, mode);
-                run.unwrap().gradient
-            })
-        });
-        let distance = |other: &Vec<f64>| {
-            let other = &other[parameter.range()];
-            norm(want.iter().zip(other).map(|(a, b)| a - b))
-        };
-        let condition = others.iter().map(distance).fold(0.0, f64::max);
+    for &isa in isas {
+        let (loss, got) = gradient(network, &data, choices, 2, isa);
         assert!(
-            error <= tolerance / TOLERANCE * STEPS * condition + PROBABILITY,
-            "{} {}: {error:e} of {scale:e}, condition {condition:e}",
-            isa.name(),
-            parameter.name
+            (loss - run.loss).abs() <= tolerance * run.loss.max(1.0),
+            "loss {loss}, not {}",
+            run.loss
+        );
+        let whole = norm(run.gradient.iter().copied());
+        for parameter in &network.parameters {
+            let want = &run.gradient[parameter.range()];
+            let error = error(&got[parameter.range()], want);
+            // A gradient that is small beside the others is a difference of terms as large as they
+            // are.
+            let scale = norm(want.iter().copied()).max(1e-2 * whole);
+            if error <= tolerance * scale + PROBABILITY {
+                continue;
+            }
+            // Or the network is ill-conditioned: then the exact gradient is as far off for inputs
+            // that differ by rounding.
+            let others = neighbors.get_or_insert_with(|| {
+                [1, 2, 3].map(|number| {
+                    let moved = |values: &[f64], stream: u64| -> Vec<f64> {
+                        let noise = |i: usize| {
+                            ROUNDING * (2.0 * Stream::new(stream).uniform(i as u64) - 1.0)
+                        };
+                        let values = values.iter().enumerate();
+                        values.map(|(i, v)| v * (1.0 + noise(i))).collect()
+                    };
+                    let (parameters, images) =
+                        (moved(&parameters, number), moved(&images, 9 + number));
+                    let mode = DropoutMode::Train(SEED);
+                    let run = twin::run(network, &parameters, &images, &data.labels, mode);
+                    run.unwrap().gradient
+                })
+            });
+            let distance = |other: &Vec<f64>| {
+                let other = &other[parameter.range()];
+                norm(want.iter().zip(other).map(|(a, b)| a - b))
+            };
+            let condition = others.iter().map(distance).fold(0.0, f64::max);
+            assert!(
+                error <= tolerance / TOLERANCE * STEPS * condition + PROBABILITY,
+                "{} {}: {error:e} of {scale:e}, condition {condition:e}",
+                isa.name(),
+                parameter.name
+            );
+        }
+        let want = logits_of_twin;
+        let got = logits(network, &data, choices, 2, isa);
+        let scale = norm(want.iter().copied());
+        assert!(
+            error(&got, want) <= tolerance * scale,
+            "{} logits",
+            isa.name()
         );
     }
-    let values = twin::forward(network, &parameters, &images, DropoutMode::Predict(SEED)).unwrap();
-    let want = &values[network.layers.len()];
-    let got = logits(network, &data, choices, 2, isa);
-    let scale = norm(want.iter().copied());
-    assert!(
-        error(&got, want) <= tolerance * scale,
-        "{} logits",
-        isa.name()
-    );
     true
 }
 
@@ -319,11 +322,11 @@ fn pooled_net(case: &ConvCase) -> Option<Network> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(golden::short(256, 64) as u32))]
 
     #[test]
     fn convolutions_of_any_size(case in conv_case(), batch in 1usize..41, isa in 0usize..4, seed in 0u64..1000) {
-        prop_assume!(agrees(&conv_net(&case), batch, seed, USUAL, isa_by_index(isa), TOLERANCE));
+        prop_assume!(agrees(&conv_net(&case), batch, seed, USUAL, &[isa_by_index(isa)], TOLERANCE));
     }
 
     #[test]
@@ -339,7 +342,7 @@ proptest! {
         let choices = Choices { winograd: Winograd::Everywhere, ..USUAL };
         let network = conv_net(&case);
         prop_assert_eq!(program(&network, true, choices).winograd.iter().flatten().count(), 1);
-        prop_assume!(agrees(&network, batch, seed, choices, isa_by_index(isa), WINOGRAD));
+        prop_assume!(agrees(&network, batch, seed, choices, &[isa_by_index(isa)], WINOGRAD));
     }
 
     #[test]
@@ -367,7 +370,7 @@ proptest! {
         prop_assert_eq!(gradient(&network, &data, fused, 2, isa), gradient(&network, &data, separate, 2, isa));
         prop_assert_eq!(logits(&network, &data, fused, 2, isa), logits(&network, &data, separate, 2, isa));
         let tolerance = if winograd { WINOGRAD } else { TOLERANCE };
-        prop_assume!(agrees(&network, batch, seed, fused, isa, tolerance));
+        prop_assume!(agrees(&network, batch, seed, fused, &[isa], tolerance));
     }
 
     #[test]
@@ -416,7 +419,7 @@ proptest! {
         let y = net.relu("fc1.relu", y);
         let y = net.linear("fc2", y, 5);
         let network = net.build(y).unwrap();
-        prop_assume!(agrees(&network, batch, seed, USUAL, isa_by_index(isa), TOLERANCE));
+        prop_assume!(agrees(&network, batch, seed, USUAL, &[isa_by_index(isa)], TOLERANCE));
     }
 }
 
@@ -424,18 +427,17 @@ proptest! {
 fn lenet_agrees_on_every_instruction_set() {
     for (name, batch) in [("lenet", 35), ("lenet-dropout", 5)] {
         let network = zoo::by_name(name, None).unwrap();
-        for isa in Isa::available() {
-            let fits = (0..20).any(|seed| agrees(&network, batch, seed, USUAL, isa, TOLERANCE));
-            assert!(fits, "every seed is near a kink");
-        }
+        let isas = Isa::available();
+        let fits = (0..20).any(|seed| agrees(&network, batch, seed, USUAL, &isas, TOLERANCE));
+        assert!(fits, "every seed is near a kink");
     }
 }
 
 #[test]
 fn dropout_inside_dense_blocks_agrees() {
     let network = zoo::densenet_inner_dropout("dense", 5, &[2], 0.2).unwrap();
-    let isa = Isa::detect();
-    let fits = (0..20).any(|seed| agrees(&network, 1, seed, USUAL, isa, TOLERANCE));
+    let isa = [Isa::detect()];
+    let fits = (0..20).any(|seed| agrees(&network, 1, seed, USUAL, &isa, TOLERANCE));
     assert!(fits, "every seed is near a kink");
 }
 
@@ -443,10 +445,10 @@ fn dropout_inside_dense_blocks_agrees() {
 #[test]
 fn a_small_densenet_agrees() {
     let network = zoo::densenet("dense", 5, &[2, 1], None).unwrap();
-    for isa in Isa::available() {
-        let fits = (0..20).any(|seed| agrees(&network, 2, seed, USUAL, isa, TOLERANCE));
-        assert!(fits, "every seed is near a kink");
-    }
+    let isas = Isa::available();
+    // of several images hardly any seed is far from all kinks
+    let fits = (0..20).any(|seed| agrees(&network, 1, seed, USUAL, &isas, TOLERANCE));
+    assert!(fits, "every seed is near a kink");
 }
 
 #[test]
@@ -458,18 +460,28 @@ fn normalization_of_a_single_pixel_keeps_its_digits() {
     let x = net.add("sum", x, y);
     let x = net.linear("fc", x, 5);
     let network = net.build(x).unwrap();
-    for isa in Isa::available() {
-        let count = (0..60)
-            .filter(|&seed| agrees(&network, 3, seed, USUAL, isa, TOLERANCE))
-            .count();
-        assert!(count > 20, "{count}");
-    }
+    let isas = Isa::available();
+    let count = (0..60)
+        .filter(|&seed| agrees(&network, 3, seed, USUAL, &isas, TOLERANCE))
+        .count();
+    assert!(count > 20, "{count}");
 }
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    for (name, batch) in [("lenet", 77), ("resnet20-dropout", 50), ("densenet101", 17)] {
-        let network = zoo::by_name(name, None).unwrap();
+    // Four blocks and the transitions between them: every layer of a DenseNet at every size of its
+    // planes, and no second time.
+    let dense = zoo::densenet("dense", 100, &[2, 1, 1, 1], None);
+    for (network, batch) in [
+        (zoo::lenet(10), golden::short(77, 37)),
+        (
+            zoo::by_name("resnet20-dropout", None),
+            golden::short(50, 18),
+        ),
+        (dense, 17),
+    ] {
+        let network = network.unwrap();
+        let name = network.name();
         let data = data(&network, batch, 3);
         let isa = Isa::detect();
         let (loss, want) = gradient(&network, &data, USUAL, 1, isa);
@@ -582,7 +594,7 @@ fn nothing_hides_a_nan() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(golden::short(24, 8) as u32))]
 
     /// Without kinks, so that nothing but rounding is between them.
     #[test]
