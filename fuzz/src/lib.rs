@@ -11,7 +11,7 @@
 //! prints what was done and ends with status 1 and the file that did it where something is wrong;
 //! the tests do the same a few thousand times.
 
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::LazyLock;
 
