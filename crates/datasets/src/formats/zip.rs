@@ -2,9 +2,9 @@
 //! members, ZIP64 sizes, no encryption, one volume.
 //!
 //! The table of contents at the end of the file is what counts. The CRC-32 of a member is checked
-//! when it has been read. Deflate expands at most 1032-fold, so a size that promises more is refused
-//! before memory is taken; so are members that together are larger than the file, and a name that
-//! stands there twice.
+//! when it has been read. Deflate expands at most 1032-fold, so a size that promises more is
+//! refused before memory is taken; so are members that together are larger than the file, and a
+//! name that stands there twice.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Seek, SeekFrom};
