@@ -477,8 +477,8 @@ mod tests {
     fn every_defect_is_named() {
         let message = |bytes: &[u8]| members(bytes).unwrap_err().to_string();
         assert_eq!(
-            message(&member(b"caf\xe9", b'0', 0, b"")),
-            r#"name of a member at byte 0: "caf\xe9", expected UTF-8"#
+            message(&member(b"name\xe9", b'0', 0, b"")),
+            r#"name of a member at byte 0: "name\xe9", expected UTF-8"#
         );
         assert_eq!(
             message(&member(b"L", b'L', 1 << 30, b"")),
