@@ -2,9 +2,9 @@
 //! members, ZIP64 sizes, no encryption, one volume.
 //!
 //! The table of contents at the end of the file is what counts. The CRC-32 of a member is checked
-//! when it has been read. Deflate expands at most 1032-fold, so a size that promises more is
-//! refused before memory is taken; so are members that together are larger than the file, and a
-//! name that stands there twice.
+//! when it has been read. Deflate expands at most 1032-fold and a stored member not at all, so a
+//! size that promises more is refused before memory is taken; so are members that together are
+//! larger than the file, and a name that stands there twice.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -147,9 +147,14 @@ impl<R: Read + Seek> Archive<R> {
                 member.method
             ));
         }
-        if member.method == 8 && member.size / EXPANSION > member.packed {
+        let (fits, packed) = if member.method == 8 {
+            (member.size / EXPANSION <= member.packed, "deflated")
+        } else {
+            (member.size == member.packed, "stored")
+        };
+        if !fits {
             return refuse(format!(
-                "{} bytes cannot come from {} deflated ones",
+                "{} bytes cannot come from {} {packed} ones",
                 member.size, member.packed
             ));
         }
@@ -517,6 +522,15 @@ pub(crate) mod tests {
         assert!(message(&|b| b[40] ^= 0xff).contains("member at byte 34"));
         // the name before the member itself is another
         assert!(message(&|b| b[30] = b'z').ends_with("it is of \"z\", expected \"a\""));
+        // a stored member that announces 512 MiB
+        assert!(
+            message(&|b| {
+                *b = write(&[("a", b"abc")], false, false);
+                let table = b.len() - 29 - 47;
+                b[table + 27] = 0x20;
+            })
+            .ends_with("536870915 bytes cannot come from 3 stored ones")
+        );
         let twice = write(&[("a", b"1"), ("a", b"2")], false, false);
         let error = Archive::new(Cursor::new(twice)).unwrap_err().to_string();
         assert!(error.ends_with("\"a\" stands there twice"), "{error}");
