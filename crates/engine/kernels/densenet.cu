@@ -9,8 +9,9 @@
 // gradient times normalized value, is the sum of gamma times gamma's gradient over those FRNs.
 //
 // Products are mma's (Factors: one for TF32, three for f32), tiles of [rows][pixels] (Product). They end in shared memory, and
-// what follows (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane). Only the input gradient of a 1x1 convolution passes FRN in the registers that hold its sums (point_wide), and where no warps
-// share a sum, a layer's 1x1 convolution forward (middle_held) and its 3x3 convolution's input gradient (middle_back).
+// what follows (sums over a plane, thresholds, pools) is done by lanes that share a plane (Plane). Only the input gradient of a
+// 1x1 convolution passes FRN in the registers that hold its sums (through_point), and where no warps share a sum, a layer's 1x1
+// convolution forward (middle_held) and its 3x3 convolution's input gradient (middle_back).
 #include "common.cuh"
 
 namespace dense {
