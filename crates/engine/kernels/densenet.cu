@@ -593,6 +593,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     typedef Across<PX, WARPS, TF32> Flat;
     typedef Product<12, IMG * AREA, WARPS, TF32> Narrow;
     typedef Product<24, PX, WARPS, TF32> Rest;
+    typedef SharedSums<6, High::LANES, High::LANE_STEP> HighSums;
     typedef Plane<48, IMG, PXI, THREADS> Wide_;
     typedef Plane<12, IMG, AREA, THREADS> Narrow_;
     typedef Outer9<S, PX, PLANE, WARPS, TF32> Nine;
@@ -890,12 +891,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             }
         }
         float* squares = tile + GIVEN;  // the warps' sums of squares
-        typedef SharedSums<6, High::LANES, High::LANE_STEP> Sums;
         int from = 0, end = 6;
-        Sums::add(part, product.four(), from, end);
+        HighSums::add(part, product.four(), from, end);
 #pragma unroll
-        for (int i = 0; i < Sums::COUNT; i++)
-            if (from + i < end && !(product.four() & Sums::DOUBLE)) squares[product.pixel / 32 * SQUARES + product.row(0) + High::offset(from + i)] = part[i];
+        for (int i = 0; i < HighSums::COUNT; i++)
+            if (from + i < end && !(product.four() & HighSums::DOUBLE)) squares[product.pixel / 32 * SQUARES + product.row(0) + High::offset(from + i)] = part[i];
         arrived();        // the weights in `middle`
         __syncthreads();  // `squares` and, for the strips, `z` are there
         next();
@@ -1333,7 +1333,6 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     __device__ __forceinline__ void middle_back(const Back& to, const float* z) const {
         // in `tile`: [3][32 pixels][WARP_STRIDE]
         static_assert(TEAM == 16 && 48 * 8 <= THREADS, "eight threads a channel");
-        typedef SharedSums<6, High::LANES, High::LANE_STEP> Shared;
         const High product;
         const long long from = ((long long)image * 48 + product.row(0)) * AREA + product.fours();
         float4 v[6], g[6];
@@ -1355,14 +1354,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             }
             int first, end;
 #pragma unroll
-            for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], product.four(), first, end);
+            for (int q = 0; q < 3; q++) first = 0, end = 6, HighSums::add(part[q], product.four(), first, end);
             float* of_warp = to.tile + product.pixel / 32 * WARP_STRIDE + product.row(0);  // this lane's alone
 #pragma unroll
-            for (int i = 0; i < Shared::COUNT; i++)
+            for (int i = 0; i < HighSums::COUNT; i++)
 #pragma unroll
                 for (int q = 0; q < 3; q++) {
                     float* sum = of_warp + q * OF_MIDDLE + High::offset(first + i);
-                    if (first + i < end && !(product.four() & Shared::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
+                    if (first + i < end && !(product.four() & HighSums::DOUBLE)) *sum = strip ? *sum + part[q][i] : part[q][i];
                 }
         }
         __syncthreads();  // `tile` has what the warps summed
