@@ -699,76 +699,37 @@ mod tests {
         }
     }
 
-    /// `max|got - want|` up to 1e-5 of `max|want|`, or eight roundings of `f32` of the largest
-    /// value so far where a short vector passes through zero.
-    fn assert_close(what: &str, got: &[f32], want: &[f64], largest: &mut f64) {
-        let scale = want.iter().fold(0.0f64, |most, w| most.max(w.abs()));
-        *largest = largest.max(scale);
-        let allowed = (1e-5 * scale).max(8.0 * 5.97e-8 * *largest);
-        assert_eq!(got.len(), want.len(), "{what}");
-        for (g, w) in got.iter().zip(want) {
-            let error = (f64::from(*g) - w).abs();
-            assert!(
-                error <= allowed,
-                "{what}: off by {error:e}, allowed {allowed:e}"
-            );
-        }
-    }
-
     /// Reference trajectories, `golden/optimizers/ivon.json`, with the noise of the reference.
     #[test]
     fn golden_trajectories() {
-        let narrow = |value: &golden::Value| -> Vec<f32> {
-            golden::numbers(value).iter().map(|x| *x as f32).collect()
-        };
+        /// A dozen elementwise steps in `f32`.
+        const TOLERANCE: f64 = 1e-5;
         let cases = golden::cases("optimizers/ivon.json");
         for (case, isa) in cases.iter().flat_map(|case| {
             crate::Isa::available()
                 .into_iter()
                 .map(move |isa| (case, isa))
         }) {
-            let hyper = &case["hyper"];
-            let field = |name: &str| hyper[name].as_f64().unwrap();
-            let config = IvonConfig {
-                hess_init: field("hess_init"),
-                weight_decay: field("weight_decay"),
-                beta1: field("beta1"),
-                beta2: field("beta2"),
-                mc_samples: field("mc_samples") as u32,
-                hessian: match hyper["hess_approx"].as_str().unwrap() {
-                    "price" => HessianEstimate::Price,
-                    "gradsq" => HessianEstimate::SquaredGradient,
-                    other => panic!("unknown Hessian estimate {other}"),
-                },
-                clip_radius: hyper["clip_radius"].as_f64(),
-                rescale_lr: hyper["rescale_lr"].as_bool().unwrap(),
-                debias: hyper["debias"].as_bool().unwrap(),
-                ..IvonConfig::new(field("ess"))
-            };
+            let config = golden::optimizers::hyper_parameters(case);
+            let config: IvonConfig = serde_json::from_value(config).unwrap();
             let rule = config.build().unwrap();
             let executor = Executor::single().isa(isa);
-            let mut params = narrow(&case["theta0"]);
+            let mut params = golden::singles(&case["theta0"]);
             let mut sampled = params.clone();
             let mut state = rule.state(params.len());
-            let (lr, after) = (
-                golden::numbers(&case["lr"]),
-                case["after"].as_array().unwrap(),
-            );
-            assert!(!after.is_empty() && after.len() == lr.len());
-            let mut largest = [0.0; 4];
-            for (t, want) in after.iter().enumerate() {
+            let mut courses: [golden::optimizers::Course; 4] = Default::default();
+            for (t, lr, want) in golden::optimizers::steps(case) {
                 let what = format!("{}, {}, step {t}", case["name"], isa.name());
-                let Constants::Ivon(constants) = rule.constants(lr[t], t as u64 + 1) else {
+                let Constants::Ivon(constants) = rule.constants(lr, t as u64 + 1) else {
                     panic!("the rule is ivon")
                 };
                 for k in 0..config.mc_samples as usize {
-                    let (z, grads) = (narrow(&case["z"][t][k]), narrow(&case["grads"][t][k]));
+                    let z = golden::singles(&case["z"][t][k]);
                     let noise = Noise::Given(&z);
                     rule.perturb(&executor, &params, &state, noise, &mut sampled)
                         .unwrap();
-                    let want = golden::numbers(&want["sampled"][k]);
-                    assert_close(&what, &sampled, &want, &mut largest[3]);
-                    state.gathered.gradient = grads;
+                    courses[3].assert_close(&what, &sampled, &want["sampled"][k], TOLERANCE);
+                    state.gathered.gradient = golden::singles(&case["grads"][t][k]);
                     if config.mc_samples > 1 {
                         rule.fold_with(&executor, noise, &mut state.gathered);
                     }
@@ -777,30 +738,17 @@ mod tests {
                 let (grads, z) = if config.mc_samples > 1 {
                     (gathered.gradient_mean.clone(), Vec::new())
                 } else {
-                    (gathered.gradient.clone(), narrow(&case["z"][t][0]))
+                    (gathered.gradient.clone(), golden::singles(&case["z"][t][0]))
                 };
-                constants.advance_with(
-                    &executor,
-                    &mut params,
-                    &grads,
-                    Noise::Given(&z),
-                    &mut state,
-                );
-                for (which, (key, got)) in [
+                let noise = Noise::Given(&z);
+                constants.advance_with(&executor, &mut params, &grads, noise, &mut state);
+                let vectors = [
                     ("theta", &params),
                     ("m", &state.momentum),
                     ("h", &state.curvature),
-                ]
-                .into_iter()
-                .enumerate()
-                {
-                    let what = format!("{what}, {key}");
-                    assert_close(
-                        &what,
-                        got,
-                        &golden::numbers(&want[key]),
-                        &mut largest[which],
-                    );
+                ];
+                for ((key, got), course) in vectors.into_iter().zip(&mut courses) {
+                    course.assert_close(&format!("{what}, {key}"), got, &want[key], TOLERANCE);
                 }
             }
         }
