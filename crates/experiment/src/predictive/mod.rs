@@ -28,6 +28,7 @@ pub mod laplace;
 mod mc_dropout;
 mod point;
 pub mod possibilistic;
+mod saved;
 pub mod swag;
 
 use std::num::NonZero;
