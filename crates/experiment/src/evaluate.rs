@@ -423,10 +423,9 @@ impl<'a> Evaluator<'a> {
 
     fn write_array(&self, file: &str, shape: Vec<usize>, values: Values) -> Result<()> {
         let path = self.directory.join(file);
-        let malformed = |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
-        let array = Array::new(shape, values).map_err(|error| malformed(&error))?;
+        let array = Array::new(shape, values).map_err(|error| Error::malformed(&path, error))?;
         let mut bytes = Vec::new();
-        npy::write(&mut bytes, &array).map_err(|error| malformed(&error))?;
+        npy::write(&mut bytes, &array).map_err(|error| Error::malformed(&path, error))?;
         files::check_folders(self.directory, &path)?;
         if let Some(folder) = path.parent() {
             files::create_folder(folder)?;

@@ -36,7 +36,7 @@ pub fn write(model: &Model, checkpoint: Checkpoint, folder: &Path) -> Result<()>
     refuse_existing(folder, &[WEIGHTS, NETWORK])?;
     let parameters = model.weights(checkpoint)?;
     let text = serde_json::to_string_pretty(&describe(model, checkpoint))
-        .map_err(|error| Error::malformed(&folder.join(NETWORK), error.to_string()))?;
+        .map_err(|error| Error::malformed(&folder.join(NETWORK), error))?;
     files::create_folder(folder)?;
     weights::write(&folder.join(WEIGHTS), model.network(), &parameters)?;
     files::write_atomically(&folder.join(NETWORK), (text + "\n").as_bytes())

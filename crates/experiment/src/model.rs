@@ -113,8 +113,8 @@ impl ModelFile {
             }
         }
         self.sha256 = Some(self.sum(&path)?);
-        let text = serde_json::to_string_pretty(&self)
-            .map_err(|error| Error::malformed(&path, error.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(&self).map_err(|error| Error::malformed(&path, error))?;
         files::write_atomically(&path, (text + "\n").as_bytes())
     }
 
@@ -152,13 +152,13 @@ impl ModelFile {
             ..self.clone()
         };
         let text = serde_json::to_string(&without);
-        let text = text.map_err(|error| Error::malformed(path, error.to_string()))?;
+        let text = text.map_err(|error| Error::malformed(path, error))?;
         Ok(files::sha256(text.as_bytes()))
     }
 
     fn read(path: &Path) -> Result<Self> {
         let file: Self = serde_json::from_str(&files::read_text(path)?)
-            .map_err(|error| Error::malformed(path, error.to_string()))?;
+            .map_err(|error| Error::malformed(path, error))?;
         if file.schema != SCHEMA {
             let problem = format!("has the schema \"{}\", expected \"{SCHEMA}\"", file.schema);
             return Err(Error::malformed(path, problem));
@@ -283,7 +283,7 @@ impl Model {
             return Err(Error::malformed(&path, problem));
         }
         let normalization = Normalization::new(file.mean.clone(), file.std.clone())
-            .map_err(|error| Error::malformed(&path, error.to_string()))?;
+            .map_err(|error| Error::malformed(&path, error))?;
         if normalization.channels() != channels {
             let problem = format!("has constants for {} channels", normalization.channels());
             return Err(Error::malformed(&path, problem));
@@ -481,20 +481,20 @@ impl Model {
             }
             let state = rule
                 .state_from_bytes(parameters, &self.read(&path)?)
-                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                .map_err(|error| Error::malformed(&path, error))?;
             trained.optimizer = Some((rule, state));
         }
         if rows.iter().any(|row| matches!(row.method, Method::Swag(_))) {
             let path = swag_path(&self.directory);
             let swag = Swag::from_bytes(parameters, &self.read(&path)?)
-                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                .map_err(|error| Error::malformed(&path, error))?;
             trained.swag = Some(Arc::new(swag));
         }
         let path = laplace_path(&self.directory, which);
         let is_laplace = |row: &RowConfig| matches!(row.method, Method::Laplace(_));
         if rows.iter().any(is_laplace) && path.exists() {
             let factors = LaplaceFactors::from_bytes(&self.read(&path)?)
-                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                .map_err(|error| Error::malformed(&path, error))?;
             trained.laplace = Some(Arc::new(factors));
         }
         Ok(trained)

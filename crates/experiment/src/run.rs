@@ -388,7 +388,7 @@ impl Run {
 pub(crate) fn write_record(directory: &Path, record: &RunRecord) -> Result<()> {
     let path = directory.join(RECORD);
     let text = record.to_json();
-    let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
+    let text = text.map_err(|error| Error::malformed(&path, error))?;
     files::write_atomically(&path, text.as_bytes())
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn list(directory: &Path, name: &str, runs: Vec<String>) -> Result<()
     };
     let path = directory.join(SWEEP);
     let text = serde_json::to_string_pretty(&listed);
-    let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
+    let text = text.map_err(|error| Error::malformed(&path, error))?;
     files::write_changed(&path, &format!("{text}\n"))
 }
 
@@ -83,9 +83,7 @@ pub fn status(directory: &Path) -> Result<Vec<RunStatus>> {
     if path.exists() {
         let listed: std::result::Result<Listed, _> =
             serde_json::from_str(&files::read_text(&path)?);
-        names = listed
-            .map_err(|error| Error::malformed(&path, error.to_string()))?
-            .runs;
+        names = listed.map_err(|error| Error::malformed(&path, error))?.runs;
     }
     let mut others = Vec::new();
     for entry in fs::read_dir(directory).map_err(Error::file(directory, "read"))? {

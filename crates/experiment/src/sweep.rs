@@ -196,10 +196,7 @@ impl Sweep {
         network: Option<&Network>,
         mut load: impl FnMut(&str) -> Result<(String, String)>,
     ) -> Result<Self> {
-        let problem = |problem: String| Error::Config {
-            origin: origin.into(),
-            problem,
-        };
+        let problem = &Error::config(origin);
         let file: SweepFile = read_text(text, origin)?;
         let drawn = drawn(file.random.as_ref()).map_err(problem)?;
         let axes = [drawn.clone(), flatten(&file.grid, &|_| false)].concat();
@@ -507,11 +504,8 @@ impl Sweep {
         };
         outcome.failed[first_failed..].sort_by_key(|(run, _)| place(run));
         let curves = curves.into_iter();
-        Ok(Some(
-            curves
-                .map(|(number, curve)| (name(number), curve))
-                .collect(),
-        ))
+        let curves = curves.map(|(number, curve)| (name(number), curve));
+        Ok(Some(curves.collect()))
     }
 
     /// Executes runs by their numbers; what is `None` was not begun.
@@ -1104,18 +1098,16 @@ mod tests {
                 "sweep.toml: halving: ucbopt-seed0 has data.validation_share = 0",
             ),
         ] {
-            let found = parse(&format!("{base}{text}"), &[])
-                .unwrap_err()
-                .to_string();
+            let found = parse(&format!("{base}{text}"), &[]);
+            let found = found.unwrap_err().to_string();
             assert!(found.starts_with(expected), "{found}");
         }
         let text = "[random]\ntrials = 2\nkeys.optimizer.lr = [0.1, 0.2]\n[grid]\nseed = [0, 1]";
         let sweep = parse(&format!("{base}{text}"), &[]).unwrap();
-        let rows = sweep
-            .runs()
-            .iter()
-            .map(|run| (run.rows[0].row.as_str(), run.seed));
-        let mut rows: Vec<_> = rows.collect();
+        let runs = sweep.runs().iter();
+        let mut rows: Vec<_> = runs
+            .map(|run| (run.rows[0].row.as_str(), run.seed))
+            .collect();
         rows.sort_unstable();
         let (a, b) = ("uCBOpt, lr = 0.1", "uCBOpt, lr = 0.2");
         assert_eq!(rows, [(a, 0), (a, 1), (b, 0), (b, 1)]);
@@ -1123,32 +1115,37 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let message = |text: &str| parse(text, &[]).unwrap_err().to_string();
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\nseed = 3");
+        let message = |text: &str| {
+            let text = format!("name = 'x'\n{text}");
+            parse(&text, &[]).unwrap_err().to_string()
+        };
         assert_eq!(
-            text,
+            message("configs = ['ucbopt.toml']\n[grid]\nseed = 3"),
             "sweep.toml: grid.\"seed\": not a list with at least one value"
         );
-        let text = message(
-            "name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
-        );
-        assert!(
-            text.contains("vartheta 1 is not in [0, weight_decay]"),
-            "{text}"
-        );
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml', 'ucbopt.toml']");
-        assert!(
-            text.ends_with("two runs are called \"lenet-ucbopt-seed0\""),
-            "{text}"
-        );
-        let text = message("name = 'x'\nconfigs = []");
-        assert!(
-            text.ends_with("configs: there has to be at least one"),
-            "{text}"
-        );
-        let text = message("name = 'x'\nconfigs = ['other.toml']");
-        assert!(text.contains("no other.toml"), "{text}");
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\ngird = 1");
-        assert!(text.contains("line 3: gird: no such key"), "{text}");
+        for (text, end) in [
+            (
+                "configs = ['ucbopt.toml', 'ucbopt.toml']",
+                "two runs are called \"lenet-ucbopt-seed0\"",
+            ),
+            ("configs = []", "configs: there has to be at least one"),
+        ] {
+            let found = message(text);
+            assert!(found.ends_with(end), "{found}");
+        }
+        for (text, part) in [
+            (
+                "configs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
+                "vartheta 1 is not in [0, weight_decay]",
+            ),
+            ("configs = ['other.toml']", "no other.toml"),
+            (
+                "configs = ['ucbopt.toml']\ngird = 1",
+                "line 3: gird: no such key",
+            ),
+        ] {
+            let found = message(text);
+            assert!(found.contains(part), "{found}");
+        }
     }
 }
