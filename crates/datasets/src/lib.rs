@@ -88,6 +88,8 @@ pub mod manifest;
 mod official;
 mod random;
 mod split;
+#[cfg(test)]
+mod testing;
 mod verify;
 mod visits;
 
