@@ -245,16 +245,11 @@ fn decode_pictures(
             if let (Some(known), Some(first)) = (pictures.first(), &first)
                 && size(known) != size(&picture)
             {
-                return Err(Error::Size {
-                    path: file,
-                    what: "size of the picture",
-                    found: size(&picture),
-                    expected: format!(
-                        "{} like {}; data.resize gives all of them one size",
-                        size(known),
-                        first.display()
-                    ),
-                });
+                let (known, first) = (size(known), first.display());
+                let expected =
+                    format!("{known} like {first}; data.resize gives all of them one size");
+                let found = size(&picture);
+                return Err(Error::size(file, "size of the picture", found, expected));
             }
             first.get_or_insert(file);
             pictures.push(picture);
@@ -310,12 +305,13 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
         load(&labels_name).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
     let count = pixels.len() / shape.len().max(1);
     if numbers.len() != count {
-        return Err(Error::Size {
-            path: file,
-            what: "number of labels",
-            found: numbers.len().to_string(),
-            expected: format!("{count}, one for each image"),
-        });
+        let expected = format!("{count}, one for each image");
+        return Err(Error::size(
+            file,
+            "number of labels",
+            numbers.len(),
+            expected,
+        ));
     }
     // the other part may have a class that this one lacks
     let mut largest = numbers.iter().copied().max().unwrap_or(0);
@@ -358,12 +354,8 @@ fn pixels(array: Array, path: &Path) -> Result<(Shape, Vec<u8>)> {
     let (dimensions, values) = array.into_parts();
     let expected = "[n, h, w], [n, c, h, w] or [n, h, w, c] with c 1 or 3";
     let Values::Bytes(bytes) = values else {
-        return Err(Error::Size {
-            path: path.into(),
-            what: "type of the images",
-            found: "not bytes".into(),
-            expected: "unsigned bytes, 0 to 255 (uint8)".into(),
-        });
+        let (found, expected) = ("not bytes", "unsigned bytes, 0 to 255 (uint8)");
+        return Err(Error::size(path, "type of the images", found, expected));
     };
     match dimensions[..] {
         [_, height, width] => Ok((Shape::new(1, height, width), bytes)),
@@ -388,11 +380,9 @@ fn whole(array: Array, path: &Path) -> Result<Vec<i64>> {
     if !matches!(array.shape(), [_] | [_, 1]) {
         return Err(wrong_shape(path, array.shape(), "[n] or [n, 1]"));
     }
-    array.to_integers().ok_or_else(|| Error::Size {
-        path: path.into(),
-        what: "type of the labels",
-        found: "not whole numbers".into(),
-        expected: "whole numbers".into(),
+    array.to_integers().ok_or_else(|| {
+        let (found, expected) = ("not whole numbers", "whole numbers");
+        Error::size(path, "type of the labels", found, expected)
     })
 }
 

@@ -40,13 +40,9 @@ pub(crate) fn read(
         Layout::TinyImageNet => read_tiny_imagenet(entry, files, folder, verify)?,
         Layout::Embedded | Layout::Drawn => unreachable!("built-in sets have no files"),
     };
-    if verify && decoded.labels.len() != files.images {
-        return Err(Error::Size {
-            path: folder.into(),
-            what: "number of images",
-            found: decoded.labels.len().to_string(),
-            expected: files.images.to_string(),
-        });
+    let count = decoded.labels.len();
+    if verify && count != files.images {
+        return Err(Error::size(folder, "number of images", count, files.images));
     }
     let names = decoded.class_names.or_else(|| {
         let names = entry.class_names.iter().map(ToString::to_string);
@@ -116,12 +112,7 @@ fn class(entry: &Entry, path: &Path, index: usize, label: i64, first: i64) -> Re
 }
 
 pub(crate) fn wrong_shape(path: &Path, found: &[usize], expected: impl Into<String>) -> Error {
-    Error::Size {
-        path: path.into(),
-        what: "shape",
-        found: format!("{found:?}"),
-        expected: expected.into(),
-    }
+    Error::size(path, "shape", format!("{found:?}"), expected.into())
 }
 
 /// Bytes of an array of a part whose sums are compared: pixels, labels as wide as they come, names.
@@ -312,12 +303,8 @@ fn read_tiny_imagenet(
     ids.sort_unstable();
     ids.dedup();
     if ids.len() != entry.classes {
-        return Err(Error::Size {
-            path,
-            what: "number of classes",
-            found: ids.len().to_string(),
-            expected: entry.classes.to_string(),
-        });
+        let (found, expected) = (ids.len(), entry.classes);
+        return Err(Error::size(path, "number of classes", found, expected));
     }
     let (annotations, annotations_verified, path) = text(annotations_file)?;
     let mut names = Vec::new();
