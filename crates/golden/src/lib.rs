@@ -126,6 +126,11 @@ pub fn singles(value: &Value) -> Vec<f32> {
     numbers(value).into_iter().map(|x| x as f32).collect()
 }
 
+/// In double precision.
+pub fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&x| f64::from(x)).collect()
+}
+
 /// The rows of a list of lists.
 ///
 /// # Panics

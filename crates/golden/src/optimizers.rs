@@ -1,7 +1,7 @@
 //! The trajectories of `optimizers/`: what their hyper-parameters are, and how close arithmetic in
 //! `f32` comes to them.
 
-use crate::{Value, assert_within, largest, number, numbers};
+use crate::{Value, assert_within, largest, number, numbers, wide};
 
 /// Eight roundings of `f32`, of the largest value a vector has held.
 const ROUNDING: f64 = 8.0 * 5.97e-8;
@@ -70,8 +70,7 @@ impl Course {
     /// As [`assert_within`].
     #[track_caller]
     pub fn assert_close(&mut self, what: &str, got: &[f32], want: &Value, tolerance: f64) {
-        let got: Vec<f64> = got.iter().map(|&x| f64::from(x)).collect();
-        let want = numbers(want);
+        let (got, want) = (wide(got), numbers(want));
         let scale = largest(&want);
         self.0 = self.0.max(scale);
         assert_within(

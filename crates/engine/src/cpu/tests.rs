@@ -1,6 +1,7 @@
 //! The backend against the twin: odd sizes, every instruction set, any number of threads,
 //! Winograd's form against the direct one.
 
+use golden::wide;
 use proptest::prelude::*;
 
 use machine::Isa;
@@ -108,10 +109,6 @@ fn logits(network: &Network, data: &Data, choices: Choices, threads: usize, isa:
     cpu.forward(&[sample], source, Wanted::Logits, &mut out)
         .unwrap();
     out
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
 }
 
 fn norm(values: impl Iterator<Item = f64>) -> f64 {

@@ -6,6 +6,7 @@ use engine::{
     Conv2d, Device, DropoutMode, GRAM_CLASSES, GramConfig, Network, NetworkBuilder, Precisions,
     Shape, gram_matrices, twin, zoo,
 };
+use golden::wide;
 
 /// Sums of a few thousand products in `f32`, relative to the largest entry.
 const SINGLE: f64 = 2e-5;
@@ -89,10 +90,6 @@ fn noise(seed: u64, count: usize, scale: f64) -> Vec<f32> {
     let stream = random::Stream::named(seed, "gram test");
     let one = |i: usize| (scale * (2.0 * stream.uniform(i as u64) - 1.0)) as f32;
     (0..count).map(one).collect()
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
 }
 
 /// `JΛ⁻¹Jᵀ` of the twin for some classes; only the parameters from `first` on.

@@ -10,6 +10,7 @@ use engine::{
     BatchLoss, Conv2d, Device, DropoutMode, Input, Isa, Member, Network, NetworkBuilder, Predictor,
     PredictorConfig, Shape, Snapshot, Step, Stretch, TrainStep, Trainer, TrainerConfig, twin, zoo,
 };
+use golden::wide;
 use images::{Images, Normalization, Visit};
 
 /// Deterministic numbers on `[-1, 1)`.
@@ -138,10 +139,6 @@ fn ivon(mc_samples: u32) -> Ivon {
 /// What a refusal says.
 fn refusal<T>(result: engine::Result<T>) -> String {
     result.err().unwrap().to_string()
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
 }
 
 /// The gradient at the weights of the first run.
@@ -789,11 +786,7 @@ fn bytes_are_predicted_as_their_floats_are() {
     ] {
         let data = bytes(net.input_shape(), 10, &[1], 0.0);
         let indices: Vec<u32> = (0..37).map(|i| i * 11 % 40).collect();
-        let input = Input::Bytes {
-            images: &data.images,
-            normalization: &data.normalization,
-            indices: &indices,
-        };
+        let input = Input::bytes(&data.images, &data.normalization, &indices);
         let floats = data.images.normalized_at(&indices, &data.normalization);
         let weights = net.initial_parameters(3);
         let mut predictor = PredictorConfig::default().build(&net).unwrap();
