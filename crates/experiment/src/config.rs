@@ -36,6 +36,7 @@ use datasets::Augmentation;
 use engine::{Device, Network, Precision, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
+use random::Seeds;
 use serde::de::DeserializeOwned;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -405,13 +406,14 @@ impl NetworkConfig {
             let problem = format!("\"{name}\" is a built-in network; give yours another name");
             return Err(Error::setting("network.name", problem));
         }
-        if self.dropout.is_some() {
-            let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
-            return Err(Error::setting("network.dropout", problem));
-        }
-        if !self.dropout_at.is_default() {
-            let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
-            return Err(Error::setting("network.dropout_at", problem));
+        for (key, is_set) in [
+            ("network.dropout", self.dropout.is_some()),
+            ("network.dropout_at", !self.dropout_at.is_default()),
+        ] {
+            if is_set {
+                let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
+                return Err(Error::setting(key, problem));
+            }
         }
         Ok(None)
     }
@@ -762,6 +764,17 @@ impl RunConfig {
         self.check()?;
         self.data.settle();
         Ok(())
+    }
+
+    /// The update rule of a training on so many images.
+    pub(crate) fn rule(&self, images: usize) -> Result<Rule> {
+        let seed = Seeds::new(self.seed).stream("ivon");
+        self.optimizer.build(images, seed)
+    }
+
+    /// Seed of the samples and masks of predictions.
+    pub(crate) fn prediction_seed(&self) -> u64 {
+        Seeds::new(self.seed).stream("predict")
     }
 
     /// The first key, dotted, in which two configs differ.

@@ -181,6 +181,11 @@ impl Error {
         }
     }
 
+    pub(crate) fn no_run(directory: &Path) -> Self {
+        let path = directory.into();
+        Self::NoRun { path }
+    }
+
     pub(crate) fn malformed(path: &Path, problem: impl ToString) -> Self {
         Self::Malformed {
             path: path.into(),

@@ -19,7 +19,6 @@ use cbopt::{Precision, Rule};
 use datasets::{Images, Library, Normalization};
 use engine::{Device, Input, Network, PredictorConfig, Shape};
 use evaluation::record::{Checkpoint, RunRecord};
-use random::Seeds;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{RowConfig, RunConfig};
@@ -113,9 +112,7 @@ impl ModelFile {
             }
         }
         self.sha256 = Some(self.sum(&path)?);
-        let text =
-            serde_json::to_string_pretty(&self).map_err(|error| Error::malformed(&path, error))?;
-        files::write_atomically(&path, (text + "\n").as_bytes())
+        files::write_atomically(&path, files::json(&path, &self)?.as_bytes())
     }
 
     /// Refuses the content of a file that does not have the sum that is named here.
@@ -260,9 +257,7 @@ impl Model {
     fn open_checked(directory: &Path, network: Option<&Network>) -> Result<Self> {
         let (path, config) = (directory.join(MODEL), directory.join(CONFIG));
         if !config.exists() {
-            return Err(Error::NoRun {
-                path: directory.into(),
-            });
+            return Err(Error::no_run(directory));
         }
         if !path.exists() {
             let problem = "holds no model.json: the run is not finished, or was made by an older \
@@ -399,12 +394,8 @@ impl Model {
         };
         let fitted = predictive.fit(&method, &trained, material)?;
         let all: Vec<u32> = (0..images.len() as u32).collect();
-        let input = Input::Bytes {
-            images,
-            normalization: &self.normalization,
-            indices: &all,
-        };
-        let seed = Seeds::new(self.config.seed).stream("predict");
+        let input = Input::bytes(images, &self.normalization, &all);
+        let seed = self.config.prediction_seed();
         let probabilities = predictive.predict(&*fitted, seed, input)?;
         Ok((probabilities, predictive.bounds(&*fitted, seed, input)?))
     }
@@ -502,8 +493,6 @@ impl Model {
 
     /// The rule that trained the weights.
     fn rule(&self) -> Result<Rule> {
-        let seed = Seeds::new(self.config.seed).stream("ivon");
-        let images = self.file.training_images;
-        self.config.optimizer.build(images, seed)
+        self.config.rule(self.file.training_images)
     }
 }

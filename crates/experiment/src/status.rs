@@ -31,9 +31,7 @@ pub(crate) fn list(directory: &Path, name: &str, runs: Vec<String>) -> Result<()
         runs,
     };
     let path = directory.join(SWEEP);
-    let text = serde_json::to_string_pretty(&listed);
-    let text = text.map_err(|error| Error::malformed(&path, error))?;
-    files::write_changed(&path, &format!("{text}\n"))
+    files::write_changed(&path, &files::json(&path, &listed)?)
 }
 
 /// How a run is.

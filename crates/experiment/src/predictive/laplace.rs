@@ -37,7 +37,8 @@ use images::{check, check_labels, check_length};
 use super::error::{Error, Result, check_finite};
 use super::saved::{Kind, Tensor};
 use super::{
-    Approach, Fitted, IMAGES, Labeled, Material, Predictive, Trained, count, stays_random,
+    Approach, Fitted, IMAGES, Labeled, Material, Predictive, Trained, check_positive, count,
+    stays_random,
 };
 use crate::config::RunConfig;
 
@@ -198,11 +199,7 @@ fn chunks(images: Input<'_>, size: usize) -> impl Iterator<Item = Input<'_>> {
                 images,
                 normalization,
                 indices,
-            } => Input::Bytes {
-                images,
-                normalization,
-                indices: &indices[first..last],
-            },
+            } => Input::bytes(images, normalization, &indices[first..last]),
         }
     })
 }
@@ -296,11 +293,6 @@ impl LaplaceConfig {
 
 fn check_precision(value: f64) -> images::Result<()> {
     check_positive("prior_precision", value)
-}
-
-fn check_positive(name: &'static str, value: f64) -> images::Result<()> {
-    let allowed = value > 0.0 && value.is_finite();
-    check(name, value, "(0, inf)", allowed)
 }
 
 /// The last layer, `f = Wφ + b`.
@@ -1340,13 +1332,8 @@ mod tests {
         let images = images::Images::new(shape, 10, pixels, labels.clone()).unwrap();
         let normalization = images::Normalization::new(vec![0.25], vec![0.5]).unwrap();
         let indices: Vec<u32> = (0..count as u32).rev().collect();
-        let bytes = Input::Bytes {
-            images: &images,
-            normalization: &normalization,
-            indices: &indices,
-        };
         let training = Labeled {
-            images: bytes,
+            images: Input::bytes(&images, &normalization, &indices),
             labels: &labels,
         };
         let how = (Augmentation { flip: true, pad: 3 }, 11);

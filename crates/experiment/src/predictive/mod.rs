@@ -55,6 +55,9 @@ pub use swag::{Swag, SwagForm, SwagSamples};
 const PREDICTION_STEP: u64 = 0;
 /// Images whose features are held at a time.
 const IMAGES: usize = 4096;
+/// What methods need that take the state of the rule at the best weights: those of a run with
+/// `[swag]` are SWAG's mean, to which the state does not belong.
+const WITHOUT_SWAG: &str = "a run without the section [swag]";
 /// Most samples of a prediction.
 const MAX_SAMPLES: usize = 100_000;
 
@@ -459,6 +462,12 @@ fn take(images: Input<'_>, size: usize, places: &[usize]) -> Vec<f32> {
             images.normalized_at(&chosen, normalization)
         }
     }
+}
+
+/// `Ok` for a finite number above zero.
+fn check_positive(name: &'static str, value: f64) -> images::Result<()> {
+    let allowed = value > 0.0 && value.is_finite();
+    check(name, value, "(0, inf)", allowed)
 }
 
 /// Samples where a config does not say how many, as in the paper.
