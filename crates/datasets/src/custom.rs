@@ -132,8 +132,15 @@ struct LeftOut {
     others: Vec<PathBuf>,
 }
 
-/// Most files that a note names.
-const NAMED: usize = 5;
+/// The first five of these names, and how many more there are.
+pub fn some_of(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(NAMED)].join(", ") + &more
+}
 
 impl LeftOut {
     /// Remarks on a dataset at `path`, of which so many pictures were read.
@@ -162,15 +169,8 @@ impl LeftOut {
             ),
         ];
         let told = all.into_iter().filter(|(_, names)| !names.is_empty());
-        told.map(|(what, names)| {
-            let more = match names.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let named = names[..names.len().min(NAMED)].join(", ");
-            format!("{what}, left out: {named}{more}")
-        })
-        .collect()
+        told.map(|(what, names)| format!("{what}, left out: {}", some_of(&names)))
+            .collect()
     }
 }
 

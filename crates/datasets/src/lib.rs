@@ -95,6 +95,7 @@ mod visits;
 
 pub use augment::Augmentation;
 pub use check::Verified;
+pub use custom::some_of;
 pub use embedded::FASHION_MNIST_LICENSE;
 pub use error::{Error, Malformed, Result};
 #[cfg(feature = "download")]

@@ -207,9 +207,7 @@ impl Sweep {
         if file.configs.is_empty() {
             return Err(problem("configs: there has to be at least one".into()));
         }
-        if points.len().saturating_mul(file.configs.len()) > MAX_RUNS {
-            return Err(problem(format!("grid: more than {MAX_RUNS} runs")));
-        }
+        check_runs("grid", points.len(), file.configs.len()).map_err(problem)?;
         let mut runs: Vec<RunConfig> = Vec::new();
         let mut bases = Vec::new();
         for name in &file.configs {
@@ -720,6 +718,14 @@ fn flatten(
     all
 }
 
+/// `Ok` if so many times so many runs are not too many; `key` says where they come from.
+fn check_runs(key: &str, count: usize, times: usize) -> std::result::Result<(), String> {
+    if count.saturating_mul(times) <= MAX_RUNS {
+        return Ok(());
+    }
+    Err(format!("{key}: more than {MAX_RUNS} runs"))
+}
+
 /// A value for each key of the grid.
 type Point<'a> = Vec<(&'a String, &'a toml::Value)>;
 
@@ -735,9 +741,7 @@ fn grid(axes: &[(String, toml::Value)]) -> std::result::Result<Vec<Point<'_>>, S
                 ));
             }
         };
-        if points.len().saturating_mul(values.len()) > MAX_RUNS {
-            return Err(format!("grid: more than {MAX_RUNS} runs"));
-        }
+        check_runs("grid", points.len(), values.len())?;
         points = points
             .into_iter()
             .flat_map(|point| {
@@ -781,9 +785,7 @@ fn points(
     let grid = grid(others)?;
     let column = |values: &'_ toml::Value| values.as_array().map_or(0, Vec::len);
     let trials = drawn.first().map_or(1, |(_, values)| column(values));
-    if trials.saturating_mul(grid.len()) > MAX_RUNS {
-        return Err(format!("random.trials: more than {MAX_RUNS} runs"));
-    }
+    check_runs("random.trials", trials, grid.len())?;
     let all = (0..trials).flat_map(|trial| {
         let values = drawn.iter().map(move |(key, values)| (key, &values[trial]));
         let values: Point<'_> = values.collect();
