@@ -189,12 +189,7 @@ fn golden_cross_entropy() {
 
 /// The numbers of `generate/common.py`.
 fn splitmix(stream: u64, index: u64) -> f64 {
-    let x = (stream << 32)
-        .wrapping_add(index)
-        .wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let x = x ^ (x >> 31);
+    let x = random::mix((stream << 32).wrapping_add(index));
     2.0 * ((x >> 11) as f64 / (1u64 << 53) as f64) - 1.0
 }
 

@@ -489,5 +489,5 @@ fn stays_random(network: &Network) -> bool {
 /// Seed of the masks that go with a sample of the weights; the first has that of a single pass.
 fn seed_of_sample(seed: u64, sample: u32) -> u64 {
     // Odd multiples of 2⁶⁴/φ are distinct; the engine mixes the bits.
-    seed ^ u64::from(sample).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    seed ^ u64::from(sample).wrapping_mul(random::GOLDEN)
 }
