@@ -1,5 +1,7 @@
 """What every comparison shares: its Python environment and its driver, the Rust side."""
+import math
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +62,35 @@ def program(package, name):
     build = ["cargo", "build", "--release", "--quiet", "-p", package, "--bin", name]
     subprocess.run(build, check=True, cwd=ROOT)
     return TARGET / "release" / name
+
+
+def apart(ours, torch):
+    """Means, deviations over seeds, and the difference in its standard errors."""
+    gap = statistics.mean(ours) - statistics.mean(torch)
+    error = math.sqrt(statistics.variance(ours) / len(ours) + statistics.variance(torch) / len(torch))
+    return {"mean": {"ours": statistics.mean(ours), "torch": statistics.mean(torch)},
+            "deviation": {"ours": statistics.stdev(ours), "torch": statistics.stdev(torch)},
+            "difference": gap, "standard_error": error, "standard_errors_apart": abs(gap) / error if gap else 0.0}
+
+
+def scikit_learn_metrics(probabilities, labels, bins):
+    """In-domain metrics by scikit-learn, and by vectorized numpy where it has none."""
+    import numpy as np
+    from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, top_k_accuracy_score
+
+    classes = np.arange(probabilities.shape[1])
+    confidence = probabilities.max(axis=1)
+    prediction = probabilities.argmax(axis=1)
+    right = prediction == labels
+    bin_ = np.minimum(bins - 1, (confidence * bins).astype(int))
+    gaps = np.bincount(bin_, weights=right, minlength=bins) - np.bincount(bin_, weights=confidence, minlength=bins)
+    gap = probabilities.copy()
+    gap[np.arange(len(labels)), labels] -= 1.0
+    return {
+        "accuracy": accuracy_score(labels, prediction),
+        "top5": top_k_accuracy_score(labels, probabilities, k=5, labels=classes),
+        "nll": log_loss(labels, probabilities, labels=classes),
+        "ece": np.abs(gaps).sum() / len(labels),
+        "brier": np.einsum("ij,ij->", gap, gap) / len(labels),
+        "auroc": roc_auc_score(right, confidence),
+    }

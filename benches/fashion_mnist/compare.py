@@ -12,9 +12,7 @@ seeds say by how much runs differ anyway. Prints a table and writes results.json
 import argparse
 import gzip
 import json
-import math
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +20,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from common import TORCH, add_environment_arguments, driver, enter_environment
+from common import TORCH, add_environment_arguments, apart, driver, enter_environment
 
 HERE = Path(__file__).resolve().parent
 TRAIN, HELD_OUT, BATCH, RATE, MOMENTUM = 54_000, 6_000, 128, 0.03, 0.9
@@ -61,14 +59,9 @@ def train_torch(torch, model, images, labels, order, held_out):
 
 def compare(sides):
     """Means, spreads, their difference in standard errors, and the difference of pairs."""
-    losses = {who: [run["loss"] for run in runs] for who, runs in sides.items()}
-    ours, torch = losses["ours"], losses["torch"]
-    gap = statistics.mean(ours) - statistics.mean(torch)
-    error = math.sqrt(statistics.variance(ours) / len(ours) + statistics.variance(torch) / len(torch))
+    ours, torch = ([run["loss"] for run in sides[who]] for who in ("ours", "torch"))
     pairs = [a - b for a, b in zip(ours, torch)]
-    return {"mean": {who: statistics.mean(v) for who, v in losses.items()},
-            "deviation": {who: statistics.stdev(v) for who, v in losses.items()},
-            "difference": gap, "standard_error": error, "standard_errors_apart": abs(gap) / error,
+    return {**apart(ours, torch),
             "largest_pair_difference": max(map(abs, pairs)),
             "first_epoch_largest_pair_difference": max(
                 abs(a["train_loss"][0] - b["train_loss"][0]) for a, b in zip(sides["ours"], sides["torch"]))}

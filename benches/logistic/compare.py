@@ -80,6 +80,18 @@ def write_csv(path, x, y):
             file.writelines(",".join(map(repr, row)) + f",{label}\n" for row, label in zip(block, labels))
 
 
+def fit_scikit_learn(x, y, tolerance):
+    """The fitted model and its seconds."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(
+        solver="newton-cholesky", C=1 / PRECISION, fit_intercept=False, tol=tolerance, max_iter=100
+    )
+    start = time.perf_counter()
+    model.fit(x, y)
+    return model, time.perf_counter() - start
+
+
 def run_command(binary, path, threads):
     """Seconds of the whole command less the reading of the file, and its JSON."""
     arguments = [str(binary), "infer", "logistic", str(path), "--target", "y", "--no-intercept", "--json", "--timings"]
@@ -108,7 +120,6 @@ def main():
 
     import numpy as np
     import sklearn
-    from sklearn.linear_model import LogisticRegression
 
     x, y = synthetic(arguments.rows, arguments.covariates)
     times = {name: [] for name in ["ours", *TOLERANCES]}
@@ -129,12 +140,7 @@ def main():
             if turn > 0:
                 times["ours"].append(fit["seconds"])
             for name, tolerance in TOLERANCES.items():
-                model = LogisticRegression(
-                    solver="newton-cholesky", C=1 / PRECISION, fit_intercept=False, tol=tolerance, max_iter=100
-                )
-                start = time.perf_counter()
-                model.fit(x, y)
-                seconds = time.perf_counter() - start
+                model, seconds = fit_scikit_learn(x, y, tolerance)
                 if turn > 0:
                     times[name].append(seconds)
                 gap = float(np.max(np.abs(model.coef_[0] - mode)))
@@ -156,12 +162,7 @@ def main():
                 if gap > AGREEMENT:
                     sys.exit(f"the command's mode differs by {gap}")
                 for name, tolerance in TOLERANCES.items():
-                    model = LogisticRegression(
-                        solver="newton-cholesky", C=1 / PRECISION, fit_intercept=False, tol=tolerance, max_iter=100
-                    )
-                    start = time.perf_counter()
-                    model.fit(x, y)
-                    beside_command[name].append(time.perf_counter() - start)
+                    beside_command[name].append(fit_scikit_learn(x, y, tolerance)[1])
 
     print(f"{arguments.rows} x {arguments.covariates}, {arguments.threads} threads, {arguments.rounds} rounds")
     print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, Python {platform.python_version()}")

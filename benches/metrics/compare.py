@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from common import SCIKIT_LEARN, add_environment_arguments, driver, enter_environment
+from common import SCIKIT_LEARN, add_environment_arguments, driver, enter_environment, scikit_learn_metrics
 
 RESULTS = Path(__file__).resolve().parent
 SEED = 20240607
@@ -82,26 +82,8 @@ def theirs_out_of_domain(positive, score, times):
 
 
 def theirs_in_domain(probabilities, labels, times):
-    import numpy as np
-    from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, top_k_accuracy_score
-
     start = time.perf_counter()
-    classes = np.arange(probabilities.shape[1])
-    confidence = probabilities.max(axis=1)
-    prediction = probabilities.argmax(axis=1)
-    right = prediction == labels
-    bin_ = np.minimum(BINS - 1, (confidence * BINS).astype(int))
-    gaps = np.bincount(bin_, weights=right, minlength=BINS) - np.bincount(bin_, weights=confidence, minlength=BINS)
-    gap = probabilities.copy()
-    gap[np.arange(len(labels)), labels] -= 1.0
-    result = {
-        "accuracy": accuracy_score(labels, prediction),
-        "top5": top_k_accuracy_score(labels, probabilities, k=5, labels=classes),
-        "nll": log_loss(labels, probabilities, labels=classes),
-        "ece": np.abs(gaps).sum() / len(labels),
-        "brier": np.einsum("ij,ij->", gap, gap) / len(labels),
-        "auroc": roc_auc_score(right, confidence),
-    }
+    result = scikit_learn_metrics(probabilities, labels, BINS)
     times["scikit-learn and numpy"] = time.perf_counter() - start
     return result
 

@@ -15,7 +15,6 @@ import math
 import os
 import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from common import TORCH, add_environment_arguments, enter_environment, program
+from common import TORCH, add_environment_arguments, apart, enter_environment, program
 
 HERE = Path(__file__).resolve().parent
 RATE, DECAY, HELD_OUT = 0.003, 2e-4, 5
@@ -144,15 +143,6 @@ def train_torch(torch, config, images, labels, count, seed):
         logits = model(images[count:])
         accuracy = (logits.argmax(1) == labels[count:]).double().mean().item()
         return {"accuracy": accuracy, "loss": entropy(logits.double(), labels[count:]).item()}
-
-
-def apart(ours, torch):
-    """Means, deviations over seeds, and the difference in its standard errors."""
-    gap = statistics.mean(ours) - statistics.mean(torch)
-    error = math.sqrt(statistics.variance(ours) / len(ours) + statistics.variance(torch) / len(torch))
-    return {"mean": {"ours": statistics.mean(ours), "torch": statistics.mean(torch)},
-            "deviation": {"ours": statistics.stdev(ours), "torch": statistics.stdev(torch)},
-            "difference": gap, "standard_error": error, "standard_errors_apart": abs(gap) / error if gap else 0.0}
 
 
 def main():

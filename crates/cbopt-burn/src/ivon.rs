@@ -26,10 +26,7 @@ impl Init for IvonConfig {
 
     fn try_init(&self) -> Result<IvonOptimizer> {
         let rule = self.build()?;
-        let turn = Arc::new(Mutex::new(Turn {
-            mode: Mode::Step,
-            first: 0,
-        }));
+        let turn = Turn::new();
         let inner = IvonRule {
             rule,
             turn: Arc::clone(&turn),
@@ -59,6 +56,13 @@ struct Turn {
     mode: Mode,
     /// Index of the next coordinate in the noise.
     first: u64,
+}
+
+impl Turn {
+    fn new() -> Arc<Mutex<Self>> {
+        let (mode, first) = (Mode::Step, 0);
+        Arc::new(Mutex::new(Self { mode, first }))
+    }
 }
 
 /// IVON for a whole module.
@@ -215,6 +219,19 @@ impl<const D: usize> RecordState for IvonState<D> {
 }
 
 impl IvonRule {
+    /// The state before the first step, for a parameter of this shape.
+    fn state<const D: usize>(&self, like: &Tensor<D>) -> IvonState<D> {
+        IvonState {
+            momentum: like.zeros_like(),
+            curvature: like.full_like(self.rule.config().hess_init),
+            noise: None,
+            gradient_mean: None,
+            second_mean: None,
+            samples: 0,
+            step: 0,
+        }
+    }
+
     /// Takes the next coordinates of the noise.
     fn take(&self, count: usize) -> (Mode, u64) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -301,20 +318,11 @@ impl IvonRule {
         let t = (state.curvature.clone() - estimate).mul_scalar(1.0 - config.beta2);
         state.curvature =
             (state.curvature.clone() - t.clone()) + (t.clone() * (t / total)).mul_scalar(0.5);
-        let total_init = config.hess_init + config.weight_decay;
         let descent = Descent {
-            correction: if config.debias {
-                1.0 - config.beta1.powf(state.step as f64)
-            } else {
-                1.0
-            },
+            correction: config.correction(state.step),
             weight_decay: config.weight_decay,
             clip_radius: config.clip_radius,
-            lr: if config.rescale_lr {
-                lr * total_init
-            } else {
-                lr
-            },
+            lr: config.effective_lr(lr),
         };
         let denominator = state.curvature.clone().add_scalar(config.weight_decay);
         descent.step(tensor, state.momentum.clone(), denominator)
@@ -331,15 +339,7 @@ impl Optimizer for IvonRule {
         grad: Tensor<D>,
         state: Option<Self::State<D>>,
     ) -> (Tensor<D>, Option<Self::State<D>>) {
-        let mut state = state.unwrap_or_else(|| IvonState {
-            momentum: grad.zeros_like(),
-            curvature: grad.full_like(self.rule.config().hess_init),
-            noise: None,
-            gradient_mean: None,
-            second_mean: None,
-            samples: 0,
-            step: 0,
-        });
+        let mut state = state.unwrap_or_else(|| self.state(&grad));
         let (mode, first) = self.take(tensor.shape().num_elements());
         let tensor = match mode {
             Mode::Sample => self.sample(tensor, first, &mut state),
@@ -372,106 +372,43 @@ impl Optimizer for IvonRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::Shape;
-    use golden::{Value, numbers};
+    use golden::Value;
+    use golden::optimizers::{Course, hyper_parameters, steps};
 
     /// A dozen tensor operations per step in `f32`.
     const TOLERANCE: f64 = 2e-5;
 
-    fn tensor(values: &[f64]) -> Tensor<1> {
-        let data: Vec<f32> = values.iter().map(|v| *v as f32).collect();
-        Tensor::from_data(
-            TensorData::new(data, Shape::new([values.len()])),
-            &Device::default(),
-        )
-    }
-
-    fn close(what: &str, got: &Tensor<1>, want: &Value, largest: &mut f64) {
-        let got: Vec<f32> = got.clone().into_data().try_to_vec::<f32>().expect("f32");
-        let want = numbers(want);
-        let scale = want.iter().fold(0.0f64, |m, w| m.max(w.abs()));
-        let worst = got
-            .iter()
-            .zip(&want)
-            .fold(0.0f64, |m, (g, w)| m.max((f64::from(*g) - w).abs()));
-        *largest = largest.max(scale);
-        // A short vector may pass through zero: then eight roundings of its largest value so far
-        // are allowed.
-        let allowed = (TOLERANCE * scale).max(8.0 * 5.97e-8 * *largest);
-        assert!(
-            worst <= allowed,
-            "{what}: off by {worst:e}, allowed {allowed:e}"
-        );
+    fn tensor(values: &Value) -> Tensor<1> {
+        Tensor::from_floats(golden::singles(values).as_slice(), &Device::default())
     }
 
     #[test]
     fn golden_ivon() {
         for case in golden::cases("optimizers/ivon.json") {
-            let hyper = &case["hyper"];
-            let field = |name: &str| hyper[name].as_f64().unwrap();
-            let config = IvonConfig {
-                hess_init: field("hess_init"),
-                weight_decay: field("weight_decay"),
-                beta1: field("beta1"),
-                beta2: field("beta2"),
-                mc_samples: field("mc_samples") as u32,
-                clip_radius: hyper["clip_radius"].as_f64(),
-                rescale_lr: hyper["rescale_lr"].as_bool().unwrap(),
-                debias: hyper["debias"].as_bool().unwrap(),
-                hessian: match hyper["hess_approx"].as_str().unwrap() {
-                    "price" => HessianEstimate::Price,
-                    "gradsq" => HessianEstimate::SquaredGradient,
-                    other => panic!("unknown Hessian estimate {other}"),
-                },
-                ..IvonConfig::new(field("ess"))
-            };
-            let turn = Arc::new(Mutex::new(Turn {
-                mode: Mode::Step,
-                first: 0,
-            }));
+            let config: IvonConfig = serde_json::from_value(hyper_parameters(&case)).unwrap();
             let rule = IvonRule {
                 rule: config.build().unwrap(),
-                turn,
+                turn: Turn::new(),
             };
-            let mut theta = tensor(&numbers(&case["theta0"]));
-            let mut state = IvonState {
-                momentum: theta.zeros_like(),
-                curvature: theta.full_like(config.hess_init),
-                noise: None,
-                gradient_mean: None,
-                second_mean: None,
-                samples: 0,
-                step: 0,
-            };
-            let mut largest = [0.0; 3];
-            let lr = numbers(&case["lr"]);
-            let after = case["after"].as_array().unwrap();
-            assert!(!after.is_empty() && after.len() == lr.len());
-            for (t, want) in after.iter().enumerate() {
+            let mut theta = tensor(&case["theta0"]);
+            let mut state = rule.state(&theta);
+            let mut courses: [Course; 3] = Default::default();
+            for (t, lr, want) in steps(&case) {
                 for k in 0..config.mc_samples as usize {
-                    state.noise = Some(tensor(&numbers(&case["z"][t][k])));
-                    rule.gather(tensor(&numbers(&case["grads"][t][k])), &mut state);
+                    state.noise = Some(tensor(&case["z"][t][k]));
+                    rule.gather(tensor(&case["grads"][t][k]), &mut state);
                 }
-                theta = rule.update(lr[t], theta, &mut state);
-                let name = format!("{}, step {t}", case["name"]);
-                close(
-                    &format!("{name}, theta"),
-                    &theta,
-                    &want["theta"],
-                    &mut largest[0],
-                );
-                close(
-                    &format!("{name}, m"),
-                    &state.momentum,
-                    &want["m"],
-                    &mut largest[1],
-                );
-                close(
-                    &format!("{name}, h"),
-                    &state.curvature,
-                    &want["h"],
-                    &mut largest[2],
-                );
+                theta = rule.update(lr, theta, &mut state);
+                let all = [
+                    ("theta", &theta),
+                    ("m", &state.momentum),
+                    ("h", &state.curvature),
+                ];
+                for ((key, got), course) in all.into_iter().zip(&mut courses) {
+                    let what = format!("{}, step {t}, {key}", case["name"]);
+                    let got: Vec<f32> = got.to_data().try_to_vec().expect("f32");
+                    course.assert_close(&what, &got, &want[key], TOLERANCE);
+                }
             }
         }
     }

@@ -111,6 +111,16 @@ fn write(state: &State) -> Vec<u8> {
     bytes
 }
 
+fn malformed(reason: impl ToString) -> Error {
+    let reason = reason.to_string();
+    Error::Malformed { reason }
+}
+
+/// For an entry of the header that says what it cannot.
+fn wrong(key: &str, text: &str) -> Error {
+    malformed(format!("the entry '{key}' is '{text}'"))
+}
+
 /// A saved state whose format and version were checked.
 struct File<'a> {
     entries: HashMap<String, String>,
@@ -119,18 +129,13 @@ struct File<'a> {
 
 impl<'a> File<'a> {
     fn open(bytes: &'a [u8]) -> Result<Self> {
-        let malformed = |error: safetensors::SafeTensorError| Error::Malformed {
-            reason: error.to_string(),
-        };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(malformed)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(malformed)?;
         let entries = header.metadata().clone().unwrap_or_default();
         let file = Self { entries, tensors };
         let format = file.get("format")?;
         if format != FORMAT {
-            return Err(Error::Malformed {
-                reason: format!("its format is '{format}'"),
-            });
+            return Err(malformed(format!("its format is '{format}'")));
         }
         let version = file.get("version")?;
         if version != VERSION {
@@ -141,30 +146,21 @@ impl<'a> File<'a> {
         }
         for (key, only) in [("groups", "1"), ("0.first", "0")] {
             if let Some(found) = file.entries.get(key).filter(|found| *found != only) {
-                return Err(Error::Malformed {
-                    reason: format!("the entry '{key}' is '{found}', expected '{only}'"),
-                });
+                let reason = format!("the entry '{key}' is '{found}', expected '{only}'");
+                return Err(malformed(reason));
             }
         }
         Ok(file)
     }
 
     fn get(&self, key: &str) -> Result<&str> {
-        let missing = || Error::Malformed {
-            reason: format!("the entry '{key}' is missing"),
-        };
-        self.entries
-            .get(key)
-            .map(String::as_str)
-            .ok_or_else(missing)
+        let entry = self.entries.get(key).map(String::as_str);
+        entry.ok_or_else(|| malformed(format!("the entry '{key}' is missing")))
     }
 
     fn number<T: FromStr>(&self, key: &str) -> Result<T> {
         let text = self.get(key)?;
-        let wrong = |_| Error::Malformed {
-            reason: format!("the entry '{key}' is '{text}'"),
-        };
-        text.parse().map_err(wrong)
+        text.parse().map_err(|_| wrong(key, text))
     }
 
     /// Reads into a fresh state of the rule that will use it.
@@ -198,7 +194,7 @@ impl<'a> File<'a> {
         let (found, expected) = (saved.count(), buffers.len());
         if found != expected {
             let reason = format!("there are {found} buffers, expected {expected}");
-            return Err(Error::Malformed { reason });
+            return Err(malformed(reason));
         }
         for (name, buffer) in &mut buffers {
             self.read(name, buffer)?;
@@ -211,23 +207,19 @@ impl<'a> File<'a> {
     fn weight(&self) -> Result<f64> {
         let text = self.get("0.weight")?;
         let weight = u64::from_str_radix(text, 16).map(f64::from_bits).ok();
-        let wrong = || Error::Malformed {
-            reason: format!("the entry '0.weight' is '{text}'"),
-        };
         let weight = weight.filter(|weight| weight.is_finite() && *weight >= 0.0);
-        weight.ok_or_else(wrong)
+        weight.ok_or_else(|| wrong("0.weight", text))
     }
 
     /// Reads the buffer of this name.
     fn read(&self, name: &str, buffer: &mut [f32]) -> Result<()> {
-        let malformed = |problem: String| Error::Malformed {
-            reason: format!("buffer '{name}': {problem}"),
-        };
         let view = self.tensors.tensor(&format!("0.{name}"));
-        let view = view.map_err(|error| malformed(error.to_string()))?;
+        let view = view.map_err(|error| malformed(format!("buffer '{name}': {error}")))?;
         let (dtype, shape) = (view.dtype(), view.shape());
         if dtype != Dtype::F32 || shape != [buffer.len()] {
-            return Err(malformed(format!("it is {dtype:?} {shape:?}")));
+            return Err(malformed(format!(
+                "buffer '{name}': it is {dtype:?} {shape:?}"
+            )));
         }
         for (value, bytes) in buffer.iter_mut().zip(view.data().as_chunks::<4>().0) {
             *value = f32::from_le_bytes(*bytes);
@@ -239,41 +231,60 @@ impl<'a> File<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdamWConfig, Executor, IvonConfig, Optimizer, SgdConfig, UpperCboConfig};
+    use crate::{
+        AdamWConfig, Executor, IvonConfig, Optimizer, RuleConfig, SgdConfig, UpperCboConfig,
+    };
+
+    fn rule(config: RuleConfig) -> Rule {
+        config.build().unwrap()
+    }
 
     fn upper() -> Rule {
-        UpperCboConfig::default().build().unwrap().into()
+        rule(RuleConfig::UpperCbo(UpperCboConfig::default()))
     }
 
     #[test]
     fn another_rule_size_or_version_is_refused_by_name() {
-        let rule = upper();
+        let (rule, adamw) = (upper(), rule(RuleConfig::AdamW(AdamWConfig::default())));
         let bytes = rule.state(7).to_bytes();
         assert_eq!(rule.state_from_bytes(7, &bytes), Ok(rule.state(7)));
-        assert_eq!(
-            rule.state_from_bytes(8, &bytes).unwrap_err().to_string(),
-            "the saved state has 7 entries, expected 8"
-        );
-        let adamw: Rule = AdamWConfig::default().build().unwrap().into();
-        assert_eq!(
-            adamw.state_from_bytes(7, &bytes).unwrap_err().to_string(),
-            "the state belongs to rule 'ucbopt', expected 'adamw'"
-        );
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let at = text.find("\"version\":\"1\"").unwrap() + 11;
-        let mut newer = bytes.clone();
-        newer[at] = b'2';
-        assert_eq!(
-            rule.state_from_bytes(7, &newer).unwrap_err().to_string(),
-            "the saved state has version '2', expected '1'"
-        );
-        let at = text.find("\"groups\":\"1\"").unwrap() + 10;
-        let mut two = bytes;
-        two[at] = b'2';
-        assert_eq!(
-            rule.state_from_bytes(7, &two).unwrap_err().to_string(),
-            "not a saved optimizer state: the entry 'groups' is '2', expected '1'"
-        );
+        let with_two = |entry: &str| {
+            let mut changed = bytes.clone();
+            let from = format!("\"{entry}\":\"1\"");
+            let mut places = bytes.windows(from.len());
+            let at = places.position(|place| place == from.as_bytes()).unwrap();
+            changed[at + from.len() - 2] = b'2';
+            changed
+        };
+        for (rule, len, bytes, said) in [
+            (
+                rule,
+                8,
+                bytes.clone(),
+                "the saved state has 7 entries, expected 8",
+            ),
+            (
+                adamw,
+                7,
+                bytes.clone(),
+                "the state belongs to rule 'ucbopt', expected 'adamw'",
+            ),
+            (
+                rule,
+                7,
+                with_two("version"),
+                "the saved state has version '2', expected '1'",
+            ),
+            (
+                rule,
+                7,
+                with_two("groups"),
+                "not a saved optimizer state: the entry 'groups' is '2', expected '1'",
+            ),
+        ] {
+            let refused = rule.state_from_bytes(len, &bytes).unwrap_err();
+            assert_eq!(refused.to_string(), said);
+        }
     }
 
     #[test]
@@ -294,39 +305,23 @@ mod tests {
 
     #[test]
     fn layouts_of_one_rule_do_not_mix() {
-        let with: Rule = SgdConfig::default().build().unwrap().into();
-        let without: Rule = SgdConfig {
-            momentum: 0.0,
-            ..Default::default()
+        let (with, ivon) = (SgdConfig::default(), IvonConfig::new(5.0));
+        let (mut without, mut twice) = (with, ivon);
+        without.momentum = 0.0;
+        twice.mc_samples = 2;
+        let [with, without] = [with, without].map(|config| rule(RuleConfig::Sgd(config)));
+        let [one, two] = [ivon, twice].map(|config| rule(RuleConfig::Ivon(config)));
+        for (saved, reader) in [(with, without), (without, with), (one, two)] {
+            let bytes = saved.state(3).to_bytes();
+            assert!(reader.state_from_bytes(3, &bytes).is_err());
         }
-        .build()
-        .unwrap()
-        .into();
-        assert!(
-            without
-                .state_from_bytes(3, &with.state(3).to_bytes())
-                .is_err()
-        );
-        assert!(
-            with.state_from_bytes(3, &without.state(3).to_bytes())
-                .is_err()
-        );
-        let one: Rule = IvonConfig::new(5.0).build().unwrap().into();
-        let two: Rule = IvonConfig {
-            mc_samples: 2,
-            ..IvonConfig::new(5.0)
-        }
-        .build()
-        .unwrap()
-        .into();
-        assert!(two.state_from_bytes(3, &one.state(3).to_bytes()).is_err());
     }
 
     /// The bytes of version 1 as they were written before: an empty place for micro-batches, which
     /// is read over, included.
     #[test]
     fn older_states_are_read() {
-        let rule: Rule = IvonConfig::new(5.0).build().unwrap().into();
+        let rule = rule(RuleConfig::Ivon(IvonConfig::new(5.0)));
         let mut state = rule.state(2);
         rule.step(0.1, &mut [0.5; 2], &[0.1; 2], &mut state)
             .unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check};
 use crate::kernel::{self, Isa, Kernel, Span, Tally, Workers};
 
 /// Fewest parameters for which sleeping threads are woken by default: waking one costs some 20 µs.
@@ -171,14 +171,9 @@ impl Executor {
     /// # Errors
     /// [`Error::OutOfRange`] unless `threads` is in `1..=64`.
     pub fn with_threads(threads: usize) -> Result<Self> {
-        if !(1..=MAX_THREADS).contains(&threads) {
-            let (field, range) = ("threads", "1..=64");
-            return Err(Error::OutOfRange {
-                field,
-                value: threads as f64,
-                range,
-            });
-        }
+        check("threads", threads as f64, "1..=64", |_| {
+            (1..=MAX_THREADS).contains(&threads)
+        })?;
         if threads == 1 {
             return Ok(Self::single());
         }

@@ -18,7 +18,7 @@ use crate::executor::{Executor, StepReport};
 use crate::kernel::{Span, filled};
 use crate::rule::Rule;
 use crate::state::State;
-use crate::update::sealed::Checked;
+use crate::update::sealed::Started;
 use crate::update::{SQUARE_LIMIT, Update, check_samples, check_state, skip, step_by};
 
 /// A rule at work on one vector of parameters.
@@ -116,7 +116,7 @@ impl Optimizer {
 
     /// Samples of the weights that a step takes a gradient at; 1 for all rules but `ivon`.
     pub fn samples(&self) -> u32 {
-        self.rule.samples()
+        self.rule.start().samples
     }
 
     /// Whether gradients were gathered since the last step.
@@ -149,7 +149,7 @@ impl Optimizer {
     pub fn point<'a>(&'a mut self, params: &'a [f32]) -> Result<(&'a [f32], &'a mut [f32])> {
         let len = self.state.len;
         check_length("params", params.len(), len)?;
-        let expected = self.rule.samples();
+        let expected = self.samples();
         if expected > 1 {
             self.close_sample()?;
             let found = self.state.gathered.samples;
@@ -219,7 +219,7 @@ impl Optimizer {
         check_nonnegative("lr", lr)?;
         check_length("params", params.len(), self.state.len)?;
         let pending = u32::from(self.state.gathered.weight > 0.0);
-        let expected = self.rule.samples();
+        let expected = self.samples();
         check_samples(self.state.gathered.samples + pending, expected)?;
         if expected > 1 {
             self.close_sample()?;
@@ -234,9 +234,10 @@ impl Optimizer {
     }
 
     fn advance(&mut self, lr: f64, params: &mut [f32]) -> Result<StepReport> {
+        let samples = self.samples();
         let (state, executor) = (&mut self.state, &self.executor);
         let constants = self.rule.constants(lr, state.step + 1);
-        if self.rule.samples() == 1 {
+        if samples == 1 {
             let grads = std::mem::take(&mut state.gathered.gradient);
             let report = step_by(&constants, executor, params, &grads, state);
             state.gathered.gradient = grads;

@@ -210,14 +210,6 @@ impl Update for Rule {
         each!(Rule, self, rule => rule.id())
     }
 
-    fn state(&self, len: usize) -> State {
-        each!(Rule, self, rule => rule.state(len))
-    }
-
-    fn coordinate(&self, theta: f64) -> Coordinate {
-        each!(Rule, self, rule => rule.coordinate(theta))
-    }
-
     fn step_scalar(&self, lr: f64, step: u64, gradient: f64, second: f64, x: &mut Coordinate) {
         each!(Rule, self, rule => rule.step_scalar(lr, step, gradient, second, x));
     }
@@ -227,13 +219,9 @@ impl Update for Rule {
     }
 }
 
-impl sealed::Checked for Rule {
-    fn check_buffers(&self, state: &State) -> Result<()> {
-        each!(Rule, self, rule => rule.check_buffers(state))
-    }
-
-    fn samples(&self) -> u32 {
-        each!(Rule, self, rule => rule.samples())
+impl sealed::Started for Rule {
+    fn start(&self) -> sealed::Start {
+        each!(Rule, self, rule => rule.start())
     }
 }
 

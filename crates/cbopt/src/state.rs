@@ -12,6 +12,10 @@
 //! Between two steps that is all. While the gradients of a step are gathered, the gradient of the
 //! current sample is part of the state, too: 4 bytes more.
 
+use crate::kernel::filled;
+use crate::noise::NoiseKey;
+use crate::update::sealed::Start;
+
 /// State of one rule over one slice of parameters. Part of it is the step counter, so a saved state
 /// resumes exactly.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,18 +75,33 @@ impl PartialEq for Gathered {
 }
 
 impl State {
-    pub(crate) fn new(rule: &'static str, len: usize) -> Self {
+    pub(crate) fn new(rule: &'static str, len: usize, start: &Start) -> Self {
+        let fill = |value: Option<f64>| value.map_or(Vec::new(), |value| filled(len, value as f32));
+        let [momentum, curvature, envelope, gradient_mean, second_mean] = start.buffers().map(fill);
         Self {
             rule,
             len,
             step: 0,
             skipped_steps: 0,
             skipped_coordinates: 0,
-            momentum: Vec::new(),
-            curvature: Vec::new(),
-            envelope: Vec::new(),
-            seed: None,
-            gathered: Gathered::default(),
+            momentum,
+            curvature,
+            envelope,
+            seed: start.seed,
+            gathered: Gathered {
+                gradient_mean,
+                second_mean,
+                ..Gathered::default()
+            },
+        }
+    }
+
+    /// Key of the noise that the next gradient belongs to.
+    pub(crate) fn noise_key(&self) -> NoiseKey {
+        NoiseKey {
+            seed: self.seed.unwrap_or(0),
+            step: self.step + 1,
+            sample: self.gathered.samples,
         }
     }
 
@@ -147,16 +166,21 @@ impl State {
     /// The buffers with their names, in the order of the saved form; buffers that do not exist are
     /// left out.
     pub fn buffers(&self) -> Vec<(&'static str, &[f32])> {
-        let mut all: Vec<(&'static str, &[f32])> = vec![
+        let mut all = self.all_buffers().to_vec();
+        all.push((SAMPLE_GRADIENT, self.gathered.pending()));
+        all.retain(|(_, buffer)| !buffer.is_empty());
+        all
+    }
+
+    /// The buffers that a rule can have between two steps, used or not.
+    pub(crate) fn all_buffers(&self) -> [(&'static str, &[f32]); 5] {
+        [
             ("momentum", &self.momentum),
             ("curvature", &self.curvature),
             ("envelope", &self.envelope),
             ("gradient_mean", &self.gathered.gradient_mean),
             ("second_mean", &self.gathered.second_mean),
-            (SAMPLE_GRADIENT, self.gathered.pending()),
-        ];
-        all.retain(|(_, buffer)| !buffer.is_empty());
-        all
+        ]
     }
 
     /// The buffers that the state of a rule always has, as [`State::buffers`] names them.

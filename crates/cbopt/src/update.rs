@@ -31,16 +31,26 @@ pub struct Coordinate {
 /// assert_eq!((state.steps(), report.gap_not_positive), (1, 0));
 /// # Ok::<(), cbopt::Error>(())
 /// ```
-pub trait Update: sealed::Checked {
+pub trait Update: sealed::Started {
     /// The paper's identifier of the rule: `ucbopt`, `ucbopt-adapt`, `lcbopt-adapt`, `sgd`, `adamw`
     /// or `ivon`.
     fn id(&self) -> &'static str;
 
     /// The state before the first step, for `len` parameters.
-    fn state(&self, len: usize) -> State;
+    fn state(&self, len: usize) -> State {
+        State::new(self.id(), len, &self.start())
+    }
 
     /// One coordinate before the first step.
-    fn coordinate(&self, theta: f64) -> Coordinate;
+    fn coordinate(&self, theta: f64) -> Coordinate {
+        let start = self.start();
+        Coordinate {
+            theta,
+            momentum: start.momentum.unwrap_or(0.0),
+            curvature: start.curvature.unwrap_or(0.0),
+            envelope: start.envelope.unwrap_or(0.0),
+        }
+    }
 
     /// The scalar twin: step number `step` (from 1) of one coordinate, written the obvious way in
     /// `f64`.
@@ -90,7 +100,7 @@ pub trait Update: sealed::Checked {
         check_state(self, state)?;
         check_length("params", params.len(), state.len)?;
         check_length("grads", grads.len(), state.len)?;
-        check_samples(1, self.samples())?;
+        check_samples(1, self.start().samples)?;
         let constants = self.constants(lr, state.step + 1);
         step_by(&constants, executor, params, grads, state)
     }
@@ -104,7 +114,10 @@ pub(crate) fn check_state<U: Update + ?Sized>(rule: &U, state: &State) -> Result
             expected: rule.id(),
         });
     }
-    rule.check_buffers(state)
+    for ((name, buffer), start) in state.all_buffers().into_iter().zip(rule.start().buffers()) {
+        check_length(name, buffer.len(), start.map_or(0, |_| state.len))?;
+    }
+    Ok(())
 }
 
 /// `Ok(())` if a step has as many samples as it takes.
@@ -138,28 +151,45 @@ pub(crate) fn skip(state: &mut State) -> StepReport {
 
 /// The part of a rule that callers cannot reach.
 pub(crate) mod sealed {
-    use super::{Result, State};
+    /// What the state of a rule holds before its first step: the number that each buffer it has is
+    /// filled with.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Start {
+        pub momentum: Option<f64>,
+        pub curvature: Option<f64>,
+        pub envelope: Option<f64>,
+        /// Seed of the noise, for rules that sample the weights.
+        pub seed: Option<u64>,
+        /// Samples of the weights that a step takes a gradient at.
+        pub samples: u32,
+    }
 
-    /// A rule that knows its state.
-    pub trait Checked {
-        /// Whether the buffers of the state are those of this very rule.
-        fn check_buffers(&self, state: &State) -> Result<()>;
-
-        /// Gradients at samples of the weights that a step takes.
-        fn samples(&self) -> u32 {
-            1
+    impl Default for Start {
+        fn default() -> Self {
+            Self {
+                momentum: None,
+                curvature: None,
+                envelope: None,
+                seed: None,
+                samples: 1,
+            }
         }
     }
-}
 
-/// `Ok(())` if the buffer has one entry per parameter, or none if it is not used.
-pub(crate) fn check_buffer(
-    name: &'static str,
-    buffer: &[f32],
-    used: bool,
-    state: &State,
-) -> Result<()> {
-    check_length(name, buffer.len(), if used { state.len } else { 0 })
+    impl Start {
+        /// In the order of `State::all_buffers`, with the means over the samples of rules that take
+        /// several.
+        pub fn buffers(&self) -> [Option<f64>; 5] {
+            let mean = (self.samples > 1).then_some(0.0);
+            [self.momentum, self.curvature, self.envelope, mean, mean]
+        }
+    }
+
+    /// A rule that knows what its state begins with.
+    pub trait Started {
+        /// What the state holds before the first step.
+        fn start(&self) -> Start;
+    }
 }
 
 /// Runs `kernel` over all parameters, and counts the step in `state`.

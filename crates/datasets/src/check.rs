@@ -147,11 +147,17 @@ pub(crate) fn judge(path: &Path, file: &File, found: String) -> Result<Verified>
 mod tests {
     use super::*;
     use crate::digest::sha256;
+    use crate::library::Part;
     use crate::manifest;
+
+    fn first_file(set: &str, part: Part) -> &'static File {
+        let files = manifest::find(set).unwrap().part(part).unwrap();
+        &files.files[0]
+    }
 
     #[test]
     fn a_sum_is_official_or_a_known_variant_or_refused() {
-        let svhn = &manifest::find("svhn").unwrap().test.as_ref().unwrap().files[0];
+        let svhn = first_file("svhn", Part::Test);
         let path = Path::new("test_32x32.mat");
         let verdict = |sum: &str| judge(path, svhn, sum.into());
         assert_eq!(verdict(svhn.known[0].sha256).unwrap(), Verified::Official);
@@ -164,12 +170,7 @@ mod tests {
 
     #[test]
     fn where_the_official_sum_is_unknown_the_structure_decides() {
-        let emnist = &manifest::find("emnist-letters")
-            .unwrap()
-            .test
-            .as_ref()
-            .unwrap()
-            .files[0];
+        let emnist = first_file("emnist-letters", Part::Test);
         let verdict = judge(Path::new("x"), emnist, "00".into()).unwrap();
         assert_eq!(verdict, Verified::Structure);
         assert!(verdict.note().unwrap().contains("not known"));
@@ -178,12 +179,7 @@ mod tests {
     #[test]
     fn the_sum_of_a_wrapper_counts_where_it_was_published() {
         // the content of this wrapper has another sum than the one published
-        let file = &manifest::find("kmnist")
-            .unwrap()
-            .train
-            .as_ref()
-            .unwrap()
-            .files[0];
+        let file = first_file("kmnist", Part::Train);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wrapper.gz");
         fs::write(&path, b"other bytes").unwrap();

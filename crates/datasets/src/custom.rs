@@ -132,8 +132,15 @@ struct LeftOut {
     others: Vec<PathBuf>,
 }
 
-/// Most files that a note names.
-const NAMED: usize = 5;
+/// The first five of these names, and how many more there are.
+pub fn some_of(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(NAMED)].join(", ") + &more
+}
 
 impl LeftOut {
     /// Remarks on a dataset at `path`, of which so many pictures were read.
@@ -162,15 +169,8 @@ impl LeftOut {
             ),
         ];
         let told = all.into_iter().filter(|(_, names)| !names.is_empty());
-        told.map(|(what, names)| {
-            let more = match names.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let named = names[..names.len().min(NAMED)].join(", ");
-            format!("{what}, left out: {named}{more}")
-        })
-        .collect()
+        told.map(|(what, names)| format!("{what}, left out: {}", some_of(&names)))
+            .collect()
     }
 }
 
@@ -245,16 +245,11 @@ fn decode_pictures(
             if let (Some(known), Some(first)) = (pictures.first(), &first)
                 && size(known) != size(&picture)
             {
-                return Err(Error::Size {
-                    path: file,
-                    what: "size of the picture",
-                    found: size(&picture),
-                    expected: format!(
-                        "{} like {}; data.resize gives all of them one size",
-                        size(known),
-                        first.display()
-                    ),
-                });
+                let (known, first) = (size(known), first.display());
+                let expected =
+                    format!("{known} like {first}; data.resize gives all of them one size");
+                let found = size(&picture);
+                return Err(Error::size(file, "size of the picture", found, expected));
             }
             first.get_or_insert(file);
             pictures.push(picture);
@@ -310,12 +305,13 @@ fn arrays(path: &Path, part: Part, names: &[String], load: &mut Load<'_>) -> Res
         load(&labels_name).and_then(|(array, file)| Ok((whole(array, &file)?, file)))?;
     let count = pixels.len() / shape.len().max(1);
     if numbers.len() != count {
-        return Err(Error::Size {
-            path: file,
-            what: "number of labels",
-            found: numbers.len().to_string(),
-            expected: format!("{count}, one for each image"),
-        });
+        let expected = format!("{count}, one for each image");
+        return Err(Error::size(
+            file,
+            "number of labels",
+            numbers.len(),
+            expected,
+        ));
     }
     // the other part may have a class that this one lacks
     let mut largest = numbers.iter().copied().max().unwrap_or(0);
@@ -358,12 +354,8 @@ fn pixels(array: Array, path: &Path) -> Result<(Shape, Vec<u8>)> {
     let (dimensions, values) = array.into_parts();
     let expected = "[n, h, w], [n, c, h, w] or [n, h, w, c] with c 1 or 3";
     let Values::Bytes(bytes) = values else {
-        return Err(Error::Size {
-            path: path.into(),
-            what: "type of the images",
-            found: "not bytes".into(),
-            expected: "unsigned bytes, 0 to 255 (uint8)".into(),
-        });
+        let (found, expected) = ("not bytes", "unsigned bytes, 0 to 255 (uint8)");
+        return Err(Error::size(path, "type of the images", found, expected));
     };
     match dimensions[..] {
         [_, height, width] => Ok((Shape::new(1, height, width), bytes)),
@@ -388,23 +380,22 @@ fn whole(array: Array, path: &Path) -> Result<Vec<i64>> {
     if !matches!(array.shape(), [_] | [_, 1]) {
         return Err(wrong_shape(path, array.shape(), "[n] or [n, 1]"));
     }
-    array.to_integers().ok_or_else(|| Error::Size {
-        path: path.into(),
-        what: "type of the labels",
-        found: "not whole numbers".into(),
-        expected: "whole numbers".into(),
+    array.to_integers().ok_or_else(|| {
+        let (found, expected) = ("not whole numbers", "whole numbers");
+        Error::size(path, "type of the labels", found, expected)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::picture::tests::write_png;
+    use crate::formats::zip;
+    use crate::testing::{assert_ends, assert_says};
 
     fn read(path: &Path, part: Part) -> Result<ImageSet> {
         super::read(path, part, Form::default())
     }
-    use crate::formats::picture::tests::write_png;
-    use crate::formats::zip;
 
     fn png_in(folder: &Path, name: &str, color: png::ColorType, width: u32, data: &[u8]) {
         fs::create_dir_all(folder).unwrap();
@@ -447,27 +438,14 @@ mod tests {
         // class folders alone are a test part
         let alone = read(&root.join("train"), Part::Test).unwrap();
         assert_eq!((alone.len(), alone.classes()), (3, 2));
-        let error = read(&root.join("train"), Part::Train)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.ends_with("put the classes into the folders train and test"),
-            "{error}"
-        );
+        let advice = "put the classes into the folders train and test";
+        assert_ends(read(&root.join("train"), Part::Train), advice);
         // another size is refused by name
         png_in(&root.join("test/quince"), "y.png", gray, 1, &[1, 2]);
-        let error = read(&root, Part::Test).unwrap_err().to_string();
-        assert!(
-            error.contains("y.png: size of the picture is 2x1, expected 1x2 like"),
-            "{error}"
-        );
-        let empty = read(&root.join("train/pear"), Part::Test)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            empty.ends_with("no class folder has a PNG, JPEG, BMP, GIF, TIFF or WebP file"),
-            "{empty}"
-        );
+        let size = "y.png: size of the picture is 2x1, expected 1x2 like";
+        assert_says(read(&root, Part::Test), size);
+        let empty = "no class folder has a PNG, JPEG, BMP, GIF, TIFF or WebP file";
+        assert_ends(read(&root.join("train/pear"), Part::Test), empty);
     }
 
     #[test]
@@ -504,8 +482,7 @@ mod tests {
         );
         // nothing is left of a class
         fs::write(root.join("test/pear/0.png"), "hello").unwrap();
-        let error = read(&root, Part::Test).unwrap_err().to_string();
-        assert!(error.contains("0.png: picture at byte 0"), "{error}");
+        assert_says(read(&root, Part::Test), "0.png: picture at byte 0");
     }
 
     fn npy(shape: &[usize], values: Values) -> Vec<u8> {
@@ -554,33 +531,46 @@ mod tests {
         let test = read(folder.path(), Part::Test).unwrap();
         assert_eq!((test.len(), test.shape()), (2, Shape::new(1, 1, 2)));
         assert!(read(folder.path(), Part::Train).is_err());
-        let message = || read(folder.path(), Part::Test).unwrap_err().to_string();
-        write("labels.npy", npy(&[2], Values::Doubles(vec![0.5, 1.0])));
-        assert!(message().contains("type of the labels"), "{}", message());
-        write("labels.npy", npy(&[2], Values::Integers(vec![0, -1])));
-        assert!(message().contains("label -1 of image 1"), "{}", message());
-        write("labels.npy", npy(&[1, 2], Values::Integers(vec![0, 1])));
-        assert!(
-            message().contains("shape is [1, 2], expected [n] or [n, 1]"),
-            "{}",
-            message()
-        );
         write("labels.npy", npy(&[3], Values::Integers(vec![0, 1, 2])));
-        assert!(
-            message()
-                .ends_with("labels.npy: number of labels is 3, expected 2, one for each image"),
-            "{}",
-            message()
-        );
-        write("images.npy", npy(&[2, 2], Values::Singles(vec![0.0; 4])));
-        assert!(
-            message().contains("expected unsigned bytes"),
-            "{}",
-            message()
-        );
-        write("images.npy", npy(&[2, 2], Values::Bytes(vec![0; 4])));
-        assert!(message().contains("shape is [2, 2]"), "{}", message());
+        let count = "labels.npy: number of labels is 3, expected 2, one for each image";
+        assert_ends(read(folder.path(), Part::Test), count);
+        for (name, shape, values, part) in [
+            (
+                "labels.npy",
+                &[2][..],
+                Values::Doubles(vec![0.5, 1.0]),
+                "type of the labels",
+            ),
+            (
+                "labels.npy",
+                &[2],
+                Values::Integers(vec![0, -1]),
+                "label -1 of image 1",
+            ),
+            (
+                "labels.npy",
+                &[1, 2],
+                Values::Integers(vec![0, 1]),
+                "shape is [1, 2], expected [n] or [n, 1]",
+            ),
+            (
+                "images.npy",
+                &[2, 2],
+                Values::Singles(vec![0.0; 4]),
+                "expected unsigned bytes",
+            ),
+            (
+                "images.npy",
+                &[2, 2],
+                Values::Bytes(vec![0; 4]),
+                "shape is [2, 2]",
+            ),
+        ] {
+            write(name, npy(shape, values));
+            assert_says(read(folder.path(), Part::Test), part);
+        }
     }
+
     #[test]
     fn a_form_makes_pictures_alike() {
         let folder = tempfile::tempdir().unwrap();
@@ -603,11 +593,8 @@ mod tests {
             (test.shape(), test.pixels()),
             (Shape::new(1, 1, 1), &[8, 9][..])
         );
-        let error = read(&root, Part::Test).unwrap_err().to_string();
-        assert!(
-            error.ends_with("data.resize gives all of them one size"),
-            "{error}"
-        );
+        let advice = "data.resize gives all of them one size";
+        assert_ends(read(&root, Part::Test), advice);
     }
 
     #[test]
@@ -624,10 +611,7 @@ mod tests {
             ("y_test.npy", &good),
         ];
         fs::write(&path, zip::tests::write(&members, true, false)).unwrap();
-        let error = read(&path, Part::Train).unwrap_err().to_string();
-        assert!(
-            error.ends_with("toy.npz: label 4000000000 of image 1 is not in 0..=65535"),
-            "{error}"
-        );
+        let problem = "toy.npz: label 4000000000 of image 1 is not in 0..=65535";
+        assert_ends(read(&path, Part::Train), problem);
     }
 }

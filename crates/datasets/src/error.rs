@@ -160,6 +160,21 @@ impl Error {
         }
     }
 
+    /// The file has something of another size or kind than it should.
+    pub(crate) fn size(
+        path: impl Into<PathBuf>,
+        what: &'static str,
+        found: impl ToString,
+        expected: impl ToString,
+    ) -> Self {
+        Self::Size {
+            path: path.into(),
+            what,
+            found: found.to_string(),
+            expected: expected.to_string(),
+        }
+    }
+
     /// For `map_err`: the system refused `action` on `path`.
     pub(crate) fn io(
         action: &'static str,

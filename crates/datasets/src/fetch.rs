@@ -722,6 +722,7 @@ mod tests {
     use crate::disk::faults::{Fault, Watch};
     use crate::image_set::Shape;
     use crate::manifest::Layout;
+    use crate::testing::{assert_ends, assert_says, gzip};
     use std::io::{BufRead, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::{Arc, Mutex};
@@ -768,14 +769,8 @@ mod tests {
         ]
     }
 
-    fn gzipped(bytes: &[u8]) -> Vec<u8> {
-        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(bytes).unwrap();
-        gz.finish().unwrap()
-    }
-
     fn tar_gz() -> Vec<u8> {
-        gzipped(&tar::write(&MEMBERS))
+        gzip(&tar::write(&MEMBERS))
     }
 
     /// The disk is full, or the process ends, at every operation of a download: what stands under
@@ -931,6 +926,13 @@ mod tests {
         Ok((path, range))
     }
 
+    fn refuse(stream: &mut TcpStream, status: u16) -> io::Result<()> {
+        write!(
+            stream,
+            "HTTP/1.1 {status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+    }
+
     fn answer(
         stream: &mut TcpStream,
         content: &[u8],
@@ -962,21 +964,13 @@ mod tests {
                     "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                 );
             }
-            Way::Status(status) => {
-                return write!(
-                    stream,
-                    "HTTP/1.1 {status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-                );
-            }
+            Way::Status(status) => return refuse(stream, status),
             _ => {}
         }
         let total = content.len();
         let start = range.unwrap_or(0);
         if start >= total && range.is_some() {
-            return write!(
-                stream,
-                "HTTP/1.1 416 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-            );
+            return refuse(stream, 416);
         }
         let body = &content[start..];
         let announced = match way {
@@ -1100,12 +1094,8 @@ mod tests {
         assert_eq!(fs::read(result.unwrap()).unwrap(), content());
         let requests = server.requests.lock().unwrap();
         assert!(requests.len() > 1);
-        assert!(
-            requests[1..]
-                .iter()
-                .all(|request| request == "/file Some(100000)"),
-            "{requests:?}"
-        );
+        let mut later = requests[1..].iter();
+        assert!(later.all(|request| request == "/file Some(100000)"));
     }
 
     #[test]
@@ -1115,10 +1105,8 @@ mod tests {
         let server = serve(content(), &[Way::Trickle, Way::Well]);
         let fetcher = patient(folder.path(), Duration::from_secs(1));
         let error = run_with(&fetcher, &[&server]).0.unwrap_err().to_string();
-        assert!(
-            error.contains("bytes came in") && error.contains("again"),
-            "{error}"
-        );
+        let is_named = error.contains("bytes came in") && error.contains("again");
+        assert!(is_named, "{error}");
     }
 
     #[test]
@@ -1127,15 +1115,12 @@ mod tests {
         assert_eq!(requests, ["/file None", "/moved/file None"]);
         let folder = tempfile::tempdir().unwrap();
         let server = serve(content(), &[Way::OtherHost, Way::Well]);
-        let error = run(folder.path(), &[&server]).0.unwrap_err().to_string();
-        assert!(
-            error.contains("redirects to \"http://localhost:"),
-            "{error}"
-        );
+        let elsewhere = run(folder.path(), &[&server]).0;
+        assert_says(elsewhere, "redirects to \"http://localhost:");
         assert_eq!(server.requests.lock().unwrap().len(), 1);
         let server = serve(content(), &[Way::Elsewhere]);
-        let error = run(folder.path(), &[&server]).0.unwrap_err().to_string();
-        assert!(error.contains("more than 5 redirects"), "{error}");
+        let circle = run(folder.path(), &[&server]).0;
+        assert_says(circle, "more than 5 redirects");
         assert!(redirect("https://a.org/x", "https://a.org/y").is_ok());
         assert!(redirect("http://a.org/x", "https://a.org/y").is_ok());
         for location in [
@@ -1181,9 +1166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let server = serve(content(), &[Way::OtherBytes]);
         let (result, _) = run(folder.path(), &[&server]);
-        let error = result.unwrap_err().to_string();
-        let expected = sha256(&content());
-        assert!(error.contains(&format!("expected {expected}")), "{error}");
+        assert_says(result, &format!("expected {}", sha256(&content())));
         assert_eq!(files_in(folder.path()), [""; 0]);
     }
 
@@ -1192,8 +1175,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let server = serve(content(), &[Way::OtherLength(1_000)]);
         let (result, _) = run(folder.path(), &[&server]);
-        let error = result.unwrap_err().to_string();
-        assert!(error.contains("gave up after 5 attempts"), "{error}");
+        assert_says(result, "gave up after 5 attempts");
     }
 
     #[test]
@@ -1207,8 +1189,7 @@ mod tests {
             fs::remove_file(folder.path().join("file.part")).unwrap();
         }
         let server = serve(content(), &[Way::Status(404)]);
-        let error = run(folder.path(), &[&server]).0.unwrap_err().to_string();
-        assert!(error.ends_with("/file: status 404"), "{error}");
+        assert_ends(run(folder.path(), &[&server]).0, "/file: status 404");
         assert_eq!(server.requests.lock().unwrap().len(), 1);
     }
 
@@ -1329,14 +1310,10 @@ mod tests {
         ] {
             let (result, folder) = unpacked(archive, target);
             result.unwrap();
-            assert_eq!(
-                files_in(folder.path()),
-                ["toy/inner/data.bin", "toy/readme"]
-            );
-            assert_eq!(
-                fs::read(folder.path().join("toy/inner/data.bin")).unwrap(),
-                b"abc"
-            );
+            let files = files_in(folder.path());
+            assert_eq!(files, ["toy/inner/data.bin", "toy/readme"]);
+            let data = folder.path().join("toy/inner/data.bin");
+            assert_eq!(fs::read(data).unwrap(), b"abc");
         }
     }
 
@@ -1345,7 +1322,7 @@ mod tests {
         let rules = vec![("top/", "toy/"), ("/", "/"), ("../", "../")];
         for name in ["top/../../evil", "../evil", "/tmp/evil", "top/./../../evil"] {
             let zip = zip::tests::write(&[(name, b"x")], false, false);
-            let tar = gzipped(&tar::write(&[(name, b"x")]));
+            let tar = gzip(&tar::write(&[(name, b"x")]));
             for (archive, target) in [
                 (zip, Target::Zip(rules.clone())),
                 (tar, Target::TarGz(rules.clone())),
@@ -1408,7 +1385,7 @@ mod tests {
             ),
         ];
         for (archive, told) in cases {
-            let (result, folder) = unpacked(gzipped(&archive), Target::TarGz(RULES.to_vec()));
+            let (result, folder) = unpacked(gzip(&archive), Target::TarGz(RULES.to_vec()));
             let error = result.unwrap_err().to_string();
             assert!(error.contains(told), "{told}: {error}");
             let path = folder.path().display().to_string();

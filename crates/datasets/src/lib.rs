@@ -88,11 +88,14 @@ pub mod manifest;
 mod official;
 mod random;
 mod split;
+#[cfg(test)]
+mod testing;
 mod verify;
 mod visits;
 
 pub use augment::Augmentation;
 pub use check::Verified;
+pub use custom::some_of;
 pub use embedded::FASHION_MNIST_LICENSE;
 pub use error::{Error, Malformed, Result};
 #[cfg(feature = "download")]

@@ -338,13 +338,7 @@ pub fn cache_folder() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::manifest::ENTRIES;
-
-    fn library(folder: &Path) -> Library {
-        Library::with_roots(vec![Root {
-            path: folder.into(),
-            origin: Origin::Given,
-        }])
-    }
+    use crate::testing::library;
 
     #[test]
     fn a_set_is_decoded_once() {
@@ -353,32 +347,20 @@ mod tests {
         let again = library.load("letters", Part::Test).unwrap();
         assert!(Arc::ptr_eq(&first, &again));
         assert_eq!(first.len(), 2_600);
-        let error = library
-            .load("letters", Part::Train)
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "letters has no train part: only the other part is supported"
-        );
+        let train = library.load("letters", Part::Train).unwrap_err();
+        let problem = "letters has no train part: only the other part is supported";
+        assert_eq!(train.to_string(), problem);
     }
 
     #[test]
     fn what_is_missing_is_explained() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("cifar-10-batches-py")).unwrap();
-        std::fs::create_dir_all(folder.path().join("cifar-10-batches-bin")).unwrap();
-        std::fs::write(
-            folder.path().join("cifar-10-batches-bin/data_batch_1.bin"),
-            "",
-        )
-        .unwrap();
-        let message = |name| {
-            library(folder.path())
-                .load(name, Part::Train)
-                .unwrap_err()
-                .to_string()
-        };
+        let binary = folder.path().join("cifar-10-batches-bin");
+        std::fs::create_dir_all(&binary).unwrap();
+        std::fs::write(binary.join("data_batch_1.bin"), "").unwrap();
+        let library = library(folder.path());
+        let message = |name| library.load(name, Part::Train).unwrap_err().to_string();
         let text = message("cifar-10");
         for part in [
             "cifar-10 is not on this machine\nlooked in\n",
@@ -394,14 +376,10 @@ mod tests {
         }
         assert!(message("fashion-mnist").contains("apt-get install dataset-fashion-mnist"));
         let text = message("no-such-set");
-        assert!(
-            text.starts_with("unknown dataset \"no-such-set\"; known are fashion-mnist, "),
-            "{text}"
-        );
-        assert!(matches!(
-            library(folder.path()).load("", Part::Test),
-            Err(Error::UnknownSet { .. })
-        ));
+        let known = "unknown dataset \"no-such-set\"; known are fashion-mnist, ";
+        assert!(text.starts_with(known), "{text}");
+        let nameless = library.load("", Part::Test);
+        assert!(matches!(nameless, Err(Error::UnknownSet { .. })));
     }
 
     #[test]

@@ -40,13 +40,9 @@ pub(crate) fn read(
         Layout::TinyImageNet => read_tiny_imagenet(entry, files, folder, verify)?,
         Layout::Embedded | Layout::Drawn => unreachable!("built-in sets have no files"),
     };
-    if verify && decoded.labels.len() != files.images {
-        return Err(Error::Size {
-            path: folder.into(),
-            what: "number of images",
-            found: decoded.labels.len().to_string(),
-            expected: files.images.to_string(),
-        });
+    let count = decoded.labels.len();
+    if verify && count != files.images {
+        return Err(Error::size(folder, "number of images", count, files.images));
     }
     let names = decoded.class_names.or_else(|| {
         let names = entry.class_names.iter().map(ToString::to_string);
@@ -116,12 +112,7 @@ fn class(entry: &Entry, path: &Path, index: usize, label: i64, first: i64) -> Re
 }
 
 pub(crate) fn wrong_shape(path: &Path, found: &[usize], expected: impl Into<String>) -> Error {
-    Error::Size {
-        path: path.into(),
-        what: "shape",
-        found: format!("{found:?}"),
-        expected: expected.into(),
-    }
+    Error::size(path, "shape", format!("{found:?}"), expected.into())
 }
 
 /// Bytes of an array of a part whose sums are compared: pixels, labels as wide as they come, names.
@@ -312,12 +303,8 @@ fn read_tiny_imagenet(
     ids.sort_unstable();
     ids.dedup();
     if ids.len() != entry.classes {
-        return Err(Error::Size {
-            path,
-            what: "number of classes",
-            found: ids.len().to_string(),
-            expected: entry.classes.to_string(),
-        });
+        let (found, expected) = (ids.len(), entry.classes);
+        return Err(Error::size(path, "number of classes", found, expected));
     }
     let (annotations, annotations_verified, path) = text(annotations_file)?;
     let mut names = Vec::new();
@@ -407,20 +394,14 @@ fn pictures_in(folder: &Path, names: &[&str], shape: Shape, verify: bool) -> Res
 mod tests {
     use super::*;
     use crate::formats::mat::tests::Writer;
-    use crate::library::{Library, Origin, Part, Root};
-    use std::io::Write;
+    use crate::image_set::ImageSet;
+    use crate::library::Part;
+    use crate::testing::{assert_ends, assert_says, gzip, library};
+    use std::sync::Arc;
 
-    fn library(folder: &Path) -> Library {
-        Library::with_roots(vec![Root {
-            path: folder.into(),
-            origin: Origin::Given,
-        }])
-    }
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(bytes).unwrap();
-        gz.finish().unwrap()
+    /// A set of one's own size, whose sums are not those of the official one.
+    fn load(folder: &Path, name: &str, part: Part) -> Result<Arc<ImageSet>> {
+        library(folder).unverified().load(name, part)
     }
 
     /// A part whose pixel in row r and column c is 7 r + c and whose labels count up from `first`.
@@ -436,26 +417,20 @@ mod tests {
             data: (0..images).map(|i| first + (i % classes) as u8).collect(),
         });
         // one file gzipped, the other plain
-        fs::write(
-            folder.join(format!("{stem}-images-idx3-ubyte.gz")),
-            gzip(&pixels),
-        )
-        .unwrap();
-        fs::write(folder.join(format!("{stem}-labels-idx1-ubyte")), labels).unwrap();
+        let write = |name: String, bytes| fs::write(folder.join(name), bytes).unwrap();
+        write(format!("{stem}-images-idx3-ubyte.gz"), gzip(&pixels));
+        write(format!("{stem}-labels-idx1-ubyte"), labels);
     }
 
     #[test]
     fn idx_sets_keep_their_rows() {
         let folder = tempfile::tempdir().unwrap();
         write_idx(&folder.path().join("fashion-mnist"), "train", 12, 0, 10);
-        let library = library(folder.path()).unverified();
-        let set = library.load("fashion-mnist", Part::Train).unwrap();
+        let set = load(folder.path(), "fashion-mnist", Part::Train).unwrap();
         assert_eq!((set.len(), set.classes(), set.labels()[11]), (12, 10, 1));
         // row 3, column 5 and row 5, column 3
-        assert_eq!(
-            (set.image(2)[3 * 28 + 5], set.image(2)[5 * 28 + 3]),
-            (26, 38)
-        );
+        let image = set.image(2);
+        assert_eq!((image[3 * 28 + 5], image[5 * 28 + 3]), (26, 38));
         assert_eq!(set.class_names().unwrap()[9], "Ankle boot");
         assert_eq!(set.notes(), ["unverified: the checksums were not compared"]);
     }
@@ -469,65 +444,37 @@ mod tests {
         let mut file = [[0, 0, 8, 3], [0, 20, 0, 0], [0, 0, 0, 28], [0, 0, 0, 28]].concat();
         file.resize(16 + (1 << 20), 0);
         fs::write(raw.join("train-images-idx3-ubyte.gz"), gzip(&file)).unwrap();
-        let load = |library: Library| library.load("fashion-mnist", Part::Train).unwrap_err();
-        let error = load(library(folder.path())).to_string();
-        assert!(
-            error.contains("1027604480 bytes are announced, expected at most 47585536"),
-            "{error}"
-        );
+        let announced = "1027604480 bytes are announced, expected at most 47585536";
+        let official = library(folder.path()).load("fashion-mnist", Part::Train);
+        assert_says(official, announced);
         // sets of one's own size are read as far as they go
-        let error = load(library(folder.path()).unverified()).to_string();
-        assert!(error.contains("1048576"), "{error}");
+        let own = load(folder.path(), "fashion-mnist", Part::Train);
+        assert_says(own, "1048576");
     }
 
     #[test]
     fn emnist_letters_are_turned_and_counted_from_one() {
         let folder = tempfile::tempdir().unwrap();
-        write_idx(
-            &folder.path().join("emnist"),
-            "emnist-letters-test",
-            30,
-            1,
-            26,
-        );
-        let set = library(folder.path()).unverified();
-        let set = set.load("emnist-letters", Part::Test).unwrap();
+        let emnist = folder.path().join("emnist");
+        write_idx(&emnist, "emnist-letters-test", 30, 1, 26);
+        let set = load(folder.path(), "emnist-letters", Part::Test).unwrap();
         // what the file has in row 5, column 3 belongs into row 3, column 5
-        assert_eq!(
-            (set.image(2)[3 * 28 + 5], set.image(2)[5 * 28 + 3]),
-            (38, 26)
-        );
-        assert_eq!(
-            (set.labels()[0], set.labels()[25], set.labels()[26]),
-            (0, 25, 0)
-        );
+        let (image, labels) = (set.image(2), set.labels());
+        assert_eq!((image[3 * 28 + 5], image[5 * 28 + 3]), (38, 26));
+        assert_eq!((labels[0], labels[25], labels[26]), (0, 25, 0));
         assert_eq!(set.class_names().unwrap()[25], "Z");
         // a label 0 does not exist there
-        write_idx(
-            &folder.path().join("emnist"),
-            "emnist-letters-train",
-            2,
-            0,
-            26,
-        );
-        let error = library(folder.path()).unverified();
-        let error = error
-            .load("emnist-letters", Part::Train)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.ends_with("label 0 of image 0 is not in 1..=26"),
-            "{error}"
-        );
+        write_idx(&emnist, "emnist-letters-train", 2, 0, 26);
+        let train = load(folder.path(), "emnist-letters", Part::Train);
+        assert_ends(train, "label 0 of image 0 is not in 1..=26");
     }
 
     #[test]
     fn a_content_that_is_not_the_published_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         write_idx(&folder.path().join("FashionMNIST/raw"), "train", 12, 0, 10);
-        let error = library(folder.path())
-            .load("fashion-mnist", Part::Train)
-            .unwrap_err();
+        let loaded = library(folder.path()).load("fashion-mnist", Part::Train);
+        let error = loaded.unwrap_err();
         let Error::Checksum {
             path,
             expected,
@@ -540,22 +487,10 @@ mod tests {
         assert!(expected.starts_with("c59f468a"), "{expected}");
         assert_eq!(found.len(), 64);
         // where the sum is not known, the number of images must be right
-        write_idx(
-            &folder.path().join("emnist"),
-            "emnist-letters-test",
-            30,
-            1,
-            26,
-        );
-        let error = library(folder.path())
-            .load("emnist-letters", Part::Test)
-            .unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("number of images is 30, expected 20800"),
-            "{error}"
-        );
+        let emnist = folder.path().join("emnist");
+        write_idx(&emnist, "emnist-letters-test", 30, 1, 26);
+        let loaded = library(folder.path()).load("emnist-letters", Part::Test);
+        assert_says(loaded, "number of images is 30, expected 20800");
     }
 
     #[test]
@@ -566,26 +501,14 @@ mod tests {
         let file = path.join("t10k-images-idx3-ubyte.gz");
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-        let error = library(folder.path())
-            .load("mnist", Part::Test)
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("t10k-images-idx3-ubyte.gz: "), "{error}");
+        let cut = library(folder.path()).load("mnist", Part::Test);
+        assert_says(cut, "t10k-images-idx3-ubyte.gz: ");
         // labels of another length
         write_idx(&path, "t10k", 3, 0, 10);
-        fs::write(
-            path.join("t10k-labels-idx1-ubyte"),
-            [0, 0, 8, 1, 0, 0, 0, 1, 5],
-        )
-        .unwrap();
-        let error = library(folder.path())
-            .unverified()
-            .load("mnist", Part::Test)
-            .unwrap_err();
-        assert!(
-            error.to_string().contains("shape is [1], expected [3]"),
-            "{error}"
-        );
+        let labels = path.join("t10k-labels-idx1-ubyte");
+        fs::write(labels, [0, 0, 8, 1, 0, 0, 0, 1, 5]).unwrap();
+        let other = load(folder.path(), "mnist", Part::Test);
+        assert_says(other, "shape is [1], expected [3]");
     }
 
     #[test]
@@ -601,10 +524,7 @@ mod tests {
             record.extend([batch; 1024]);
             fs::write(root.join(format!("data_batch_{batch}.bin")), record).unwrap();
         }
-        let set = library(folder.path())
-            .unverified()
-            .load("cifar-10", Part::Train)
-            .unwrap();
+        let set = load(folder.path(), "cifar-10", Part::Train).unwrap();
         assert_eq!(set.labels(), [1, 2, 3, 4, 5]);
         let at = |image: usize, channel: usize, row: usize, column: usize| {
             set.image(image)[channel * 1024 + row * 32 + column]
@@ -612,15 +532,8 @@ mod tests {
         assert_eq!([at(3, 0, 2, 9), at(3, 1, 2, 9), at(3, 2, 2, 9)], [2, 9, 4]);
         assert_eq!(set.class_names().unwrap()[5], "dog");
         fs::write(root.join("data_batch_3.bin"), vec![10; 3073]).unwrap();
-        let error = library(folder.path())
-            .unverified()
-            .load("cifar-10", Part::Train)
-            .unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.ends_with("data_batch_3.bin: label 10 of image 0 is not in 0..=9"),
-            "{text}"
-        );
+        let problem = "data_batch_3.bin: label 10 of image 0 is not in 0..=9";
+        assert_ends(load(folder.path(), "cifar-10", Part::Train), problem);
     }
 
     #[test]
@@ -641,10 +554,7 @@ mod tests {
             file.extend(writer.variable("X", 9, &[32, 32, 3, 2], 2, &x));
             file.extend(writer.variable("y", 6, &[2, 1], 2, &[10, 4]));
             fs::write(root.join("test_32x32.mat"), &file).unwrap();
-            let set = library(folder.path())
-                .unverified()
-                .load("svhn", Part::Test)
-                .unwrap();
+            let set = load(folder.path(), "svhn", Part::Test).unwrap();
             assert_eq!(set.labels(), [0, 4]);
             // row 3, column 17, green, second image
             let expected = (3 * 5 + 17 + 50 + 7) as u8;
@@ -652,16 +562,8 @@ mod tests {
             let mut short = writer.header();
             short.extend(writer.variable("X", 9, &[32, 32, 3, 2], 2, &x));
             fs::write(root.join("test_32x32.mat"), &short).unwrap();
-            let error = library(folder.path())
-                .unverified()
-                .load("svhn", Part::Test)
-                .unwrap_err();
-            assert!(
-                error
-                    .to_string()
-                    .contains("y at byte 0: there is no such variable"),
-                "{error}"
-            );
+            let problem = "y at byte 0: there is no such variable";
+            assert_says(load(folder.path(), "svhn", Part::Test), problem);
         }
     }
 
@@ -689,10 +591,7 @@ mod tests {
         for (index, bytes) in pictures.iter().enumerate() {
             fs::write(root.join(format!("val/images/val_{index}.JPEG")), bytes).unwrap();
         }
-        let set = library(folder.path())
-            .unverified()
-            .load("tiny-imagenet", Part::Test)
-            .unwrap();
+        let set = load(folder.path(), "tiny-imagenet", Part::Test).unwrap();
         assert_eq!(set.labels(), [7, 199, 0]);
         assert_eq!(set.class_names().unwrap()[7], "n00000007");
         // printed by tests/fixtures/make.py: image, row, column, red, green, blue
@@ -721,22 +620,19 @@ mod tests {
             }
         }
         let annotations = root.join("val/val_annotations.txt");
-        let message = |text: &str| {
+        let with = |text: &str| {
             fs::write(&annotations, text).unwrap();
-            let library = library(folder.path()).unverified();
-            library
-                .load("tiny-imagenet", Part::Test)
-                .unwrap_err()
-                .to_string()
+            load(folder.path(), "tiny-imagenet", Part::Test)
         };
-        let unknown = message("val_0.JPEG\tn00000007\nval_1.JPEG\tn9\n");
-        assert!(
-            unknown.ends_with("class id at byte 21: \"n9\" is not in wnids.txt"),
-            "{unknown}"
-        );
-        assert!(message("../secret\tn00000007\n").contains("expected a name without folders"));
-        assert!(message("val_0.JPEG\n").contains("expected a file name and a class id"));
-        assert!(message("val_7.JPEG\tn00000007\n").contains("cannot read"));
+        let unknown = with("val_0.JPEG\tn00000007\nval_1.JPEG\tn9\n");
+        assert_ends(unknown, "class id at byte 21: \"n9\" is not in wnids.txt");
+        for (text, part) in [
+            ("../secret\tn00000007\n", "expected a name without folders"),
+            ("val_0.JPEG\n", "expected a file name and a class id"),
+            ("val_7.JPEG\tn00000007\n", "cannot read"),
+        ] {
+            assert_says(with(text), part);
+        }
     }
 
     #[test]

@@ -171,23 +171,16 @@ mod tests {
     #[test]
     fn the_seed_decides_the_shuffled_split() {
         let labels = [0; 1000];
-        let of = |seed| {
-            split(&labels, 0.1, SplitOrder::Shuffled { seed })
-                .unwrap()
-                .1
-        };
-        assert_eq!(of(3), of(3));
-        assert_ne!(of(3), of(4));
+        let of = |order| split(&labels, 0.1, order).unwrap().1;
+        let shuffled = |seed| of(SplitOrder::Shuffled { seed });
+        let stratified = |seed| of(SplitOrder::Stratified { seed });
+        assert_eq!(shuffled(3), shuffled(3));
+        assert_ne!(shuffled(3), shuffled(4));
         // a tenth of the chosen images lies in every tenth of the set, roughly
-        let low = of(3).iter().filter(|&&index| index < 500).count();
+        let low = shuffled(3).iter().filter(|&&index| index < 500).count();
         assert!((25..=75).contains(&low), "{low}");
-        let of = |seed| {
-            split(&labels, 0.1, SplitOrder::Stratified { seed })
-                .unwrap()
-                .1
-        };
-        assert_eq!(of(3), of(3));
-        assert_ne!(of(3), of(4));
+        assert_eq!(stratified(3), stratified(3));
+        assert_ne!(stratified(3), stratified(4));
     }
 
     #[test]

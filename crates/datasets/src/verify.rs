@@ -90,55 +90,28 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let emnist = root.path().join("emnist");
         // 20,800 images whose sum nobody knows
-        write(
-            &emnist,
-            "emnist-letters-test-images-idx3-ubyte",
-            &[20_800, 28, 28],
-            0,
-        );
-        write(
-            &emnist,
-            "emnist-letters-test-labels-idx1-ubyte",
-            &[20_800],
-            26,
-        );
+        let images = "emnist-letters-test-images-idx3-ubyte";
+        let labels = "emnist-letters-test-labels-idx1-ubyte";
+        write(&emnist, images, &[20_800, 28, 28], 0);
+        write(&emnist, labels, &[20_800], 26);
         // a wrong file and a missing one
-        write(
-            &root.path().join("mnist"),
-            "t10k-labels-idx1-ubyte",
-            &[10_000],
-            3,
-        );
+        let mnist = root.path().join("mnist");
+        write(&mnist, "t10k-labels-idx1-ubyte", &[10_000], 3);
         let checks = verify(root.path());
         let of = |name: &str| -> Vec<&Check> { checks.iter().filter(|c| c.name == name).collect() };
         assert_eq!(checks.len(), 4);
-        assert!(
-            of("emnist-letters")
-                .iter()
-                .all(|c| matches!(c.outcome, Ok(Verified::Structure)))
-        );
-        let mnist = of("mnist");
-        assert!(
-            matches!(mnist[0].outcome, Err(Error::Io { .. })),
-            "{mnist:?}"
-        );
-        assert!(
-            matches!(mnist[1].outcome, Err(Error::Checksum { .. })),
-            "{mnist:?}"
-        );
+        for check in of("emnist-letters") {
+            assert!(matches!(check.outcome, Ok(Verified::Structure)));
+        }
+        let [missing, wrong] = of("mnist")[..] else {
+            panic!("{checks:?}")
+        };
+        assert!(matches!(missing.outcome, Err(Error::Io { .. })));
+        assert!(matches!(wrong.outcome, Err(Error::Checksum { .. })));
         // a label that cannot be is seen although the sum is not known
-        write(
-            &emnist,
-            "emnist-letters-test-labels-idx1-ubyte",
-            &[20_800],
-            27,
-        );
+        write(&emnist, labels, &[20_800], 27);
         let checks = verify(&emnist);
-        assert!(
-            checks
-                .iter()
-                .any(|c| matches!(c.outcome, Err(Error::Label { .. }))),
-            "{checks:?}"
-        );
+        let is_label = |check: &Check| matches!(check.outcome, Err(Error::Label { .. }));
+        assert!(checks.iter().any(is_label), "{checks:?}");
     }
 }

@@ -244,6 +244,10 @@ impl Device {
         }
     }
 
+    fn check_threads(&self) -> Result<()> {
+        check_range("threads", self.threads, MAX_THREADS, "1..=64")
+    }
+
     /// Gram matrices of images.
     ///
     /// # Errors
@@ -255,7 +259,7 @@ impl Device {
         request: &Request<'_>,
         out: &mut Answers<'_>,
     ) -> Result<()> {
-        check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
+        self.check_threads()?;
         match self.kind {
             Kind::Cpu => {
                 let machine = (Choices::new(self.winograd), self.threads, self.isa);
@@ -270,7 +274,7 @@ impl Device {
     /// [`Error::Input`] for a number of threads outside its range, [`Error::Device`] if the device
     /// does not do it.
     pub(crate) fn start(&self, job: &Job<'_>) -> Result<Box<dyn Backend>> {
-        check_range("threads", self.threads, MAX_THREADS, "1..=64")?;
+        self.check_threads()?;
         match self.kind {
             Kind::Cpu => {
                 let choices = Choices::new(self.winograd);

@@ -64,6 +64,17 @@ pub enum Input<'a> {
     },
 }
 
+impl<'a> Input<'a> {
+    /// These images of a set.
+    pub fn bytes(images: &'a Images, normalization: &'a Normalization, indices: &'a [u32]) -> Self {
+        Self::Bytes {
+            images,
+            normalization,
+            indices,
+        }
+    }
+}
+
 impl<'a> From<&'a [f32]> for Input<'a> {
     fn from(images: &'a [f32]) -> Self {
         Self::Floats(images)

@@ -14,6 +14,7 @@ use engine::{
     Precisions, Predictor, PredictorConfig, Sample, Shape, Step, Stretch, Stretched, Trainer,
     TrainerConfig, gram_matrices, twin, zoo,
 };
+use golden::wide;
 use images::{Images, Normalization, Visit};
 
 /// Relative error of a gradient, in the norm of the whole, that sums in `f32` explain.
@@ -129,10 +130,6 @@ fn error(got: &[f32], want: &[f64]) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let pairs = got.iter().zip(want);
     norm(&mut pairs.map(|(a, b)| f64::from(*a) - b)) / norm(&mut want.iter().copied())
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
 }
 
 /// Error of the gradient, after that of the loss was found small.
@@ -466,11 +463,7 @@ fn compare_predictions(net: &Network, device: Device, tolerance: f64) {
     };
     let (images, normalization) = pictures(net);
     let indices = [3, 1, 8, 8, 0, 2, 5];
-    let bytes = Input::Bytes {
-        images: &images,
-        normalization: &normalization,
-        indices: &indices,
-    };
+    let bytes = Input::bytes(&images, &normalization, &indices);
     let floats = noise(3 * net.input_shape().len(), 21);
     let samples: Vec<Vec<f32>> = (0..5).map(|seed| weights(net, seed)).collect();
     let samples: Vec<&[f32]> = samples.iter().map(Vec::as_slice).collect();

@@ -735,18 +735,17 @@ mod tests {
             data: "of another set",
             ..expected
         };
-        let message = Snapshot::read_latest(&path, &other)
-            .unwrap_err()
-            .to_string();
+        let refusal = || {
+            Snapshot::read_latest(&path, &other)
+                .unwrap_err()
+                .to_string()
+        };
+        let message = refusal();
         assert!(message.contains("cannot be read"), "{message}");
         first.write(&path).unwrap();
-        let message = Snapshot::read_latest(&path, &other)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.contains("belongs to a run on other data"),
-            "{message}"
-        );
+        let message = refusal();
+        let is_named = message.contains("belongs to a run on other data");
+        assert!(is_named, "{message}");
     }
 
     #[test]
@@ -764,39 +763,31 @@ mod tests {
     fn other_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("checkpoint.safetensors");
-        let message = |snapshot: &Snapshot| read(&path, snapshot).unwrap_err().to_string();
         let mut snapshot = snapshot();
+        let assert_refused = |snapshot: &Snapshot, end: &str| {
+            let found = read(&path, snapshot).unwrap_err().to_string();
+            assert!(found.ends_with(end), "{found}");
+        };
         std::fs::write(&path, "hello").unwrap();
-        let found = message(&snapshot);
-        assert!(
-            found.contains("checkpoint.safetensors: no safetensors file"),
-            "{found}"
-        );
+        let found = read(&path, &snapshot).unwrap_err().to_string();
+        let is_named = found.contains("checkpoint.safetensors: no safetensors file");
+        assert!(is_named, "{found}");
         let lenet = engine::zoo::lenet(10).unwrap();
         crate::weights::write(&path, &lenet, &lenet.initial_parameters(0)).unwrap();
-        let found = message(&snapshot);
-        assert!(found.ends_with("no checkpoint of a run"), "{found}");
+        assert_refused(&snapshot, "no checkpoint of a run");
         snapshot.now.parameters.push(0.0);
         snapshot.write(&path).unwrap();
-        let found = message(&snapshot);
-        assert!(
-            found.ends_with("tensor \"parameters\" has 4 entries, expected 3"),
-            "{found}"
-        );
+        let longer = "tensor \"parameters\" has 4 entries, expected 3";
+        assert_refused(&snapshot, longer);
         snapshot.now.parameters.pop();
         snapshot.now.optimizer.take();
         snapshot.write(&path).unwrap();
-        let found = message(&self::snapshot());
-        assert!(
-            found.ends_with("tensor \"optimizer\" is missing"),
-            "{found}"
-        );
+        let missing = "tensor \"optimizer\" is missing";
+        assert_refused(&self::snapshot(), missing);
         snapshot.progress.format = "maxitive-checkpoint/99".into();
         snapshot.write(&path).unwrap();
-        let found = message(&self::snapshot());
-        assert!(
-            found.contains("format maxitive-checkpoint/99, expected"),
-            "{found}"
-        );
+        let found = read(&path, &self::snapshot()).unwrap_err().to_string();
+        let is_named = found.contains("format maxitive-checkpoint/99, expected");
+        assert!(is_named, "{found}");
     }
 }

@@ -36,6 +36,7 @@ use datasets::Augmentation;
 use engine::{Device, Network, Precision, Shape, zoo};
 pub use evaluation::Score;
 pub use evaluation::record::OodNormalization;
+use random::Seeds;
 use serde::de::DeserializeOwned;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -405,13 +406,14 @@ impl NetworkConfig {
             let problem = format!("\"{name}\" is a built-in network; give yours another name");
             return Err(Error::setting("network.name", problem));
         }
-        if self.dropout.is_some() {
-            let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
-            return Err(Error::setting("network.dropout", problem));
-        }
-        if !self.dropout_at.is_default() {
-            let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
-            return Err(Error::setting("network.dropout_at", problem));
+        for (key, is_set) in [
+            ("network.dropout", self.dropout.is_some()),
+            ("network.dropout_at", !self.dropout_at.is_default()),
+        ] {
+            if is_set {
+                let problem = "is for the built-in networks; add layers with layer = \"dropout\"";
+                return Err(Error::setting(key, problem));
+            }
         }
         Ok(None)
     }
@@ -705,10 +707,7 @@ impl RunConfig {
         }
         let mut table = parse_table(text, origin)?;
         for setting in settings {
-            apply_setting(&mut table, setting).map_err(|problem| Error::Config {
-                origin: origin.into(),
-                problem,
-            })?;
+            apply_setting(&mut table, setting).map_err(Error::config(origin))?;
         }
         Self::from_table(table, origin, network)
     }
@@ -716,15 +715,10 @@ impl RunConfig {
     /// The config of a run whose network was given, in a TOML file.
     pub(crate) fn read_with(path: &Path, network: &Network) -> Result<Self> {
         let origin = path.display().to_string();
-        let problem = |problem: String| Error::Config {
-            origin: origin.clone(),
-            problem,
-        };
         let mut config: Self = read_text(&files::read_text(path)?, &origin)?;
         let taken = config.network.take(network);
-        taken
-            .and_then(|()| config.settle())
-            .map_err(|error| problem(error.to_string()))?;
+        let settled = taken.and_then(|()| config.settle());
+        settled.map_err(|error| Error::config(&origin)(error.to_string()))?;
         Ok(config)
     }
 
@@ -740,10 +734,7 @@ impl RunConfig {
             table.insert("network".into(), section);
         }
         let config: std::result::Result<Self, String> = reading::from_table(table.clone());
-        let mut config = config.map_err(|problem| Error::Config {
-            origin: origin.into(),
-            problem,
-        })?;
+        let mut config = config.map_err(Error::config(origin))?;
         if let Some(given) = given {
             config.network = given;
         }
@@ -752,10 +743,7 @@ impl RunConfig {
 
     /// The config that was read from this table, filled in and checked.
     fn settled(mut self, table: &toml::Table, origin: &str) -> Result<Self> {
-        let problem = |problem: String| Error::Config {
-            origin: origin.into(),
-            problem,
-        };
+        let problem = Error::config(origin);
         let whole = toml::Table::try_from(&self).unwrap_or_default();
         if let Some(found) = reading::list_for_table(table, &whole) {
             return Err(problem(found));
@@ -776,6 +764,17 @@ impl RunConfig {
         self.check()?;
         self.data.settle();
         Ok(())
+    }
+
+    /// The update rule of a training on so many images.
+    pub(crate) fn rule(&self, images: usize) -> Result<Rule> {
+        let seed = Seeds::new(self.seed).stream("ivon");
+        self.optimizer.build(images, seed)
+    }
+
+    /// Seed of the samples and masks of predictions.
+    pub(crate) fn prediction_seed(&self) -> u64 {
+        Seeds::new(self.seed).stream("predict")
     }
 
     /// The first key, dotted, in which two configs differ.
@@ -1009,10 +1008,7 @@ fn difference(a: &serde_json::Value, b: &serde_json::Value) -> Option<String> {
 
 /// What a TOML text holds.
 pub(crate) fn read_text<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T> {
-    reading::from_text(text).map_err(|problem| Error::Config {
-        origin: origin.into(),
-        problem,
-    })
+    reading::from_text(text).map_err(Error::config(origin))
 }
 
 /// A TOML text as a table.
@@ -1255,15 +1251,13 @@ mod tests {
         let config = parse(&[]).unwrap();
         let differs = |settings: &[&str]| config.difference(&parse(settings).unwrap());
         assert_eq!(differs(&[]), None);
-        assert_eq!(
-            differs(&["train.epochs=3"]).as_deref(),
-            Some("train.epochs")
-        );
-        assert_eq!(differs(&["data.limit=3"]).as_deref(), Some("data.limit"));
-        assert_eq!(
-            differs(&["optimizer={rule='sgd', lr=0.01}"]).as_deref(),
-            Some("optimizer.rule")
-        );
+        for (setting, key) in [
+            ("train.epochs=3", "train.epochs"),
+            ("data.limit=3", "data.limit"),
+            ("optimizer={rule='sgd', lr=0.01}", "optimizer.rule"),
+        ] {
+            assert_eq!(differs(&[setting]).as_deref(), Some(key));
+        }
         // what is evaluated does not matter to the training
         let other = parse(&[
             "rows.0.row=c",
@@ -1274,10 +1268,8 @@ mod tests {
         let other = other.unwrap().of_training();
         assert_eq!(config.of_training().difference(&other), None);
         let other = parse(&["seed=3"]).unwrap().of_training();
-        assert_eq!(
-            config.of_training().difference(&other).as_deref(),
-            Some("seed")
-        );
+        let seed = config.of_training().difference(&other);
+        assert_eq!(seed.as_deref(), Some("seed"));
     }
 
     #[test]

@@ -132,11 +132,7 @@ impl RunData {
     ) -> Material<'a> {
         let [training, validation] = [(&self.train, &labels[0]), (&self.validation, &labels[1])]
             .map(|(indices, labels)| {
-                let images = Input::Bytes {
-                    images: self.set.images(),
-                    normalization: &self.normalization,
-                    indices,
-                };
+                let images = Input::bytes(self.set.images(), &self.normalization, indices);
                 Labeled { images, labels }
             });
         Material {

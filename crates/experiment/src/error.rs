@@ -172,10 +172,24 @@ impl Error {
         }
     }
 
-    pub(crate) fn malformed(path: &Path, problem: impl Into<String>) -> Self {
+    /// For a config that came from there.
+    pub(crate) fn config(origin: &str) -> impl Fn(String) -> Self {
+        let origin = origin.to_owned();
+        move |problem| Self::Config {
+            origin: origin.clone(),
+            problem,
+        }
+    }
+
+    pub(crate) fn no_run(directory: &Path) -> Self {
+        let path = directory.into();
+        Self::NoRun { path }
+    }
+
+    pub(crate) fn malformed(path: &Path, problem: impl ToString) -> Self {
         Self::Malformed {
             path: path.into(),
-            problem: problem.into(),
+            problem: problem.to_string(),
         }
     }
 

@@ -15,7 +15,6 @@ use engine::{Device, Input, PredictorConfig};
 use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use evaluation::results::{ByClass, Shown};
 use evaluation::{CalibrationConfig, Outcomes};
-use random::Seeds;
 
 use crate::bounds;
 use crate::config::RunConfig;
@@ -125,11 +124,7 @@ impl<'a> Evaluator<'a> {
             })
         };
         let all = all_of(&self.data.test);
-        let images = Input::Bytes {
-            images: self.data.test.images(),
-            normalization: &self.data.normalization,
-            indices: &all,
-        };
+        let images = Input::bytes(self.data.test.images(), &self.data.normalization, &all);
         self.keep_labels(self.data.test.labels())?;
         let mut evaluations = Vec::new();
         // of the test images, to be told from those of the other sets
@@ -150,11 +145,8 @@ impl<'a> Evaluator<'a> {
         for ((name, set), file) in sets {
             let config = &self.config.data;
             let all = all_of(set);
-            let images = Input::Bytes {
-                images: set.images(),
-                normalization: &self.data.ood_normalization(config, name, set),
-                indices: &all,
-            };
+            let normalization = self.data.ood_normalization(config, name, set);
+            let images = Input::bytes(set.images(), &normalization, &all);
             let rows = candidates.iter().zip(&mut evaluations).zip(&all_inside);
             for ((candidate, evaluation), inside) in rows {
                 if should_stop(candidate) {
@@ -200,7 +192,7 @@ impl<'a> Evaluator<'a> {
         predictive: &mut Predictive,
         images: Input<'_>,
     ) -> Result<Vec<f32>> {
-        let seed = Seeds::new(self.config.seed).stream("predict");
+        let seed = self.config.prediction_seed();
         Ok(predictive.predict(&*candidate.fitted, seed, images)?)
     }
 
@@ -211,7 +203,7 @@ impl<'a> Evaluator<'a> {
         predictive: &Predictive,
         images: Input<'_>,
     ) -> Result<Option<Allowed>> {
-        let seed = Seeds::new(self.config.seed).stream("predict");
+        let seed = self.config.prediction_seed();
         Ok(predictive.allowed(&*candidate.fitted, seed, images)?)
     }
 
@@ -237,12 +229,8 @@ impl<'a> Evaluator<'a> {
         }
         let chosen = bounds::ends(allowed);
         let chosen: Vec<u32> = chosen.iter().map(|&place| indices[place]).collect();
-        let input = Input::Bytes {
-            images,
-            normalization,
-            indices: &chosen,
-        };
-        let seed = Seeds::new(self.config.seed).stream("predict");
+        let input = Input::bytes(images, normalization, &chosen);
+        let seed = self.config.prediction_seed();
         let probabilities = self.predict(candidate, predictive, input)?;
         let found = predictive.bounds(&*candidate.fitted, seed, input)?;
         let rows = probabilities.chunks_exact(self.data.network.classes());
@@ -423,10 +411,9 @@ impl<'a> Evaluator<'a> {
 
     fn write_array(&self, file: &str, shape: Vec<usize>, values: Values) -> Result<()> {
         let path = self.directory.join(file);
-        let malformed = |error: &dyn std::fmt::Display| Error::malformed(&path, error.to_string());
-        let array = Array::new(shape, values).map_err(|error| malformed(&error))?;
+        let array = Array::new(shape, values).map_err(|error| Error::malformed(&path, error))?;
         let mut bytes = Vec::new();
-        npy::write(&mut bytes, &array).map_err(|error| malformed(&error))?;
+        npy::write(&mut bytes, &array).map_err(|error| Error::malformed(&path, error))?;
         files::check_folders(self.directory, &path)?;
         if let Some(folder) = path.parent() {
             files::create_folder(folder)?;

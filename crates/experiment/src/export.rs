@@ -35,11 +35,11 @@ const SCHEMA: &str = "maxitive-export/1";
 pub fn write(model: &Model, checkpoint: Checkpoint, folder: &Path) -> Result<()> {
     refuse_existing(folder, &[WEIGHTS, NETWORK])?;
     let parameters = model.weights(checkpoint)?;
-    let text = serde_json::to_string_pretty(&describe(model, checkpoint))
-        .map_err(|error| Error::malformed(&folder.join(NETWORK), error.to_string()))?;
+    let path = folder.join(NETWORK);
+    let text = files::json(&path, &describe(model, checkpoint))?;
     files::create_folder(folder)?;
     weights::write(&folder.join(WEIGHTS), model.network(), &parameters)?;
-    files::write_atomically(&folder.join(NETWORK), (text + "\n").as_bytes())
+    files::write_atomically(&path, text.as_bytes())
 }
 
 /// Writes `model.onnx` into a folder that has none; its metadata have `classes`, a JSON list of

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use datasets::disk;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -167,6 +168,13 @@ fn text(file: io::Result<File>) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
     Ok(text)
+}
+
+/// What a file of JSON holds.
+pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Error::malformed(path, error))?;
+    Ok(text + "\n")
 }
 
 /// SHA-256 in hexadecimal digits.

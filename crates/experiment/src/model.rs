@@ -19,7 +19,6 @@ use cbopt::{Precision, Rule};
 use datasets::{Images, Library, Normalization};
 use engine::{Device, Input, Network, PredictorConfig, Shape};
 use evaluation::record::{Checkpoint, RunRecord};
-use random::Seeds;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{RowConfig, RunConfig};
@@ -113,9 +112,7 @@ impl ModelFile {
             }
         }
         self.sha256 = Some(self.sum(&path)?);
-        let text = serde_json::to_string_pretty(&self)
-            .map_err(|error| Error::malformed(&path, error.to_string()))?;
-        files::write_atomically(&path, (text + "\n").as_bytes())
+        files::write_atomically(&path, files::json(&path, &self)?.as_bytes())
     }
 
     /// Refuses the content of a file that does not have the sum that is named here.
@@ -152,13 +149,13 @@ impl ModelFile {
             ..self.clone()
         };
         let text = serde_json::to_string(&without);
-        let text = text.map_err(|error| Error::malformed(path, error.to_string()))?;
+        let text = text.map_err(|error| Error::malformed(path, error))?;
         Ok(files::sha256(text.as_bytes()))
     }
 
     fn read(path: &Path) -> Result<Self> {
         let file: Self = serde_json::from_str(&files::read_text(path)?)
-            .map_err(|error| Error::malformed(path, error.to_string()))?;
+            .map_err(|error| Error::malformed(path, error))?;
         if file.schema != SCHEMA {
             let problem = format!("has the schema \"{}\", expected \"{SCHEMA}\"", file.schema);
             return Err(Error::malformed(path, problem));
@@ -260,9 +257,7 @@ impl Model {
     fn open_checked(directory: &Path, network: Option<&Network>) -> Result<Self> {
         let (path, config) = (directory.join(MODEL), directory.join(CONFIG));
         if !config.exists() {
-            return Err(Error::NoRun {
-                path: directory.into(),
-            });
+            return Err(Error::no_run(directory));
         }
         if !path.exists() {
             let problem = "holds no model.json: the run is not finished, or was made by an older \
@@ -283,7 +278,7 @@ impl Model {
             return Err(Error::malformed(&path, problem));
         }
         let normalization = Normalization::new(file.mean.clone(), file.std.clone())
-            .map_err(|error| Error::malformed(&path, error.to_string()))?;
+            .map_err(|error| Error::malformed(&path, error))?;
         if normalization.channels() != channels {
             let problem = format!("has constants for {} channels", normalization.channels());
             return Err(Error::malformed(&path, problem));
@@ -399,12 +394,8 @@ impl Model {
         };
         let fitted = predictive.fit(&method, &trained, material)?;
         let all: Vec<u32> = (0..images.len() as u32).collect();
-        let input = Input::Bytes {
-            images,
-            normalization: &self.normalization,
-            indices: &all,
-        };
-        let seed = Seeds::new(self.config.seed).stream("predict");
+        let input = Input::bytes(images, &self.normalization, &all);
+        let seed = self.config.prediction_seed();
         let probabilities = predictive.predict(&*fitted, seed, input)?;
         Ok((probabilities, predictive.bounds(&*fitted, seed, input)?))
     }
@@ -481,20 +472,20 @@ impl Model {
             }
             let state = rule
                 .state_from_bytes(parameters, &self.read(&path)?)
-                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                .map_err(|error| Error::malformed(&path, error))?;
             trained.optimizer = Some((rule, state));
         }
         if rows.iter().any(|row| matches!(row.method, Method::Swag(_))) {
             let path = swag_path(&self.directory);
             let swag = Swag::from_bytes(parameters, &self.read(&path)?)
-                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                .map_err(|error| Error::malformed(&path, error))?;
             trained.swag = Some(Arc::new(swag));
         }
         let path = laplace_path(&self.directory, which);
         let is_laplace = |row: &RowConfig| matches!(row.method, Method::Laplace(_));
         if rows.iter().any(is_laplace) && path.exists() {
             let factors = LaplaceFactors::from_bytes(&self.read(&path)?)
-                .map_err(|error| Error::malformed(&path, error.to_string()))?;
+                .map_err(|error| Error::malformed(&path, error))?;
             trained.laplace = Some(Arc::new(factors));
         }
         Ok(trained)
@@ -502,8 +493,6 @@ impl Model {
 
     /// The rule that trained the weights.
     fn rule(&self) -> Result<Rule> {
-        let seed = Seeds::new(self.config.seed).stream("ivon");
-        let images = self.file.training_images;
-        self.config.optimizer.build(images, seed)
+        self.config.rule(self.file.training_images)
     }
 }

@@ -2,7 +2,7 @@
 //! evaluated: nothing has failed, but a result may mean something else than one thinks.
 
 use cbopt::ScheduleConfig;
-use datasets::ImageSet;
+use datasets::{ImageSet, some_of};
 use evaluation::record::EpochPoint;
 
 use crate::config::{Balance, RunConfig};
@@ -11,8 +11,6 @@ use crate::error::{Error, Result};
 
 /// A class this many times larger than another is told of.
 const UNEVEN: usize = 10;
-/// Most classes that a remark names.
-const NAMED: usize = 5;
 
 /// Refuses training images that are all of one class: every network would be right.
 ///
@@ -61,15 +59,8 @@ pub(crate) fn of_classes(
             continue;
         }
         let names: Vec<String> = missing.iter().map(|&c| class_name(set, c)).collect();
-        let more = match names.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let names = names[..names.len().min(NAMED)].join(", ");
-        remarks.push(format!(
-            "{}: {part} have no image of class {names}{more}",
-            set.name()
-        ));
+        let (set, names) = (set.name(), some_of(&names));
+        remarks.push(format!("{set}: {part} have no image of class {names}"));
     }
     let smallest = (0..trained.len())
         .filter(|&c| trained[c] > 0)

@@ -155,9 +155,7 @@ impl Run {
     pub(crate) fn open_checked(directory: &Path, network: Option<&Network>) -> Result<Self> {
         let path = directory.join(CONFIG);
         if !path.exists() {
-            return Err(Error::NoRun {
-                path: directory.into(),
-            });
+            return Err(Error::no_run(directory));
         }
         files::check_plain(&path)?;
         Ok(Self {
@@ -388,7 +386,7 @@ impl Run {
 pub(crate) fn write_record(directory: &Path, record: &RunRecord) -> Result<()> {
     let path = directory.join(RECORD);
     let text = record.to_json();
-    let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
+    let text = text.map_err(|error| Error::malformed(&path, error))?;
     files::write_atomically(&path, text.as_bytes())
 }
 
@@ -420,10 +418,9 @@ impl Failure {
             diverged: error.is_divergence(),
             reason: error.with_causes(),
         };
-        if let Ok(text) = serde_json::to_string_pretty(&failure) {
-            let _ =
-                files::write_atomically(&directory.join(FAILED), format!("{text}\n").as_bytes());
-        }
+        let path = directory.join(FAILED);
+        let text = files::json(&path, &failure);
+        let _ = text.and_then(|text| files::write_atomically(&path, text.as_bytes()));
     }
 
     fn read(directory: &Path) -> Option<Self> {
@@ -466,9 +463,7 @@ pub fn glance(directory: &Path) -> Result<Glance> {
     }
     let path = directory.join(CONFIG);
     if !path.exists() {
-        return Err(Error::NoRun {
-            path: directory.into(),
-        });
+        return Err(Error::no_run(directory));
     }
     let config: Config = read_text(&files::read_text(&path)?, &path.display().to_string())?;
     let record = directory.join(RECORD);

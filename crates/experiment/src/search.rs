@@ -381,7 +381,7 @@ pub(crate) fn write(
         "failed": failed.collect::<Vec<_>>(),
     });
     let path = directory.join(SEARCH);
-    files::write_changed(&path, &format!("{search:#}\n"))
+    files::write_changed(&path, &files::json(&path, &search)?)
 }
 
 /// Why a run failed; the same words whenever it is asked.

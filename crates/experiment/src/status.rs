@@ -31,9 +31,7 @@ pub(crate) fn list(directory: &Path, name: &str, runs: Vec<String>) -> Result<()
         runs,
     };
     let path = directory.join(SWEEP);
-    let text = serde_json::to_string_pretty(&listed);
-    let text = text.map_err(|error| Error::malformed(&path, error.to_string()))?;
-    files::write_changed(&path, &format!("{text}\n"))
+    files::write_changed(&path, &files::json(&path, &listed)?)
 }
 
 /// How a run is.
@@ -83,9 +81,7 @@ pub fn status(directory: &Path) -> Result<Vec<RunStatus>> {
     if path.exists() {
         let listed: std::result::Result<Listed, _> =
             serde_json::from_str(&files::read_text(&path)?);
-        names = listed
-            .map_err(|error| Error::malformed(&path, error.to_string()))?
-            .runs;
+        names = listed.map_err(|error| Error::malformed(&path, error))?.runs;
     }
     let mut others = Vec::new();
     for entry in fs::read_dir(directory).map_err(Error::file(directory, "read"))? {

@@ -196,10 +196,7 @@ impl Sweep {
         network: Option<&Network>,
         mut load: impl FnMut(&str) -> Result<(String, String)>,
     ) -> Result<Self> {
-        let problem = |problem: String| Error::Config {
-            origin: origin.into(),
-            problem,
-        };
+        let problem = &Error::config(origin);
         let file: SweepFile = read_text(text, origin)?;
         let drawn = drawn(file.random.as_ref()).map_err(problem)?;
         let axes = [drawn.clone(), flatten(&file.grid, &|_| false)].concat();
@@ -210,9 +207,7 @@ impl Sweep {
         if file.configs.is_empty() {
             return Err(problem("configs: there has to be at least one".into()));
         }
-        if points.len().saturating_mul(file.configs.len()) > MAX_RUNS {
-            return Err(problem(format!("grid: more than {MAX_RUNS} runs")));
-        }
+        check_runs("grid", points.len(), file.configs.len()).map_err(problem)?;
         let mut runs: Vec<RunConfig> = Vec::new();
         let mut bases = Vec::new();
         for name in &file.configs {
@@ -507,11 +502,8 @@ impl Sweep {
         };
         outcome.failed[first_failed..].sort_by_key(|(run, _)| place(run));
         let curves = curves.into_iter();
-        Ok(Some(
-            curves
-                .map(|(number, curve)| (name(number), curve))
-                .collect(),
-        ))
+        let curves = curves.map(|(number, curve)| (name(number), curve));
+        Ok(Some(curves.collect()))
     }
 
     /// Executes runs by their numbers; what is `None` was not begun.
@@ -726,6 +718,14 @@ fn flatten(
     all
 }
 
+/// `Ok` if so many times so many runs are not too many; `key` says where they come from.
+fn check_runs(key: &str, count: usize, times: usize) -> std::result::Result<(), String> {
+    if count.saturating_mul(times) <= MAX_RUNS {
+        return Ok(());
+    }
+    Err(format!("{key}: more than {MAX_RUNS} runs"))
+}
+
 /// A value for each key of the grid.
 type Point<'a> = Vec<(&'a String, &'a toml::Value)>;
 
@@ -741,9 +741,7 @@ fn grid(axes: &[(String, toml::Value)]) -> std::result::Result<Vec<Point<'_>>, S
                 ));
             }
         };
-        if points.len().saturating_mul(values.len()) > MAX_RUNS {
-            return Err(format!("grid: more than {MAX_RUNS} runs"));
-        }
+        check_runs("grid", points.len(), values.len())?;
         points = points
             .into_iter()
             .flat_map(|point| {
@@ -787,9 +785,7 @@ fn points(
     let grid = grid(others)?;
     let column = |values: &'_ toml::Value| values.as_array().map_or(0, Vec::len);
     let trials = drawn.first().map_or(1, |(_, values)| column(values));
-    if trials.saturating_mul(grid.len()) > MAX_RUNS {
-        return Err(format!("random.trials: more than {MAX_RUNS} runs"));
-    }
+    check_runs("random.trials", trials, grid.len())?;
     let all = (0..trials).flat_map(|trial| {
         let values = drawn.iter().map(move |(key, values)| (key, &values[trial]));
         let values: Point<'_> = values.collect();
@@ -1104,18 +1100,16 @@ mod tests {
                 "sweep.toml: halving: ucbopt-seed0 has data.validation_share = 0",
             ),
         ] {
-            let found = parse(&format!("{base}{text}"), &[])
-                .unwrap_err()
-                .to_string();
+            let found = parse(&format!("{base}{text}"), &[]);
+            let found = found.unwrap_err().to_string();
             assert!(found.starts_with(expected), "{found}");
         }
         let text = "[random]\ntrials = 2\nkeys.optimizer.lr = [0.1, 0.2]\n[grid]\nseed = [0, 1]";
         let sweep = parse(&format!("{base}{text}"), &[]).unwrap();
-        let rows = sweep
-            .runs()
-            .iter()
-            .map(|run| (run.rows[0].row.as_str(), run.seed));
-        let mut rows: Vec<_> = rows.collect();
+        let runs = sweep.runs().iter();
+        let mut rows: Vec<_> = runs
+            .map(|run| (run.rows[0].row.as_str(), run.seed))
+            .collect();
         rows.sort_unstable();
         let (a, b) = ("uCBOpt, lr = 0.1", "uCBOpt, lr = 0.2");
         assert_eq!(rows, [(a, 0), (a, 1), (b, 0), (b, 1)]);
@@ -1123,32 +1117,37 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let message = |text: &str| parse(text, &[]).unwrap_err().to_string();
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\nseed = 3");
+        let message = |text: &str| {
+            let text = format!("name = 'x'\n{text}");
+            parse(&text, &[]).unwrap_err().to_string()
+        };
         assert_eq!(
-            text,
+            message("configs = ['ucbopt.toml']\n[grid]\nseed = 3"),
             "sweep.toml: grid.\"seed\": not a list with at least one value"
         );
-        let text = message(
-            "name = 'x'\nconfigs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
-        );
-        assert!(
-            text.contains("vartheta 1 is not in [0, weight_decay]"),
-            "{text}"
-        );
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml', 'ucbopt.toml']");
-        assert!(
-            text.ends_with("two runs are called \"lenet-ucbopt-seed0\""),
-            "{text}"
-        );
-        let text = message("name = 'x'\nconfigs = []");
-        assert!(
-            text.ends_with("configs: there has to be at least one"),
-            "{text}"
-        );
-        let text = message("name = 'x'\nconfigs = ['other.toml']");
-        assert!(text.contains("no other.toml"), "{text}");
-        let text = message("name = 'x'\nconfigs = ['ucbopt.toml']\ngird = 1");
-        assert!(text.contains("line 3: gird: no such key"), "{text}");
+        for (text, end) in [
+            (
+                "configs = ['ucbopt.toml', 'ucbopt.toml']",
+                "two runs are called \"lenet-ucbopt-seed0\"",
+            ),
+            ("configs = []", "configs: there has to be at least one"),
+        ] {
+            let found = message(text);
+            assert!(found.ends_with(end), "{found}");
+        }
+        for (text, part) in [
+            (
+                "configs = ['ucbopt.toml']\n[grid]\n\"optimizer.vartheta\" = [1.0]",
+                "vartheta 1 is not in [0, weight_decay]",
+            ),
+            ("configs = ['other.toml']", "no other.toml"),
+            (
+                "configs = ['ucbopt.toml']\ngird = 1",
+                "line 3: gird: no such key",
+            ),
+        ] {
+            let found = message(text);
+            assert!(found.contains(part), "{found}");
+        }
     }
 }

@@ -186,11 +186,8 @@ fn validate(
                 }
             })
             .collect();
-        let input = Input::Bytes {
-            images: leader.data.set.images(),
-            normalization: &leader.data.normalization,
-            indices: &leader.data.validation,
-        };
+        let data = leader.data;
+        let input = Input::bytes(data.set.images(), &data.normalization, &data.validation);
         let labels = &leader.validation_labels;
         let found = group.predictor.losses(&samples, input, labels)?;
         for (place, loss) in together.into_iter().zip(found) {
@@ -286,9 +283,7 @@ impl<'a> Member<'a> {
     ) -> Result<Self> {
         let config = run.config();
         let seeds = Seeds::new(config.seed);
-        let rule: Rule = config
-            .optimizer
-            .build(data.train.len(), seeds.stream("ivon"))?;
+        let rule = config.rule(data.train.len())?;
         let order = order(config, data, seeds)?;
         let path = run.directory().join(CHECKPOINT);
         let (progress, now, best) = if Snapshot::is_there(&path) {

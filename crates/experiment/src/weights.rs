@@ -18,10 +18,8 @@ pub fn to_bytes(values: &[f32]) -> Vec<u8> {
 
 /// Numbers from little-endian bytes.
 pub fn from_bytes(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .chunks_exact(4)
-        .map(|chunk| f32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]))
-        .collect()
+    let numbers = bytes.as_chunks().0.iter();
+    numbers.map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 /// Writes the flat vector as named tensors.
@@ -43,7 +41,7 @@ pub fn encode(path: &Path, network: &Network, flat: &[f32]) -> Result<Vec<u8>> {
             .expect("a parameter has as many entries as its shape says");
         (*name, view)
     });
-    safetensors::serialize(views, None).map_err(|error| Error::malformed(path, error.to_string()))
+    safetensors::serialize(views, None).map_err(|error| Error::malformed(path, error))
 }
 
 /// Reads the flat vector of a network from named tensors.
@@ -82,7 +80,7 @@ pub fn decode(path: &Path, bytes: &[u8], network: &Network) -> Result<Vec<f32>> 
                 .iter()
                 .map(|(name, values)| (name.as_str(), values.as_slice())),
         )
-        .map_err(|error| Error::malformed(path, error.to_string()))
+        .map_err(|error| Error::malformed(path, error))
 }
 
 #[cfg(test)]
@@ -97,19 +95,14 @@ mod tests {
         let weights = lenet.initial_parameters(3);
         write(&path, &lenet, &weights).unwrap();
         assert_eq!(read(&path, &lenet).unwrap(), weights);
-        let message = read(&path, &engine::zoo::lenet(11).unwrap())
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.contains("expected [11, 84]") || message.contains("expected [11]"),
-            "{message}"
-        );
-        let message = read(&path, &engine::zoo::resnet20(10).unwrap())
-            .unwrap_err()
-            .to_string();
+        let refusal = |network: &Network| read(&path, network).unwrap_err().to_string();
+        let message = refusal(&engine::zoo::lenet(11).unwrap());
+        let is_named = message.contains("expected [11, 84]") || message.contains("expected [11]");
+        assert!(is_named, "{message}");
+        let message = refusal(&engine::zoo::resnet20(10).unwrap());
         assert!(message.contains("no parameter"), "{message}");
         std::fs::write(&path, b"not a tensor").unwrap();
-        let message = read(&path, &lenet).unwrap_err().to_string();
+        let message = refusal(&lenet);
         assert!(message.contains("no safetensors file"), "{message}");
     }
 }

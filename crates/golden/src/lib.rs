@@ -5,6 +5,8 @@
 //! all parts if the variable is not set. What cannot be read, or holds no case, fails the test.
 #![forbid(unsafe_code)]
 
+pub mod optimizers;
+
 use std::path::{Path, PathBuf};
 
 pub use serde_json::Value;
@@ -113,6 +115,20 @@ pub fn quotients(counts: &Value, denominator: &Value) -> Vec<f64> {
     let denominator = number(denominator);
     let counts = numbers(counts).into_iter();
     counts.map(|count| count / denominator).collect()
+}
+
+/// [`numbers`] in single precision.
+///
+/// # Panics
+/// If an entry is no number.
+#[track_caller]
+pub fn singles(value: &Value) -> Vec<f32> {
+    numbers(value).into_iter().map(|x| x as f32).collect()
+}
+
+/// In double precision.
+pub fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&x| f64::from(x)).collect()
 }
 
 /// The rows of a list of lists.

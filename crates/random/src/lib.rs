@@ -19,4 +19,4 @@ mod stream;
 
 pub use philox::{Words, halves, philox, scale};
 pub use seeds::Seeds;
-pub use stream::{Stream, mix};
+pub use stream::{GOLDEN, Stream, mix};

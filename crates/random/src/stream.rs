@@ -1,7 +1,7 @@
 //! Streams of numbers under a seed and a name, by SplitMix64.
 
 /// Odd number near 2⁶⁴ divided by the golden ratio: its multiples visit all 64-bit numbers.
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+pub const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The next word of SplitMix64 after state `x`: every bit of it depends on every bit of `x`.
 #[inline]

@@ -12,12 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, check_nonnegative, check_positive, check_rate};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point, filled};
+use crate::kernel::{Kernel, Marks, Point};
 use crate::rule::Constants;
 use crate::state::State;
-use crate::update::{
-    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, sealed, sweep,
-};
+use crate::update::{Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, sealed, sweep};
 
 /// Hyper-parameters of `adamw`; the default is the paper's CIFAR setting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -79,23 +77,6 @@ impl Update for AdamW {
         Self::ID
     }
 
-    fn state(&self, len: usize) -> State {
-        State {
-            momentum: filled(len, 0.0),
-            curvature: filled(len, 0.0),
-            ..State::new(self.id(), len)
-        }
-    }
-
-    fn coordinate(&self, theta: f64) -> Coordinate {
-        Coordinate {
-            theta,
-            momentum: 0.0,
-            curvature: 0.0,
-            envelope: 0.0,
-        }
-    }
-
     fn step_scalar(&self, lr: f64, step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
         let config = &self.config;
         x.theta *= 1.0 - lr * config.weight_decay;
@@ -119,10 +100,13 @@ impl Update for AdamW {
     }
 }
 
-impl sealed::Checked for AdamW {
-    fn check_buffers(&self, state: &State) -> Result<()> {
-        check_buffer("momentum", &state.momentum, true, state)?;
-        check_buffer("curvature", &state.curvature, true, state)
+impl sealed::Started for AdamW {
+    fn start(&self) -> sealed::Start {
+        sealed::Start {
+            momentum: Some(0.0),
+            curvature: Some(0.0),
+            ..sealed::Start::default()
+        }
     }
 }
 

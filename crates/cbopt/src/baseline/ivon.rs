@@ -24,13 +24,13 @@ use crate::error::{
     Error, Result, check, check_length, check_nonnegative, check_positive, check_radius, check_rate,
 };
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point, Span, filled};
+use crate::kernel::{Kernel, Marks, Point, Span};
 use crate::noise::{NoiseKey, fill_inline};
 use crate::rule::Constants;
 use crate::state::{Gathered, State};
 use crate::update::{
-    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, check_state, clip,
-    clip_scalar, finish, sealed,
+    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_state, clip, clip_scalar,
+    finish, sealed,
 };
 
 /// How the diagonal Hessian is estimated.
@@ -123,6 +123,24 @@ impl IvonConfig {
         check_radius("clip_radius", self.clip_radius)?;
         Ok(Ivon { config: *self, ess })
     }
+
+    /// Learning rate as it multiplies the step.
+    pub fn effective_lr(&self, lr: f64) -> f64 {
+        if self.rescale_lr {
+            lr * (self.hess_init + self.weight_decay)
+        } else {
+            lr
+        }
+    }
+
+    /// What the first moment is divided by in this step, from 1.
+    pub fn correction(&self, step: u64) -> f64 {
+        if self.debias {
+            bias_correction(self.beta1, step)
+        } else {
+            1.0
+        }
+    }
 }
 
 /// The rule `ivon`.
@@ -149,7 +167,7 @@ impl Ivon {
 
     /// Key of the noise that the next gradient belongs to.
     pub fn noise_key(&self, state: &State) -> NoiseKey {
-        noise_key(state)
+        state.noise_key()
     }
 
     /// Writes one sample of the weights, `θ + z/√(N (h + δ))` with the noise of `key`, to `out`.
@@ -202,7 +220,7 @@ impl Ivon {
 
     /// Adds the gradient of the current sample to the means over the samples.
     pub(crate) fn fold(&self, executor: &Executor, state: &mut State) {
-        let noise = Noise::Key(noise_key(state));
+        let noise = Noise::Key(state.noise_key());
         self.fold_with(executor, noise, &mut state.gathered);
     }
 
@@ -231,43 +249,9 @@ impl Ivon {
     }
 }
 
-/// Key of the noise that the next gradient belongs to.
-fn noise_key(state: &State) -> NoiseKey {
-    NoiseKey {
-        seed: state.seed.unwrap_or(0),
-        step: state.step + 1,
-        sample: state.gathered.samples,
-    }
-}
-
 impl Update for Ivon {
     fn id(&self) -> &'static str {
         Self::ID
-    }
-
-    fn state(&self, len: usize) -> State {
-        let many = self.config.mc_samples > 1;
-        let mean = || if many { filled(len, 0.0) } else { Vec::new() };
-        State {
-            momentum: filled(len, 0.0),
-            curvature: filled(len, self.config.hess_init as f32),
-            seed: Some(self.config.seed),
-            gathered: Gathered {
-                gradient_mean: mean(),
-                second_mean: mean(),
-                ..Gathered::default()
-            },
-            ..State::new(self.id(), len)
-        }
-    }
-
-    fn coordinate(&self, theta: f64) -> Coordinate {
-        Coordinate {
-            theta,
-            momentum: 0.0,
-            curvature: self.config.hess_init,
-            envelope: 0.0,
-        }
     }
 
     fn step_scalar(&self, lr: f64, step: u64, gradient: f64, second: f64, x: &mut Coordinate) {
@@ -287,34 +271,20 @@ impl Update for Ivon {
             + rate * estimate
             + 0.5 * (rate * rate) * (distance * distance) / total;
         // θ ← θ - ρ' clip((m/(1-β₁ᵗ) + δ θ) / (h + δ), r)
-        let correction = if config.debias {
-            bias_correction(config.beta1, step)
-        } else {
-            1.0
-        };
-        let direction = (x.momentum / correction + config.weight_decay * x.theta)
-            / (x.curvature + config.weight_decay);
+        let corrected = x.momentum / config.correction(step);
+        let direction =
+            (corrected + config.weight_decay * x.theta) / (x.curvature + config.weight_decay);
         let radius = config.clip_radius.unwrap_or(f64::INFINITY);
-        let lr = if config.rescale_lr {
-            lr * (config.hess_init + config.weight_decay)
-        } else {
-            lr
-        };
-        x.theta -= lr * clip_scalar(direction, radius);
+        x.theta -= config.effective_lr(lr) * clip_scalar(direction, radius);
     }
+
     fn constants(&self, lr: f64, step: u64) -> Constants {
         let config = &self.config;
-        let total = config.hess_init + config.weight_decay;
-        let correction = if config.debias {
-            bias_correction(config.beta1, step)
-        } else {
-            1.0
-        };
         Constants::Ivon(IvonConstants {
             samples: config.mc_samples,
             momentum: Average::new(config.beta1),
             rate: (1.0 - config.beta2) as f32,
-            correction: (1.0 / correction) as f32,
+            correction: (1.0 / config.correction(step)) as f32,
             decay: config.weight_decay as f32,
             ess: self.ess as f32,
             fixed_scale: match config.hessian {
@@ -325,22 +295,20 @@ impl Update for Ivon {
             radius: config
                 .clip_radius
                 .map_or(f32::INFINITY, |radius| radius as f32),
-            lr: if config.rescale_lr { lr * total } else { lr } as f32,
+            lr: config.effective_lr(lr) as f32,
         })
     }
 }
 
-impl sealed::Checked for Ivon {
-    fn check_buffers(&self, state: &State) -> Result<()> {
-        let many = self.config.mc_samples > 1;
-        check_buffer("momentum", &state.momentum, true, state)?;
-        check_buffer("curvature", &state.curvature, true, state)?;
-        check_buffer("gradient_mean", &state.gathered.gradient_mean, many, state)?;
-        check_buffer("second_mean", &state.gathered.second_mean, many, state)
-    }
-
-    fn samples(&self) -> u32 {
-        self.config.mc_samples
+impl sealed::Started for Ivon {
+    fn start(&self) -> sealed::Start {
+        sealed::Start {
+            momentum: Some(0.0),
+            curvature: Some(self.config.hess_init),
+            envelope: None,
+            seed: Some(self.config.seed),
+            samples: self.config.mc_samples,
+        }
     }
 }
 
@@ -377,7 +345,8 @@ impl IvonConstants {
         grads: &[f32],
         state: &mut State,
     ) -> StepReport {
-        self.advance_with(executor, params, grads, Noise::Key(noise_key(state)), state)
+        let noise = Noise::Key(state.noise_key());
+        self.advance_with(executor, params, grads, noise, state)
     }
 
     fn advance_with(
@@ -699,76 +668,37 @@ mod tests {
         }
     }
 
-    /// `max|got - want|` up to 1e-5 of `max|want|`, or eight roundings of `f32` of the largest
-    /// value so far where a short vector passes through zero.
-    fn assert_close(what: &str, got: &[f32], want: &[f64], largest: &mut f64) {
-        let scale = want.iter().fold(0.0f64, |most, w| most.max(w.abs()));
-        *largest = largest.max(scale);
-        let allowed = (1e-5 * scale).max(8.0 * 5.97e-8 * *largest);
-        assert_eq!(got.len(), want.len(), "{what}");
-        for (g, w) in got.iter().zip(want) {
-            let error = (f64::from(*g) - w).abs();
-            assert!(
-                error <= allowed,
-                "{what}: off by {error:e}, allowed {allowed:e}"
-            );
-        }
-    }
-
     /// Reference trajectories, `golden/optimizers/ivon.json`, with the noise of the reference.
     #[test]
     fn golden_trajectories() {
-        let narrow = |value: &golden::Value| -> Vec<f32> {
-            golden::numbers(value).iter().map(|x| *x as f32).collect()
-        };
+        /// A dozen elementwise steps in `f32`.
+        const TOLERANCE: f64 = 1e-5;
         let cases = golden::cases("optimizers/ivon.json");
         for (case, isa) in cases.iter().flat_map(|case| {
             crate::Isa::available()
                 .into_iter()
                 .map(move |isa| (case, isa))
         }) {
-            let hyper = &case["hyper"];
-            let field = |name: &str| hyper[name].as_f64().unwrap();
-            let config = IvonConfig {
-                hess_init: field("hess_init"),
-                weight_decay: field("weight_decay"),
-                beta1: field("beta1"),
-                beta2: field("beta2"),
-                mc_samples: field("mc_samples") as u32,
-                hessian: match hyper["hess_approx"].as_str().unwrap() {
-                    "price" => HessianEstimate::Price,
-                    "gradsq" => HessianEstimate::SquaredGradient,
-                    other => panic!("unknown Hessian estimate {other}"),
-                },
-                clip_radius: hyper["clip_radius"].as_f64(),
-                rescale_lr: hyper["rescale_lr"].as_bool().unwrap(),
-                debias: hyper["debias"].as_bool().unwrap(),
-                ..IvonConfig::new(field("ess"))
-            };
+            let config = golden::optimizers::hyper_parameters(case);
+            let config: IvonConfig = serde_json::from_value(config).unwrap();
             let rule = config.build().unwrap();
             let executor = Executor::single().isa(isa);
-            let mut params = narrow(&case["theta0"]);
+            let mut params = golden::singles(&case["theta0"]);
             let mut sampled = params.clone();
             let mut state = rule.state(params.len());
-            let (lr, after) = (
-                golden::numbers(&case["lr"]),
-                case["after"].as_array().unwrap(),
-            );
-            assert!(!after.is_empty() && after.len() == lr.len());
-            let mut largest = [0.0; 4];
-            for (t, want) in after.iter().enumerate() {
+            let mut courses: [golden::optimizers::Course; 4] = Default::default();
+            for (t, lr, want) in golden::optimizers::steps(case) {
                 let what = format!("{}, {}, step {t}", case["name"], isa.name());
-                let Constants::Ivon(constants) = rule.constants(lr[t], t as u64 + 1) else {
+                let Constants::Ivon(constants) = rule.constants(lr, t as u64 + 1) else {
                     panic!("the rule is ivon")
                 };
                 for k in 0..config.mc_samples as usize {
-                    let (z, grads) = (narrow(&case["z"][t][k]), narrow(&case["grads"][t][k]));
+                    let z = golden::singles(&case["z"][t][k]);
                     let noise = Noise::Given(&z);
                     rule.perturb(&executor, &params, &state, noise, &mut sampled)
                         .unwrap();
-                    let want = golden::numbers(&want["sampled"][k]);
-                    assert_close(&what, &sampled, &want, &mut largest[3]);
-                    state.gathered.gradient = grads;
+                    courses[3].assert_close(&what, &sampled, &want["sampled"][k], TOLERANCE);
+                    state.gathered.gradient = golden::singles(&case["grads"][t][k]);
                     if config.mc_samples > 1 {
                         rule.fold_with(&executor, noise, &mut state.gathered);
                     }
@@ -777,30 +707,17 @@ mod tests {
                 let (grads, z) = if config.mc_samples > 1 {
                     (gathered.gradient_mean.clone(), Vec::new())
                 } else {
-                    (gathered.gradient.clone(), narrow(&case["z"][t][0]))
+                    (gathered.gradient.clone(), golden::singles(&case["z"][t][0]))
                 };
-                constants.advance_with(
-                    &executor,
-                    &mut params,
-                    &grads,
-                    Noise::Given(&z),
-                    &mut state,
-                );
-                for (which, (key, got)) in [
+                let noise = Noise::Given(&z);
+                constants.advance_with(&executor, &mut params, &grads, noise, &mut state);
+                let vectors = [
                     ("theta", &params),
                     ("m", &state.momentum),
                     ("h", &state.curvature),
-                ]
-                .into_iter()
-                .enumerate()
-                {
-                    let what = format!("{what}, {key}");
-                    assert_close(
-                        &what,
-                        got,
-                        &golden::numbers(&want[key]),
-                        &mut largest[which],
-                    );
+                ];
+                for ((key, got), course) in vectors.into_iter().zip(&mut courses) {
+                    course.assert_close(&format!("{what}, {key}"), got, &want[key], TOLERANCE);
                 }
             }
         }

@@ -10,12 +10,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, check_nonnegative, check_rate};
+use crate::error::{Result, check, check_nonnegative, check_rate};
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point, filled};
+use crate::kernel::{Kernel, Marks, Point};
 use crate::rule::Constants;
 use crate::state::State;
-use crate::update::{Coordinate, Update, check_buffer, sealed, sweep};
+use crate::update::{Coordinate, Update, sealed, sweep};
 
 /// Hyper-parameters of `sgd`; the default is the paper's CIFAR setting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,17 +43,14 @@ impl SgdConfig {
     /// The rule.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for the first field outside its range.
+    /// [`crate::Error::OutOfRange`] for the first field outside its range.
     pub fn build(&self) -> Result<Sgd> {
         check_rate("momentum", self.momentum)?;
         check_nonnegative("weight_decay", self.weight_decay)?;
-        if self.nesterov && self.momentum == 0.0 {
-            let (field, range) = ("momentum", "(0, 1) with nesterov");
-            return Err(Error::OutOfRange {
-                field,
-                value: self.momentum,
-                range,
-            });
+        if self.nesterov {
+            check("momentum", self.momentum, "(0, 1) with nesterov", |m| {
+                m > 0.0
+            })?;
         }
         Ok(Sgd { config: *self })
     }
@@ -80,27 +77,6 @@ impl Update for Sgd {
         Self::ID
     }
 
-    fn state(&self, len: usize) -> State {
-        let momentum = if self.config.momentum > 0.0 {
-            filled(len, 0.0)
-        } else {
-            Vec::new()
-        };
-        State {
-            momentum,
-            ..State::new(self.id(), len)
-        }
-    }
-
-    fn coordinate(&self, theta: f64) -> Coordinate {
-        Coordinate {
-            theta,
-            momentum: 0.0,
-            curvature: 0.0,
-            envelope: 0.0,
-        }
-    }
-
     fn step_scalar(&self, lr: f64, _step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
         let config = &self.config;
         let gradient = gradient + config.weight_decay * x.theta;
@@ -123,14 +99,12 @@ impl Update for Sgd {
     }
 }
 
-impl sealed::Checked for Sgd {
-    fn check_buffers(&self, state: &State) -> Result<()> {
-        check_buffer(
-            "momentum",
-            &state.momentum,
-            self.config.momentum > 0.0,
-            state,
-        )
+impl sealed::Started for Sgd {
+    fn start(&self) -> sealed::Start {
+        sealed::Start {
+            momentum: (self.config.momentum > 0.0).then_some(0.0),
+            ..sealed::Start::default()
+        }
     }
 }
 

@@ -28,13 +28,13 @@ use crate::error::{
     Result, check_length, check_nonnegative, check_positive, check_radius, check_rate,
 };
 use crate::executor::{Executor, StepReport};
-use crate::kernel::{Kernel, Marks, Point, Span, Tally, filled};
+use crate::kernel::{Kernel, Marks, Point, Span, Tally};
 use crate::rule::Constants;
 use crate::stabilizer::{EpsPolicy, Stabilizer};
 use crate::state::State;
 use crate::update::{
-    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, check_buffer, clip, clip_scalar,
-    finish, sealed, span,
+    Average, Coordinate, SQUARE_LIMIT, Update, bias_correction, clip, clip_scalar, finish, sealed,
+    span,
 };
 
 use fixed::{Fixed, FixedGap};
@@ -208,35 +208,11 @@ impl<G: Gap> Cbo<G> {
     pub fn config(&self) -> &CboConfig<G> {
         &self.config
     }
-
-    /// The envelope before the first step, if there is one.
-    fn envelope(&self) -> Option<f64> {
-        G::start(self.config.hess_init + self.config.weight_decay)
-    }
 }
 
 impl<G: Gap> Update for Cbo<G> {
     fn id(&self) -> &'static str {
         G::ID
-    }
-
-    fn state(&self, len: usize) -> State {
-        let envelope = self.envelope();
-        State {
-            momentum: filled(len, 0.0),
-            curvature: filled(len, self.config.hess_init as f32),
-            envelope: envelope.map_or(Vec::new(), |start| filled(len, start as f32)),
-            ..State::new(self.id(), len)
-        }
-    }
-
-    fn coordinate(&self, theta: f64) -> Coordinate {
-        Coordinate {
-            theta,
-            momentum: 0.0,
-            curvature: self.config.hess_init,
-            envelope: self.envelope().unwrap_or(0.0),
-        }
     }
 
     fn step_scalar(&self, lr: f64, step: u64, gradient: f64, _second: f64, x: &mut Coordinate) {
@@ -280,12 +256,14 @@ impl<G: Gap> Update for Cbo<G> {
     }
 }
 
-impl<G: Gap> sealed::Checked for Cbo<G> {
-    fn check_buffers(&self, state: &State) -> Result<()> {
-        check_buffer("momentum", &state.momentum, true, state)?;
-        check_buffer("curvature", &state.curvature, true, state)?;
-        let used = self.envelope().is_some();
-        check_buffer("envelope", &state.envelope, used, state)
+impl<G: Gap> sealed::Started for Cbo<G> {
+    fn start(&self) -> sealed::Start {
+        sealed::Start {
+            momentum: Some(0.0),
+            curvature: Some(self.config.hess_init),
+            envelope: G::start(self.config.hess_init + self.config.weight_decay),
+            ..sealed::Start::default()
+        }
     }
 }
 

@@ -3,116 +3,27 @@
 #![allow(clippy::unwrap_used)]
 
 use cbopt::{
-    Coordinate, Executor, HessianEstimate, Isa, Ivon, IvonConfig, Rule, RuleConfig, ScheduleConfig,
-    State, Update,
+    Coordinate, Executor, HessianEstimate, Isa, Rule, RuleConfig, ScheduleConfig, State, Update,
 };
-use golden::{Value, cases, matrix, number, numbers};
+use golden::optimizers::{Course, hyper_parameters, is_cancelled, steps};
+use golden::{Value, assert_close, cases, matrix, number, numbers, singles};
 
 /// A dozen elementwise steps in `f64`; only the order of operations differs.
 const TWIN: f64 = 1e-12;
 /// The same in `f32`.
 const FUSED: f64 = 1e-5;
-/// Eight roundings of `f32`, of the largest value a buffer has held.
-const ROUNDING: f64 = 8.0 * 5.97e-8;
 /// With ϑ = δ and h far below δ, `h + δ - ϑ` of the reference is what a cancellation leaves: `f64`
 /// is good to 1e-8.
 const TWIN_CANCELLED: f64 = 1e-8;
-/// Below this ratio of denominator to its terms the reference itself has lost the digits of `f32`.
-const CANCELLED: f64 = 1e-3;
 /// Rates in units of the base rate.
 const RATE: f64 = 1e-12;
 
-fn narrow(values: &[f64]) -> Vec<f32> {
-    values.iter().map(|v| *v as f32).collect()
-}
-
-fn field(hyper: &Value, name: &str) -> f64 {
-    number(
-        hyper
-            .get(name)
-            .unwrap_or_else(|| panic!("hyper-parameter {name}")),
-    )
-}
-
-fn optional(hyper: &Value, name: &str) -> Option<f64> {
-    hyper.get(name).filter(|v| !v.is_null()).map(number)
-}
-
-fn flag(hyper: &Value, name: &str) -> bool {
-    hyper
-        .get(name)
-        .is_some_and(|v| v.as_bool().expect("a truth value"))
-}
-
-/// The rule of these hyper-parameters: they have the names of the config files.
-fn rule(kind: &str, hyper: &Value) -> Rule {
-    let mut config = hyper.clone();
-    let table = config.as_object_mut().expect("a table");
-    table.retain(|_, value| !value.is_null());
-    table.insert("rule".into(), kind.replace('_', "-").into());
-    if table.contains_key("eps_policy") {
-        table.entry("eps").or_insert(0.0.into());
-    }
+/// The rule of a case.
+fn rule(kind: &str, case: &Value) -> Rule {
+    let mut config = hyper_parameters(case);
+    config["rule"] = kind.replace('_', "-").into();
     let config: RuleConfig = serde_json::from_value(config).unwrap();
     config.build().unwrap()
-}
-
-/// Largest magnitude of one quantity up to some step.
-///
-/// A vector is compared as `max|got - want| / max|want|`. A short vector may pass through zero as a
-/// whole; then it holds the rounding of the values it came from, which no `f32` form can avoid, so
-/// [`ROUNDING`] of those is always allowed.
-#[derive(Default)]
-struct Scale {
-    largest: f64,
-}
-
-impl Scale {
-    /// Checks a vector; where all of `want` is zero so far, absolutely.
-    fn check(&mut self, what: &str, got: &[f64], want: &[f64], tolerance: f64, rounding: f64) {
-        assert_eq!(got.len(), want.len(), "{what}");
-        let (mut worst, mut scale) = (0.0f64, 0.0f64);
-        for (g, w) in got.iter().zip(want) {
-            if w.is_infinite() {
-                assert_eq!(g, w, "{what}");
-                continue;
-            }
-            assert!(g.is_finite(), "{what}: got {g}, want {w}");
-            worst = worst.max((g - w).abs());
-            scale = scale.max(w.abs());
-        }
-        self.largest = self.largest.max(scale);
-        let allowed = if self.largest == 0.0 {
-            tolerance
-        } else {
-            (tolerance * scale).max(rounding * self.largest)
-        };
-        assert!(
-            worst <= allowed,
-            "{what}: off by {worst:e}, allowed {allowed:e}"
-        );
-    }
-}
-
-/// The same for one vector alone.
-fn close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
-    Scale::default().check(what, got, want, tolerance, 0.0);
-}
-
-fn widen(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|v| f64::from(*v)).collect()
-}
-
-/// Whether the denominator of the reference is the small remainder of a cancellation at some step.
-fn cancelled(kind: &str, hyper: &Value, after: &[Value]) -> bool {
-    if kind != "ucbopt" {
-        return false;
-    }
-    let (decay, vartheta) = (field(hyper, "weight_decay"), field(hyper, "vartheta"));
-    after
-        .iter()
-        .flat_map(|state| numbers(&state["h"]))
-        .any(|h| h + (decay - vartheta) < CANCELLED * (h + decay))
 }
 
 /// One number of a coordinate.
@@ -128,30 +39,22 @@ fn check_coordinates(name: &str, got: &[Coordinate], want: &Value, tolerance: f6
     for (key, part) in parts {
         if let Some(want) = want.get(key) {
             let got: Vec<f64> = got.iter().map(part).collect();
-            close(&format!("{name}, {key}"), &got, &numbers(want), tolerance);
+            assert_close(&format!("{name}, {key}"), &got, &numbers(want), tolerance);
         }
     }
 }
 
-/// Scales of parameters, momentum, curvature and envelope over one trajectory.
-type Scales = [Scale; 4];
-
-fn check_state(name: &str, scales: &mut Scales, params: &[f32], state: &State, want: &Value) {
+/// Compares parameters, momentum, curvature and envelope, each with its course so far.
+fn check_state(name: &str, courses: &mut [Course; 4], params: &[f32], state: &State, want: &Value) {
     let parts = [
         ("theta", params),
         ("m", state.momentum()),
         ("h", state.curvature()),
         ("c", state.envelope()),
     ];
-    for ((key, got), scale) in parts.into_iter().zip(scales) {
+    for ((key, got), course) in parts.into_iter().zip(courses) {
         if let Some(want) = want.get(key) {
-            scale.check(
-                &format!("{name}, {key}"),
-                &widen(got),
-                &numbers(want),
-                FUSED,
-                ROUNDING,
-            );
+            course.assert_close(&format!("{name}, {key}"), got, want, FUSED);
         }
     }
 }
@@ -159,24 +62,15 @@ fn check_state(name: &str, scales: &mut Scales, params: &[f32], state: &State, w
 fn trajectories(kind: &str) {
     for case in cases(&format!("optimizers/{kind}.json")) {
         let name = format!("{kind} {}", case["name"]);
-        let rule = rule(kind, &case["hyper"]);
-        let (lr, grads, theta) = (
-            numbers(&case["lr"]),
-            matrix(&case["grads"]),
-            numbers(&case["theta0"]),
-        );
-        let after = case["after"].as_array().expect("states");
-        assert!(
-            !after.is_empty() && after.len() == lr.len() && lr.len() == grads.len(),
-            "{name}"
-        );
-        let cancelled = cancelled(kind, &case["hyper"], after);
+        let rule = rule(kind, &case);
+        let (grads, cancelled) = (&case["grads"], is_cancelled(&case));
 
-        let mut twin: Vec<Coordinate> = theta.iter().map(|t| rule.coordinate(*t)).collect();
+        let theta = numbers(&case["theta0"]).into_iter();
+        let mut twin: Vec<Coordinate> = theta.map(|theta| rule.coordinate(theta)).collect();
         let tolerance = if cancelled { TWIN_CANCELLED } else { TWIN };
-        for (t, want) in after.iter().enumerate() {
-            for (x, g) in twin.iter_mut().zip(&grads[t]) {
-                rule.step_scalar(lr[t], t as u64 + 1, *g, 0.0, x);
+        for (t, lr, want) in steps(&case) {
+            for (x, g) in twin.iter_mut().zip(numbers(&grads[t])) {
+                rule.step_scalar(lr, t as u64 + 1, g, 0.0, x);
             }
             check_coordinates(&format!("{name}, twin, step {t}"), &twin, want, tolerance);
         }
@@ -187,20 +81,15 @@ fn trajectories(kind: &str) {
         }
         for isa in Isa::available() {
             let executor = Executor::single().isa(isa);
-            let mut scales = Scales::default();
-            let mut params = narrow(&theta);
+            let mut courses = Default::default();
+            let mut params = singles(&case["theta0"]);
             let mut state = rule.state(params.len());
-            for (t, want) in after.iter().enumerate() {
-                rule.step_on(
-                    &executor,
-                    lr[t],
-                    &mut params,
-                    &narrow(&grads[t]),
-                    &mut state,
-                )
-                .unwrap();
+            for (t, lr, want) in steps(&case) {
+                let grads = singles(&grads[t]);
+                rule.step_on(&executor, lr, &mut params, &grads, &mut state)
+                    .unwrap();
                 let name = format!("{name}, {}, step {t}", isa.name());
-                check_state(&name, &mut scales, &params, &state, want);
+                check_state(&name, &mut courses, &params, &state, want);
             }
         }
     }
@@ -231,75 +120,35 @@ fn golden_adamw() {
     trajectories("adamw");
 }
 
-fn ivon(hyper: &Value) -> Ivon {
-    let hessian = match hyper["hess_approx"].as_str().expect("a name") {
-        "price" => HessianEstimate::Price,
-        "gradsq" => HessianEstimate::SquaredGradient,
-        other => panic!("unknown Hessian estimate {other}"),
-    };
-    let config = IvonConfig {
-        hess_init: field(hyper, "hess_init"),
-        weight_decay: field(hyper, "weight_decay"),
-        beta1: field(hyper, "beta1"),
-        beta2: field(hyper, "beta2"),
-        mc_samples: field(hyper, "mc_samples") as u32,
-        hessian,
-        clip_radius: optional(hyper, "clip_radius"),
-        rescale_lr: flag(hyper, "rescale_lr"),
-        debias: flag(hyper, "debias"),
-        ..IvonConfig::new(field(hyper, "ess"))
-    };
-    config.build().unwrap()
-}
-
 /// The twin; the update loops take the reference's noise in the tests of the rule itself.
 #[test]
 fn golden_ivon() {
     for case in cases("optimizers/ivon.json") {
         let name = format!("ivon {}", case["name"]);
-        let rule = ivon(&case["hyper"]);
+        let Rule::Ivon(rule) = rule("ivon", &case) else {
+            panic!("the rule is ivon")
+        };
         let samples = rule.config().mc_samples as usize;
         let price = rule.config().hessian == HessianEstimate::Price;
-        let (lr, theta) = (numbers(&case["lr"]), numbers(&case["theta0"]));
-        let cube = |key: &str| -> Vec<Vec<Vec<f64>>> {
-            case[key]
-                .as_array()
-                .expect("a list")
-                .iter()
-                .map(matrix)
-                .collect()
-        };
-        let (z, grads) = (cube("z"), cube("grads"));
-        let after = case["after"].as_array().expect("states");
-        assert!(
-            !after.is_empty() && after.len() == lr.len() && lr.len() == grads.len(),
-            "{name}"
-        );
 
-        let mut twin: Vec<Coordinate> = theta.iter().map(|t| rule.coordinate(*t)).collect();
-        for (t, want) in after.iter().enumerate() {
-            assert_eq!(grads[t].len(), samples);
+        let theta = numbers(&case["theta0"]).into_iter();
+        let mut twin: Vec<Coordinate> = theta.map(|theta| rule.coordinate(theta)).collect();
+        for (t, lr, want) in steps(&case) {
+            let (z, grads) = (matrix(&case["z"][t]), matrix(&case["grads"][t]));
+            assert_eq!(grads.len(), samples);
             let sampled = matrix(&want["sampled"]);
             for k in 0..samples {
-                let got: Vec<f64> = twin
-                    .iter()
-                    .zip(&z[t][k])
-                    .map(|(x, z)| rule.perturb_scalar(*z, x))
-                    .collect();
-                close(
-                    &format!("{name}, twin, sample {k} of step {t}"),
-                    &got,
-                    &sampled[k],
-                    TWIN,
-                );
+                let pairs = twin.iter().zip(&z[k]);
+                let got: Vec<f64> = pairs.map(|(x, z)| rule.perturb_scalar(*z, x)).collect();
+                let what = format!("{name}, twin, sample {k} of step {t}");
+                assert_close(&what, &got, &sampled[k], TWIN);
             }
             for (i, x) in twin.iter_mut().enumerate() {
                 let mean =
                     |f: &dyn Fn(usize) -> f64| (0..samples).map(f).sum::<f64>() / samples as f64;
-                let gradient = mean(&|k| grads[t][k][i]);
-                let second =
-                    mean(&|k| grads[t][k][i] * if price { z[t][k][i] } else { grads[t][k][i] });
-                rule.step_scalar(lr[t], t as u64 + 1, gradient, second, x);
+                let gradient = mean(&|k| grads[k][i]);
+                let second = mean(&|k| grads[k][i] * if price { z[k][i] } else { grads[k][i] });
+                rule.step_scalar(lr, t as u64 + 1, gradient, second, x);
             }
             check_coordinates(&format!("{name}, twin, step {t}"), &twin, want, TWIN);
         }

@@ -5,11 +5,12 @@
 use cbopt::cbo::fixed::Fixed;
 use cbopt::cbo::lower::{Decay, Lower};
 use cbopt::cbo::upper::{Growth, Upper};
-use cbopt::noise::fill_normal;
+use cbopt::cbo::{CboConfig, Gap};
+use cbopt::noise::{NoiseKey, fill_normal};
 use cbopt::{
     AdamWConfig, Coordinate, EpsPolicy, Error, Executor, HessianEstimate, Isa, IvonConfig,
-    LowerAdaptCboConfig, NonFinite, Optimizer, Rule, SgdConfig, State, StepReport, Update,
-    UpperAdaptCboConfig, UpperCboConfig,
+    LowerAdaptCboConfig, NonFinite, Optimizer, Rule, RuleConfig, SgdConfig, State, StepReport,
+    Update, UpperAdaptCboConfig, UpperCboConfig,
 };
 use proptest::prelude::*;
 
@@ -27,9 +28,10 @@ struct Row {
 
 /// Hyper-parameters where every term shows.
 fn table() -> Vec<Row> {
-    let row = |name, rule, parabola, rosenbrock| Row {
+    use RuleConfig::{AdamW, Ivon, LowerAdaptCbo, Sgd, UpperAdaptCbo, UpperCbo};
+    let row = |name, config: RuleConfig, parabola, rosenbrock| Row {
         name,
-        rule,
+        rule: config.build().unwrap(),
         parabola,
         rosenbrock,
     };
@@ -59,11 +61,19 @@ fn table() -> Vec<Row> {
         gap: Lower { gamma: 1.4 },
         ..Default::default()
     };
+    let no_candidate = with(upper, |c| c.gap.vartheta = 0.0);
+    let released = with(upper, |c| {
+        c.eps_policy = EpsPolicy::Clamp;
+        c.clip_radius = Some(2.0);
+        c.rescale_lr = true;
+    });
     let sgd = SgdConfig {
         momentum: 0.8,
         weight_decay: 0.001,
         nesterov: false,
     };
+    let nesterov = with(sgd, |c| c.nesterov = true);
+    let no_momentum = with(sgd, |c| c.momentum = 0.0);
     let ivon = IvonConfig {
         beta1: 0.8,
         beta2: 0.9999,
@@ -72,92 +82,30 @@ fn table() -> Vec<Row> {
         seed: 11,
         ..IvonConfig::new(1e4)
     };
-    let squared = IvonConfig {
-        hessian: HessianEstimate::SquaredGradientUnscaled,
-        clip_radius: Some(3.0),
-        ..ivon
-    };
+    let squared = with(ivon, |c| {
+        c.hessian = HessianEstimate::SquaredGradientUnscaled;
+        c.clip_radius = Some(3.0);
+    });
+    let adapt_released = UpperAdaptCbo(upper_adapt.as_released());
     vec![
-        row("ucbopt", upper.build().unwrap().into(), 0.05, 0.02),
-        row(
-            "ucbopt, vartheta 0",
-            with(&upper, |c| c.gap.vartheta = 0.0),
-            0.05,
-            0.02,
-        ),
-        row(
-            "ucbopt, released",
-            with(&upper, |c| {
-                c.eps_policy = EpsPolicy::Clamp;
-                c.clip_radius = Some(2.0);
-                c.rescale_lr = true;
-            }),
-            0.1,
-            0.05,
-        ),
-        row(
-            "ucbopt-adapt",
-            upper_adapt.build().unwrap().into(),
-            0.02,
-            0.01,
-        ),
-        row(
-            "ucbopt-adapt, released",
-            upper_adapt.as_released().build().unwrap().into(),
-            0.02,
-            0.01,
-        ),
-        row(
-            "lcbopt-adapt",
-            lower_adapt.build().unwrap().into(),
-            0.02,
-            0.01,
-        ),
-        row("sgd", sgd.build().unwrap().into(), 0.05, 2e-4),
-        row(
-            "sgd, nesterov",
-            SgdConfig {
-                nesterov: true,
-                ..sgd
-            }
-            .build()
-            .unwrap()
-            .into(),
-            0.05,
-            2e-4,
-        ),
-        row(
-            "sgd, no momentum",
-            SgdConfig {
-                momentum: 0.0,
-                ..sgd
-            }
-            .build()
-            .unwrap()
-            .into(),
-            0.1,
-            1e-3,
-        ),
-        row(
-            "adamw",
-            AdamWConfig::default().build().unwrap().into(),
-            0.05,
-            0.02,
-        ),
-        row("ivon", ivon.build().unwrap().into(), 0.1, 0.03),
-        row(
-            "ivon, squared gradient",
-            squared.build().unwrap().into(),
-            0.1,
-            0.02,
-        ),
+        row("ucbopt", UpperCbo(upper), 0.05, 0.02),
+        row("ucbopt, vartheta 0", UpperCbo(no_candidate), 0.05, 0.02),
+        row("ucbopt, released", UpperCbo(released), 0.1, 0.05),
+        row("ucbopt-adapt", UpperAdaptCbo(upper_adapt), 0.02, 0.01),
+        row("ucbopt-adapt, released", adapt_released, 0.02, 0.01),
+        row("lcbopt-adapt", LowerAdaptCbo(lower_adapt), 0.02, 0.01),
+        row("sgd", Sgd(sgd), 0.05, 2e-4),
+        row("sgd, nesterov", Sgd(nesterov), 0.05, 2e-4),
+        row("sgd, no momentum", Sgd(no_momentum), 0.1, 1e-3),
+        row("adamw", AdamW(AdamWConfig::default()), 0.05, 0.02),
+        row("ivon", Ivon(ivon), 0.1, 0.03),
+        row("ivon, squared gradient", Ivon(squared), 0.1, 0.02),
     ]
 }
 
-fn with(config: &UpperCboConfig, change: impl FnOnce(&mut UpperCboConfig)) -> Rule {
-    let mut config = *config;
+fn with<C>(mut config: C, change: impl FnOnce(&mut C)) -> C {
     change(&mut config);
-    config.build().unwrap().into()
+    config
 }
 
 fn minimize(
@@ -180,15 +128,12 @@ fn minimize(
 
 fn pseudo(seed: usize, count: usize) -> Vec<f32> {
     let mut out = vec![0.0; count];
-    fill_normal(
-        cbopt::noise::NoiseKey {
-            seed: seed as u64,
-            step: 77,
-            sample: 3,
-        },
-        0,
-        &mut out,
-    );
+    let key = NoiseKey {
+        seed: seed as u64,
+        step: 77,
+        sample: 3,
+    };
+    fill_normal(key, 0, &mut out);
     out
 }
 
@@ -211,11 +156,10 @@ fn descends_a_parabola() {
         });
         // Weight decay alone moves the optimum by a few percent, which costs about 1e-3 of the
         // loss.
+        let (name, end_loss) = (row.name, loss(&end));
         assert!(
-            loss(&end) < 5e-3 * loss(&[0.0; 5]),
-            "{}: {} at {end:?}",
-            row.name,
-            loss(&end)
+            end_loss < 5e-3 * loss(&[0.0; 5]),
+            "{name}: {end_loss} at {end:?}"
         );
     }
 }
@@ -236,68 +180,49 @@ fn descends_rosenbrock() {
 #[test]
 fn stays_finite_and_does_not_grow_at_zero_gradient() {
     for row in table() {
+        let (name, rule, parabola) = (row.name, row.rule, row.parabola);
         let start = vec![1.0, -0.5, 0.0, 2.0];
         let mut params = start.clone();
-        let mut state = row.rule.state(4);
+        let mut state = rule.state(4);
         for _ in 0..500 {
-            let report = row
-                .rule
-                .step(row.parabola, &mut params, &[0.0; 4], &mut state)
-                .unwrap();
+            let report = rule.step(parabola, &mut params, &[0.0; 4], &mut state);
+            let report = report.unwrap();
             assert_eq!(
                 (report.overflowed, report.gap_not_positive),
                 (0, 0),
-                "{}",
-                row.name
+                "{name}"
             );
         }
         for (end, start) in params.iter().zip(&start) {
-            assert!(
-                end.abs() <= start.abs() && end * start >= 0.0,
-                "{}: {end} {start}",
-                row.name
-            );
+            let grew = end.abs() > start.abs() || end * start < 0.0;
+            assert!(!grew, "{name}: {end} {start}");
         }
-        assert!(
-            state.momentum().iter().all(|m| m.is_finite()),
-            "{}",
-            row.name
-        );
+        assert!(state.momentum().iter().all(|m| m.is_finite()), "{name}");
     }
 }
 
 #[test]
 fn huge_and_tiny_gradients_stay_finite() {
     for row in table() {
+        let (name, rule, parabola) = (row.name, row.rule, row.parabola);
         // The correction term of `ivon` squares the squared gradient: 1e18 is then beyond `f32`,
         // see below.
-        let fourth_power = row.name == "ivon, squared gradient";
+        let fourth_power = name == "ivon, squared gradient";
         for scale in [1e18f32, 1e10, 1e-10, 1e-30, 1e-44] {
             if fourth_power && scale == 1e18 {
                 continue;
             }
             let mut params = vec![0.5; 8];
-            let mut state = row.rule.state(8);
+            let mut state = rule.state(8);
             for t in 0..20 {
                 let grads: Vec<f32> = pseudo(t, 8).iter().map(|g| g * scale).collect();
-                let report = row
-                    .rule
-                    .step(row.parabola, &mut params, &grads, &mut state)
-                    .unwrap();
-                assert_eq!(report.overflowed, 0, "{}, scale {scale:e}", row.name);
+                let report = rule.step(parabola, &mut params, &grads, &mut state);
+                let overflowed = report.unwrap().overflowed;
+                assert_eq!(overflowed, 0, "{name}, scale {scale:e}");
             }
-            let all = [
-                &params[..],
-                state.momentum(),
-                state.curvature(),
-                state.envelope(),
-            ]
-            .concat();
-            assert!(
-                all.iter().all(|v| v.is_finite()),
-                "{}, scale {scale:e}",
-                row.name
-            );
+            let buffers = state.buffers().into_iter().map(|(_, buffer)| buffer);
+            let mut all = buffers.chain([&params[..]]).flatten();
+            assert!(all.all(|v| v.is_finite()), "{name}, scale {scale:e}");
         }
     }
 }
@@ -305,49 +230,18 @@ fn huge_and_tiny_gradients_stay_finite() {
 /// The loops without floor and clip are the loops with them, where these do not act.
 #[test]
 fn plain_loops_give_the_bits_of_the_general_ones() {
-    let same = |plain: Rule, general: Rule| {
-        let executor = Executor::single();
-        let (a, b) = (
-            run(&plain, &executor, 1001, 3, 5),
-            run(&general, &executor, 1001, 3, 5),
-        );
-        assert_eq!(bits(&a.0), bits(&b.0), "{}", plain.id());
-        assert_eq!(a.1.to_bytes(), b.1.to_bytes(), "{}", plain.id());
-    };
-    let clip_radius = Some(f64::INFINITY);
-    let upper = UpperCboConfig::default();
-    same(
-        upper.build().unwrap().into(),
-        UpperCboConfig {
-            clip_radius,
-            ..upper
-        }
-        .build()
-        .unwrap()
-        .into(),
-    );
-    let upper = UpperAdaptCboConfig::default();
-    same(
-        upper.build().unwrap().into(),
-        UpperAdaptCboConfig {
-            clip_radius,
-            ..upper
-        }
-        .build()
-        .unwrap()
-        .into(),
-    );
-    let lower = LowerAdaptCboConfig::default();
-    same(
-        lower.build().unwrap().into(),
-        LowerAdaptCboConfig {
-            clip_radius,
-            ..lower
-        }
-        .build()
-        .unwrap()
-        .into(),
-    );
+    use RuleConfig::{LowerAdaptCbo, UpperAdaptCbo, UpperCbo};
+    fn pair<G: Gap>(variant: fn(CboConfig<G>) -> RuleConfig) -> [RuleConfig; 2] {
+        let plain = CboConfig::default();
+        [plain, with(plain, |c| c.clip_radius = Some(f64::INFINITY))].map(variant)
+    }
+    for configs in [pair(UpperCbo), pair(UpperAdaptCbo), pair(LowerAdaptCbo)] {
+        let [plain, general] =
+            configs.map(|config| run(&config.build().unwrap(), &Executor::single(), 1001, 3, 5));
+        let id = configs[0].id();
+        assert_eq!(bits(&plain.0), bits(&general.0), "{id}");
+        assert_eq!(plain.1.to_bytes(), general.1.to_bytes(), "{id}");
+    }
 }
 
 #[test]
@@ -367,7 +261,8 @@ fn what_leaves_the_range_is_reported() {
 fn unusable_gradients_are_refused_or_skipped() {
     const LEN: usize = 5003;
     for row in table() {
-        let squares = !matches!(row.rule, Rule::Sgd(_));
+        let (name, rule) = (row.name, row.rule);
+        let squares = !matches!(rule, Rule::Sgd(_));
         for (place, bad) in [
             (0, f32::NAN),
             (17, f32::INFINITY),
@@ -378,9 +273,8 @@ fn unusable_gradients_are_refused_or_skipped() {
                 continue;
             }
             let mut params = pseudo(1, LEN);
-            let mut state = row.rule.state(LEN);
-            row.rule
-                .step(0.01, &mut params, &pseudo(2, LEN), &mut state)
+            let mut state = rule.state(LEN);
+            rule.step(0.01, &mut params, &pseudo(2, LEN), &mut state)
                 .unwrap();
             let (before, saved) = (params.clone(), state.to_bytes());
             let mut grads = pseudo(3, LEN);
@@ -390,53 +284,43 @@ fn unusable_gradients_are_refused_or_skipped() {
             }
             for threads in [1, 3] {
                 let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
-                let refused = row
-                    .rule
-                    .step_on(&executor, 0.01, &mut params, &grads, &mut state);
+                let refused = rule.step_on(&executor, 0.01, &mut params, &grads, &mut state);
                 match refused {
                     Err(Error::NonFiniteGradient { index, value, .. }) => {
-                        assert_eq!(
-                            (index, value.to_bits()),
-                            (place, bad.to_bits()),
-                            "{}",
-                            row.name
-                        );
+                        let want = (place, bad.to_bits());
+                        assert_eq!((index, value.to_bits()), want, "{name}");
                     }
-                    other => panic!("{}: {other:?}", row.name),
+                    other => panic!("{name}: {other:?}"),
                 }
-                assert_eq!(bits(&params), bits(&before), "{}", row.name);
-                assert_eq!(state.to_bytes(), saved, "{}", row.name);
+                assert_eq!(bits(&params), bits(&before), "{name}");
+                assert_eq!(state.to_bytes(), saved, "{name}");
             }
 
             let skipping = Executor::single().non_finite(NonFinite::SkipStep);
-            let report = row
-                .rule
-                .step_on(&skipping, 0.01, &mut params, &grads, &mut state)
-                .unwrap();
+            let report = rule.step_on(&skipping, 0.01, &mut params, &grads, &mut state);
+            let report = report.unwrap();
             assert!(report.skipped && state.steps() == 1 && state.skipped_steps() == 1);
-            assert_eq!(bits(&params), bits(&before), "{}", row.name);
+            assert_eq!(bits(&params), bits(&before), "{name}");
 
             let around = Executor::single().non_finite(NonFinite::SkipCoordinates);
             let momentum = state.momentum().to_vec();
-            let report = row
-                .rule
-                .step_on(&around, 0.01, &mut params, &grads, &mut state)
-                .unwrap();
+            let report = rule.step_on(&around, 0.01, &mut params, &grads, &mut state);
+            let report = report.unwrap();
             let unusable = if place < LEN - 5 { 2 } else { 1 };
-            assert_eq!(report.skipped_coordinates, unusable, "{}", row.name);
+            assert_eq!(report.skipped_coordinates, unusable, "{name}");
             assert_eq!(state.skipped_coordinates(), unusable);
             for i in 0..LEN {
                 let kept = params[i].to_bits() == before[i].to_bits();
                 let limit = if squares { 1.844_674_3e19 } else { f32::MAX };
                 let usable = grads[i].abs() <= limit;
-                assert!(usable || kept, "{}: {i}", row.name);
+                assert!(usable || kept, "{name}: {i}");
                 if !usable && !momentum.is_empty() {
                     assert_eq!(state.momentum()[i].to_bits(), momentum[i].to_bits());
                 }
             }
             let moved = params.iter().zip(&before).filter(|(a, b)| a != b).count();
-            assert!(moved > LEN - 50, "{}: only {moved} moved", row.name);
-            assert!(params.iter().all(|p| p.is_finite()), "{}", row.name);
+            assert!(moved > LEN - 50, "{name}: only {moved} moved");
+            assert!(params.iter().all(|p| p.is_finite()), "{name}");
         }
     }
 }
@@ -444,48 +328,27 @@ fn unusable_gradients_are_refused_or_skipped() {
 #[test]
 fn arguments_that_do_not_fit_are_refused() {
     for (i, row) in table().iter().enumerate() {
-        let mut state = row.rule.state(4);
+        let (name, rule) = (row.name, row.rule);
+        let mut state = rule.state(4);
         for lr in [f64::NAN, -0.1, f64::INFINITY] {
-            let refused = row.rule.step(lr, &mut [0.0; 4], &[0.0; 4], &mut state);
-            assert!(
-                matches!(refused, Err(Error::OutOfRange { field: "lr", .. })),
-                "{}",
-                row.name
-            );
+            let refused = rule.step(lr, &mut [0.0; 4], &[0.0; 4], &mut state);
+            let is_named = matches!(refused, Err(Error::OutOfRange { field: "lr", .. }));
+            assert!(is_named, "{name}");
         }
-        assert!(
-            row.rule
-                .step(0.1, &mut [0.0; 3], &[0.0; 4], &mut state)
-                .is_err()
-        );
-        assert!(
-            row.rule
-                .step(0.1, &mut [0.0; 4], &[0.0; 5], &mut state)
-                .is_err()
-        );
-        for other in table()
-            .iter()
-            .skip(i + 1)
-            .filter(|other| other.rule.id() != row.rule.id())
-        {
-            let refused = other.rule.step(0.1, &mut [0.0; 4], &[0.0; 4], &mut state);
-            assert!(
-                matches!(refused, Err(Error::WrongRule { .. })),
-                "{}",
-                row.name
-            );
-            assert!(other.rule.state_from_bytes(4, &state.to_bytes()).is_err());
+        for (params, grads) in [(3, 4), (4, 5)] {
+            let refused = rule.step(0.1, &mut vec![0.0; params], &vec![0.0; grads], &mut state);
+            assert!(refused.is_err(), "{name}");
         }
-        assert_eq!(state, row.rule.state(4));
+        let others = table().into_iter().skip(i + 1).map(|other| other.rule);
+        for other in others.filter(|other| other.id() != rule.id()) {
+            let refused = other.step(0.1, &mut [0.0; 4], &[0.0; 4], &mut state);
+            assert!(matches!(refused, Err(Error::WrongRule { .. })), "{name}");
+            assert!(other.state_from_bytes(4, &state.to_bytes()).is_err());
+        }
+        assert_eq!(state, rule.state(4));
         // Nothing to do is no error.
-        let mut nothing = row.rule.state(0);
-        assert_eq!(
-            row.rule
-                .step(0.1, &mut [], &[], &mut nothing)
-                .unwrap()
-                .coordinates,
-            0
-        );
+        let report = rule.step(0.1, &mut [], &[], &mut rule.state(0));
+        assert_eq!(report.unwrap().coordinates, 0);
     }
 }
 
@@ -493,25 +356,23 @@ fn arguments_that_do_not_fit_are_refused() {
 fn a_step_allocates_nothing() {
     const LEN: usize = 10_000;
     for row in table() {
+        let (name, rule) = (row.name, row.rule);
         for threads in [1, 2] {
             let executor = Executor::with_threads(threads).unwrap().parallel_from(1);
             let mut params = pseudo(1, LEN);
             let grads = pseudo(2, LEN);
-            let mut state = row.rule.state(LEN);
+            let mut state = rule.state(LEN);
             let mut last = StepReport::default();
             let info = allocation_counter::measure(|| {
                 for _ in 0..3 {
-                    last = row
-                        .rule
-                        .step_on(&executor, 0.01, &mut params, &grads, &mut state)
-                        .unwrap();
+                    let report = rule.step_on(&executor, 0.01, &mut params, &grads, &mut state);
+                    last = report.unwrap();
                 }
             });
             assert_eq!(
                 (info.count_total, last.step),
                 (0, 3),
-                "{}, {threads} threads",
-                row.name
+                "{name}, {threads} threads"
             );
         }
     }
@@ -533,14 +394,9 @@ fn run(
         for (i, g) in grads.iter_mut().enumerate() {
             *g *= [1.0, 0.1, 0.0, 3.0, 1e-3][i % 5];
         }
-        rule.step_on(
-            executor,
-            0.01 / (1 + t) as f64,
-            &mut params,
-            &grads,
-            &mut state,
-        )
-        .unwrap();
+        let lr = 0.01 / (1 + t) as f64;
+        rule.step_on(executor, lr, &mut params, &grads, &mut state)
+            .unwrap();
     }
     (params, state)
 }

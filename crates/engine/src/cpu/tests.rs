@@ -1,6 +1,7 @@
 //! The backend against the twin: odd sizes, every instruction set, any number of threads,
 //! Winograd's form against the direct one.
 
+use golden::wide;
 use proptest::prelude::*;
 
 use machine::Isa;
@@ -108,10 +109,6 @@ fn logits(network: &Network, data: &Data, choices: Choices, threads: usize, isa:
     cpu.forward(&[sample], source, Wanted::Logits, &mut out)
         .unwrap();
     out
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
 }
 
 fn norm(values: impl Iterator<Item = f64>) -> f64 {
@@ -236,11 +233,8 @@ fn agrees(
         let want = logits_of_twin;
         let got = logits(network, &data, choices, 2, isa);
         let scale = norm(want.iter().copied());
-        assert!(
-            error(&got, want) <= tolerance * scale,
-            "{} logits",
-            isa.name()
-        );
+        let name = isa.name();
+        assert!(error(&got, want) <= tolerance * scale, "{name} logits");
     }
     true
 }
@@ -291,9 +285,9 @@ fn conv_case() -> impl Strategy<Value = ConvCase> {
         )
 }
 
-/// A 1×1 convolution, so that there is a gradient to pass on, then the one of the case, then a
-/// dense layer.
-fn conv_net(case: &ConvCase) -> Network {
+/// A 1×1 convolution, so that there is a gradient to pass on, then the one of the case, then a 2×2
+/// max-pool if it is `pooled`, then a dense layer.
+fn net_of(case: &ConvCase, pooled: bool) -> crate::Result<Network> {
     let mut net = NetworkBuilder::new("conv", Shape::new(2, case.input.height, case.input.width));
     let x = net.input();
     let x = net.conv2d("before", x, Conv2d::new(case.input.channels, 1));
@@ -301,24 +295,16 @@ fn conv_net(case: &ConvCase) -> Network {
     if case.relu {
         x = net.relu("relu", x);
     }
+    if pooled {
+        x = net.max_pool("pool", x, 2, 2);
+    }
     let x = net.flatten("flatten", x);
     let x = net.linear("fc", x, 3);
-    net.build(x).unwrap()
+    net.build(x)
 }
 
-/// The same with a 2×2 max-pool after the convolution, if that has two rows and columns.
-fn pooled_net(case: &ConvCase) -> Option<Network> {
-    let mut net = NetworkBuilder::new("conv", Shape::new(2, case.input.height, case.input.width));
-    let x = net.input();
-    let x = net.conv2d("before", x, Conv2d::new(case.input.channels, 1));
-    let mut x = net.conv2d("conv", x, case.conv);
-    if case.relu {
-        x = net.relu("relu", x);
-    }
-    let x = net.max_pool("pool", x, 2, 2);
-    let x = net.flatten("flatten", x);
-    let x = net.linear("fc", x, 3);
-    net.build(x).ok()
+fn conv_net(case: &ConvCase) -> Network {
+    net_of(case, false).unwrap()
 }
 
 proptest! {
@@ -353,8 +339,9 @@ proptest! {
         if winograd {
             case.conv = Conv2d { kernel: 3, stride: 1, padding: PaddingRule::Same, ..case.conv };
         }
-        let network = pooled_net(&case);
-        prop_assume!(network.is_some());
+        // if the convolution gives two rows and columns
+        let network = net_of(&case, true);
+        prop_assume!(network.is_ok());
         let network = network.unwrap();
         let form = if winograd { Winograd::Everywhere } else { Winograd::WherePaying };
         let fused = Choices { winograd: form, ..USUAL };
@@ -423,32 +410,32 @@ proptest! {
     }
 }
 
+/// Fails unless the network agrees for a seed that is not near a kink.
+fn assert_agrees(network: &Network, batch: usize, isas: &[Isa]) {
+    let fits = (0..20).any(|seed| agrees(network, batch, seed, USUAL, isas, TOLERANCE));
+    assert!(fits, "every seed is near a kink");
+}
+
 #[test]
 fn lenet_agrees_on_every_instruction_set() {
     for (name, batch) in [("lenet", 35), ("lenet-dropout", 5)] {
         let network = zoo::by_name(name, None).unwrap();
-        let isas = Isa::available();
-        let fits = (0..20).any(|seed| agrees(&network, batch, seed, USUAL, &isas, TOLERANCE));
-        assert!(fits, "every seed is near a kink");
+        assert_agrees(&network, batch, &Isa::available());
     }
 }
 
 #[test]
 fn dropout_inside_dense_blocks_agrees() {
     let network = zoo::densenet_inner_dropout("dense", 5, &[2], 0.2).unwrap();
-    let isa = [Isa::detect()];
-    let fits = (0..20).any(|seed| agrees(&network, 1, seed, USUAL, &isa, TOLERANCE));
-    assert!(fits, "every seed is near a kink");
+    assert_agrees(&network, 1, &[Isa::detect()]);
 }
 
 /// Two blocks and the transition between them; those of full size are among the golden numbers.
 #[test]
 fn a_small_densenet_agrees() {
     let network = zoo::densenet("dense", 5, &[2, 1], None).unwrap();
-    let isas = Isa::available();
     // of several images hardly any seed is far from all kinks
-    let fits = (0..20).any(|seed| agrees(&network, 1, seed, USUAL, &isas, TOLERANCE));
-    assert!(fits, "every seed is near a kink");
+    assert_agrees(&network, 1, &Isa::available());
 }
 
 #[test]
@@ -461,9 +448,8 @@ fn normalization_of_a_single_pixel_keeps_its_digits() {
     let x = net.linear("fc", x, 5);
     let network = net.build(x).unwrap();
     let isas = Isa::available();
-    let count = (0..60)
-        .filter(|&seed| agrees(&network, 3, seed, USUAL, &isas, TOLERANCE))
-        .count();
+    let agrees = |seed: &u64| agrees(&network, 3, *seed, USUAL, &isas, TOLERANCE);
+    let count = (0..60).filter(agrees).count();
     assert!(count > 20, "{count}");
 }
 
@@ -490,12 +476,8 @@ fn threads_do_not_change_a_bit() {
         for threads in 2..=4 {
             let (other, got) = gradient(&network, &data, USUAL, threads, isa);
             assert_eq!(loss.to_bits(), other.to_bits(), "{name}");
-            assert!(
-                got.iter()
-                    .zip(&want)
-                    .all(|(a, b)| a.to_bits() == b.to_bits()),
-                "{name}"
-            );
+            let mut pairs = got.iter().zip(&want);
+            assert!(pairs.all(|(a, b)| a.to_bits() == b.to_bits()), "{name}");
             assert_eq!(logits(&network, &data, USUAL, threads, isa), z, "{name}");
         }
     }
@@ -670,20 +652,13 @@ fn lanes_without_an_image_do_not_matter() {
     let network = net.build(x).unwrap();
     let position = |name: &str| network.parameter(name).unwrap().offset;
     for isa in Isa::available() {
-        for winograd in [false, true] {
+        for winograd in [Winograd::WherePaying, Winograd::Everywhere] {
             let mut data = data(&network, 3, 8);
             data.parameters[position("conv1.weight")] = -1e30;
             data.parameters[position("conv1.bias")] = 1e30;
             data.parameters[position("conv2.weight")..][..9].fill(1e20);
             data.images.fill(1.0);
-            let choices = Choices {
-                winograd: if winograd {
-                    Winograd::Everywhere
-                } else {
-                    Winograd::WherePaying
-                },
-                ..USUAL
-            };
+            let choices = Choices { winograd, ..USUAL };
             let (loss, gradient) = gradient(&network, &data, choices, 1, isa);
             assert!(loss.is_finite(), "{}", isa.name());
             assert!(gradient.iter().all(|g| g.is_finite()), "{}", isa.name());

@@ -462,60 +462,56 @@ mod tests {
 
     type Build = fn(&mut NetworkBuilder, Value) -> Value;
 
-    fn message(build: impl FnOnce(&mut NetworkBuilder) -> Value) -> String {
+    fn message(build: Build) -> String {
         let mut net = NetworkBuilder::new("net", Shape::new(3, 8, 8));
-        let last = build(&mut net);
+        let input = net.input();
+        let last = build(&mut net, input);
         net.build(last).expect_err("must be refused").to_string()
     }
 
     #[test]
     fn mistakes_name_the_layer() {
-        assert_eq!(
-            message(|n| {
-                let x = n.input();
-                n.conv2d("big", x, Conv2d::new(4, 9))
-            }),
-            "layer \"big\": kernel 9 does not fit the padded input of 8 x 8"
-        );
-        assert_eq!(
-            message(|n| {
-                let x = n.input();
-                let y = n.max_pool("pool", x, 2, 2);
-                n.add("sum", x, y)
-            }),
-            "layer \"sum\": cannot add 3x8x8 and 3x4x4"
-        );
-        assert_eq!(
-            message(|n| {
-                let x = n.input();
-                let x = n.flatten("flat", x);
-                n.dropout("drop", x, 1.0, false)
-            }),
-            "layer \"drop\": dropout rate 1 is not in [0, 1)"
-        );
-        assert_eq!(
-            message(|n| {
-                let x = n.input();
-                let x = n.relu("twice", x);
-                n.relu("twice", x)
-            }),
-            "layer \"twice\": the name is used twice"
-        );
-        assert_eq!(
-            message(|n| {
-                let x = n.input();
-                n.relu("lost", x);
-                n.flatten("flat", x)
-            }),
-            "layer \"lost\": its output is not used"
-        );
-        assert_eq!(
-            message(|n| {
-                let x = n.input();
-                n.relu("relu", x)
-            }),
-            "layer \"relu\": the logits 3x8x8 are not flat"
-        );
+        let cases: [(Build, &str); 6] = [
+            (
+                |n, x| n.conv2d("big", x, Conv2d::new(4, 9)),
+                "layer \"big\": kernel 9 does not fit the padded input of 8 x 8",
+            ),
+            (
+                |n, x| {
+                    let y = n.max_pool("pool", x, 2, 2);
+                    n.add("sum", x, y)
+                },
+                "layer \"sum\": cannot add 3x8x8 and 3x4x4",
+            ),
+            (
+                |n, x| {
+                    let x = n.flatten("flat", x);
+                    n.dropout("drop", x, 1.0, false)
+                },
+                "layer \"drop\": dropout rate 1 is not in [0, 1)",
+            ),
+            (
+                |n, x| {
+                    let x = n.relu("twice", x);
+                    n.relu("twice", x)
+                },
+                "layer \"twice\": the name is used twice",
+            ),
+            (
+                |n, x| {
+                    n.relu("lost", x);
+                    n.flatten("flat", x)
+                },
+                "layer \"lost\": its output is not used",
+            ),
+            (
+                |n, x| n.relu("relu", x),
+                "layer \"relu\": the logits 3x8x8 are not flat",
+            ),
+        ];
+        for (build, said) in cases {
+            assert_eq!(message(build), said);
+        }
     }
 
     #[test]
@@ -543,10 +539,7 @@ mod tests {
             }),
         ];
         for (what, build) in cases {
-            let message = message(|n| {
-                let x = n.input();
-                build(n, x)
-            });
+            let message = message(build);
             assert!(message.starts_with("layer \"bad\": "), "{what}: {message}");
         }
         let mut net = NetworkBuilder::new("net", Shape::new(huge, huge, 2));

@@ -9,7 +9,7 @@ use engine::twin::{self, Crossings};
 use engine::{
     Device, DropoutMode, Isa, Member, Network, PredictorConfig, Shape, TrainerConfig, zoo,
 };
-use golden::{Value, assert_close, assert_number, cases, list, numbers, size};
+use golden::{Value, assert_close, assert_number, cases, list, number, numbers, size, wide};
 
 /// Short sums in `f64`: the order of summation moves a few units in the last place.
 const LAYER_TOLERANCE: f64 = 1e-12;
@@ -28,6 +28,10 @@ fn dims(value: &Value) -> Vec<usize> {
 fn image_shape(value: &Value) -> (usize, Shape) {
     let d = dims(value);
     (d[0], Shape::new(d[1], d[2], d[3]))
+}
+
+fn narrow(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&v| v as f32).collect()
 }
 
 fn labels(case: &Value) -> Vec<u32> {
@@ -136,16 +140,15 @@ fn golden_pooling() {
             assert_eq!(pool.output, image_shape(&case["output"]).1);
             let x = numbers(&case["input"]);
             let grad = numbers(&case["grad_output"]);
-            let (y, dx) = if max {
-                (
+            let [y, dx] = match max {
+                true => [
                     twin::max_pool(&pool, &x),
                     twin::max_pool_backward(&pool, &x, &grad),
-                )
-            } else {
-                (
+                ],
+                false => [
                     twin::avg_pool(&pool, &x),
                     twin::avg_pool_backward(&pool, &grad),
-                )
+                ],
             };
             check(&case, &[("output", &y), ("grad_input", &dx)]);
         }
@@ -186,12 +189,7 @@ fn golden_cross_entropy() {
 
 /// The numbers of `generate/common.py`.
 fn splitmix(stream: u64, index: u64) -> f64 {
-    let x = (stream << 32)
-        .wrapping_add(index)
-        .wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    let x = x ^ (x >> 31);
+    let x = random::mix((stream << 32).wrapping_add(index));
     2.0 * ((x >> 11) as f64 / (1u64 << 53) as f64) - 1.0
 }
 
@@ -209,7 +207,7 @@ fn net_cases(file: &str, make: fn(usize) -> engine::Result<Network>) -> Vec<NetC
         let network = make(size(&case["classes"])).unwrap();
         let seed = case["seed"].as_u64().unwrap() * 65536;
         assert_eq!(network.parameter_count(), size(&case["parameters"]));
-        let tensors = case["tensors"].as_array().unwrap();
+        let tensors = list(&case["tensors"]);
         assert_eq!(tensors.len(), network.parameters().len());
         let mut parameters = Vec::new();
         for (tensor, parameter) in tensors.iter().zip(network.parameters()) {
@@ -219,7 +217,7 @@ fn net_cases(file: &str, make: fn(usize) -> engine::Result<Network>) -> Vec<NetC
                 .map(|i| {
                     let s = splitmix(seed + tensor["index"].as_u64().unwrap(), i as u64);
                     match tensor["kind"].as_str().unwrap() {
-                        "weight" => s * (6.0 / tensor["fan_in"].as_f64().unwrap()).sqrt(),
+                        "weight" => s * (6.0 / number(&tensor["fan_in"])).sqrt(),
                         "bias" => 0.1 * s,
                         "gamma" => 1.0 + 0.2 * s,
                         _ => 0.2 * s,
@@ -248,52 +246,44 @@ fn net_cases(file: &str, make: fn(usize) -> engine::Result<Network>) -> Vec<NetC
 fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
     for net in net_cases(file, make) {
         let case = &net.case;
+        let (parameters, images, labels) = (&net.parameters, &net.images, &net.labels);
         let run = twin::run(
             &net.network,
-            &net.parameters,
-            &net.images,
-            &net.labels,
+            parameters,
+            images,
+            labels,
             DropoutMode::Train(0),
-        )
-        .unwrap();
+        );
+        let run = run.unwrap();
         assert_number("loss", run.loss, &case["loss"], NET_TOLERANCE);
         let logits = numbers(&case["logits"]);
         assert_close("logits", run.logits(), &logits, NET_TOLERANCE);
-        for (tensor, parameter) in case["tensors"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .zip(net.network.parameters())
-        {
+        for (tensor, parameter) in list(&case["tensors"]).iter().zip(net.network.parameters()) {
             let got = &run.gradient[parameter.range()];
-            let norm = tensor["grad_l2"].as_f64().unwrap();
-            let absolute = tensor["grad_abs_sum"].as_f64().unwrap();
+            let norm = number(&tensor["grad_l2"]);
+            let absolute = number(&tensor["grad_abs_sum"]);
             let near = |got: f64, want: &Value, scale: f64, what: &str| {
-                let want = want.as_f64().unwrap();
-                let error = (got - want).abs();
-                assert!(
-                    error <= NET_TOLERANCE * scale,
-                    "{} {what}: {got} instead of {want}",
-                    parameter.name
-                );
+                let (name, want) = (&parameter.name, number(want));
+                let is_near = (got - want).abs() <= NET_TOLERANCE * scale;
+                assert!(is_near, "{name} {what}: {got} instead of {want}");
             };
             near(got.iter().sum(), &tensor["grad_sum"], absolute, "sum");
             let own: f64 = got.iter().map(|g| g.abs()).sum();
             near(own, &tensor["grad_abs_sum"], absolute, "absolute sum");
             let own = got.iter().map(|g| g * g).sum::<f64>().sqrt();
             near(own, &tensor["grad_l2"], norm, "norm");
-            let samples = tensor["sample_grad"].as_array().unwrap();
+            let samples = list(&tensor["sample_grad"]);
             for (index, want) in numbers(&tensor["sample_index"]).iter().zip(samples) {
                 near(got[*index as usize], want, norm, "sample");
             }
         }
         // The named points: the value of the layer of this name, or the last one of the part of
         // this name.
-        let mut found = 0;
-        for point in case["activations"].as_array().unwrap() {
+        assert!(!list(&case["activations"]).is_empty());
+        for point in list(&case["activations"]) {
             let shape = dims(point);
-            let sum = point["sum"].as_f64().unwrap();
-            let norm = point["l2"].as_f64().unwrap();
+            let sum = number(&point["sum"]);
+            let norm = number(&point["l2"]);
             let matches = run.values.iter().any(|value| {
                 value.len() == shape.iter().product::<usize>()
                     && (value.iter().sum::<f64>() - sum).abs()
@@ -302,9 +292,7 @@ fn check_net(file: &str, make: fn(usize) -> engine::Result<Network>) {
                         <= NET_TOLERANCE * norm
             });
             assert!(matches, "no value is {}", point["name"]);
-            found += 1;
         }
-        assert!(found > 0);
     }
 }
 
@@ -320,13 +308,13 @@ impl NetCase {
     /// Relative errors of the tensors' gradients against the file, smallest first: of the samples
     /// and of the norm.
     fn errors(&self, gradient: &[f32]) -> Vec<f64> {
-        let tensors = self.case["tensors"].as_array().unwrap();
+        let tensors = list(&self.case["tensors"]);
         let parts = tensors.iter().zip(self.network.parameters());
         sorted(parts.map(|(tensor, parameter)| {
             let got = &gradient[parameter.range()];
-            let scale = tensor["grad_l2"].as_f64().unwrap();
+            let scale = number(&tensor["grad_l2"]);
             let mut error = (norm(got.iter().map(|&g| f64::from(g))) / scale - 1.0).abs();
-            let samples = tensor["sample_grad"].as_array().unwrap();
+            let samples = list(&tensor["sample_grad"]);
             for (index, want) in numbers(&tensor["sample_index"]).iter().zip(samples) {
                 let got = f64::from(got[*index as usize]);
                 error = error.max((got - want.as_f64().unwrap()).abs() / scale);
@@ -368,7 +356,6 @@ impl NetCase {
     /// Those of them, nearer than `reach`, that a form of the engine has on the other side: its
     /// output is above the threshold, or is not.
     fn crossings(&self, close: &Close, reach: f64, config: PredictorConfig) -> Crossings {
-        let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
         let (parameters, images) = (narrow(&self.parameters), narrow(&self.images));
         let mut crossings = Crossings::new();
         for (&i, near) in close {
@@ -441,7 +428,6 @@ fn sorted(errors: impl Iterator<Item = f64>) -> Vec<f64> {
 fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: f64, worst: f64) {
     for net in net_cases(file, make) {
         let case = &net.case;
-        let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
         let (parameters, images) = (narrow(&net.parameters), narrow(&net.images));
         let mut close_to_kinks = None;
         // forms that fall on the same sides share it
@@ -456,25 +442,17 @@ fn check_engine(file: &str, make: fn(usize) -> engine::Result<Network>, median: 
                 ..Default::default()
             };
             let rule = cbopt::SgdConfig::default().build().unwrap();
-            let mut trainer = config
-                .build(&net.network, [Member::new(rule, parameters.clone())])
-                .unwrap();
+            let member = Member::new(rule, parameters.clone());
+            let mut trainer = config.build(&net.network, [member]).unwrap();
             let mut gradient = vec![0.0; parameters.len()];
-            let batch = trainer
-                .gradient(0, &images, &net.labels, &mut gradient)
-                .unwrap();
-            assert_number("loss", batch.loss, &case["loss"], LOGITS_F32);
+            let batch = trainer.gradient(0, &images, &net.labels, &mut gradient);
+            assert_number("loss", batch.unwrap().loss, &case["loss"], LOGITS_F32);
             let config = PredictorConfig {
                 device,
                 ..Default::default()
             };
             let mut predictor = config.build(&net.network).unwrap();
-            let logits: Vec<f64> = predictor
-                .logits(&parameters, 0, &images)
-                .unwrap()
-                .into_iter()
-                .map(f64::from)
-                .collect();
+            let logits = wide(&predictor.logits(&parameters, 0, &images).unwrap());
             assert_close("logits", &logits, &numbers(&case["logits"]), LOGITS_F32);
             let errors = net.errors(&gradient);
             let middle = |errors: &[f64]| errors[errors.len() / 2];

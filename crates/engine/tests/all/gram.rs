@@ -1,11 +1,11 @@
 //! Gram matrices of the logits' weight gradients, against the dense Jacobian of the twin, which is
 //! itself held against finite differences.
 
-use engine::network::PaddingRule;
 use engine::{
     Conv2d, Device, DropoutMode, GRAM_CLASSES, GramConfig, Network, NetworkBuilder, Precisions,
     Shape, gram_matrices, twin, zoo,
 };
+use golden::wide;
 
 /// Sums of a few thousand products in `f32`, relative to the largest entry.
 const SINGLE: f64 = 2e-5;
@@ -15,22 +15,13 @@ const SINGLE: f64 = 2e-5;
 fn everything(classes: usize) -> Network {
     let mut net = NetworkBuilder::new("everything", Shape::new(2, 9, 8));
     let image = net.input();
-    let conv = |channels: usize, kernel: usize| Conv2d {
-        stride: 1,
-        padding: PaddingRule::Symmetric(kernel / 2),
-        ..Conv2d::new(channels, kernel)
-    };
+    let conv = |channels, kernel| Conv2d::new(channels, kernel).padding(kernel / 2);
     let a = net.conv2d("a", image, conv(5, 3));
     let a = net.frn_tlu("n", a);
     let b = net.conv2d("b", a, conv(5, 1));
     let sum = net.add("sum", a, b);
     let pooled = net.max_pool("p", sum, 2, 2);
-    let strided = Conv2d {
-        stride: 2,
-        padding: PaddingRule::Same,
-        ..Conv2d::new(3, 3)
-    };
-    let c = net.conv2d("c", sum, strided);
+    let c = net.conv2d("c", sum, Conv2d::new(3, 3).stride(2).same());
     let c = net.avg_pool("q", c, 2, 1);
     let joined = net.concat("j", &[pooled, pooled]);
     let d = net.global_avg_pool("g", joined);
@@ -49,12 +40,7 @@ fn joined(classes: usize) -> Network {
     let mut net = NetworkBuilder::new("joined", Shape::new(2, 7, 6));
     let mut at = net.input();
     for (name, channels) in [("a", 5), ("b", 4), ("c", 3)] {
-        let conv = Conv2d {
-            stride: 1,
-            padding: PaddingRule::Symmetric(1),
-            ..Conv2d::new(channels, 3)
-        };
-        let new = net.conv2d(name, at, conv);
+        let new = net.conv2d(name, at, Conv2d::new(channels, 3).padding(1));
         at = net.concat(&format!("{name}j"), &[new, at]);
         at = net.frn_tlu(&format!("{name}n"), at);
     }
@@ -70,12 +56,7 @@ fn tiled(classes: usize) -> Network {
     let mut net = NetworkBuilder::new("tiled", Shape::new(9, 26, 27));
     let mut at = net.input();
     for (name, channels, padding) in [("a", 11, 1), ("b", 10, 0), ("c", 9, 2), ("d", 13, 1)] {
-        let conv = Conv2d {
-            stride: 1,
-            padding: PaddingRule::Symmetric(padding),
-            ..Conv2d::new(channels, 3)
-        };
-        at = net.conv2d(name, at, conv);
+        at = net.conv2d(name, at, Conv2d::new(channels, 3).padding(padding));
         at = net.frn_tlu(&format!("{name}n"), at);
         at = net.avg_pool(&format!("{name}p"), at, 2, 2);
     }
@@ -89,10 +70,6 @@ fn noise(seed: u64, count: usize, scale: f64) -> Vec<f32> {
     let stream = random::Stream::named(seed, "gram test");
     let one = |i: usize| (scale * (2.0 * stream.uniform(i as u64) - 1.0)) as f32;
     (0..count).map(one).collect()
-}
-
-fn wide(values: &[f32]) -> Vec<f64> {
-    values.iter().map(|&v| f64::from(v)).collect()
 }
 
 /// `JΛ⁻¹Jᵀ` of the twin for some classes; only the parameters from `first` on.
@@ -193,19 +170,11 @@ fn matrices_are_those_of_the_dense_jacobian() {
                     first,
                 );
                 golden::assert_close(net.name(), &found.matrices[..m * m], &want, SINGLE);
-                let logits = twin::forward(
-                    &net,
-                    &wide(&weights),
-                    &wide(&images[..size]),
-                    DropoutMode::Predict(3),
-                );
-                let logits = logits.unwrap().pop().unwrap();
-                golden::assert_close(
-                    "logits",
-                    &wide(&found.logits[..net.classes()]),
-                    &logits,
-                    SINGLE,
-                );
+                let (weights, image) = (wide(&weights), wide(&images[..size]));
+                let values = twin::forward(&net, &weights, &image, DropoutMode::Predict(3));
+                let logits = values.unwrap().pop().unwrap();
+                let got = wide(&found.logits[..net.classes()]);
+                golden::assert_close("logits", &got, &logits, SINGLE);
                 let chosen = |k: usize| found.classes[..m].contains(&(k as u32));
                 let least = (0..logits.len()).filter(|&k| chosen(k)).map(|k| logits[k]);
                 let least = least.fold(f64::INFINITY, f64::min);
@@ -226,39 +195,22 @@ fn threads_change_no_bit_and_bad_input_is_refused() {
             device: Device::cpu().threads(threads),
             ..GramConfig::default()
         };
-        gram_matrices(
-            &net,
-            &weights,
-            Precisions::Common(precision),
-            0,
-            &images,
-            &config,
-        )
+        let precisions = Precisions::Common(precision);
+        gram_matrices(&net, &weights, precisions, 0, &images, &config)
     };
     assert_eq!(with(1, 1.0, 16).unwrap(), with(3, 1.0, 16).unwrap());
     for precision in [0.0, -1.0, f64::NAN] {
         let error = with(1, precision, 16).unwrap_err().to_string();
-        assert!(
-            error.contains("precision") && error.contains("(0, inf]"),
-            "{error}"
-        );
+        let is_named = error.contains("precision") && error.contains("(0, inf]");
+        assert!(is_named, "{error}");
     }
     assert!(with(1, 1.0, 0).is_err() && with(1, 1.0, GRAM_CLASSES + 1).is_err());
     let config = GramConfig::default();
     let common = Precisions::Common(1.0);
     assert!(gram_matrices(&net, &weights[1..], common, 0, &images, &config).is_err());
     assert!(gram_matrices(&net, &weights, common, 0, &images[1..], &config).is_err());
-    assert!(
-        gram_matrices(
-            &net,
-            &weights,
-            Precisions::Each(&[1.0]),
-            0,
-            &images,
-            &config
-        )
-        .is_err()
-    );
+    let short = Precisions::Each(&[1.0]);
+    assert!(gram_matrices(&net, &weights, short, 0, &images, &config).is_err());
 }
 
 #[test]

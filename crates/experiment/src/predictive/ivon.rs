@@ -11,7 +11,9 @@ use engine::{Input, Network};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
-use super::{Approach, Fitted, Material, PREDICTION_STEP, Predictive, Trained, default_samples};
+use super::{
+    Approach, Fitted, Material, PREDICTION_STEP, Predictive, Trained, WITHOUT_SWAG, default_samples,
+};
 use crate::config::RunConfig;
 
 /// The method `ivon`.
@@ -36,11 +38,7 @@ impl Approach for IvonSamples {
         if !run.optimizer.rule.predicts_with_state() {
             return Some("optimizer.rule = \"ivon\"");
         }
-        // the best weights of a run with [swag] are SWAG's mean, to which IVON's state does not
-        // belong
-        run.swag
-            .is_some()
-            .then_some("a run without the section [swag]")
+        run.swag.is_some().then_some(WITHOUT_SWAG)
     }
 
     fn takes_state(&self, _: &RunConfig) -> bool {

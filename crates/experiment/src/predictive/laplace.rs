@@ -21,7 +21,6 @@
 //! Memory: O(D² + CD + C²) numbers; the CD × CD matrix is never formed. All in `f64` and on one
 //! thread: next to the network's own forward pass this is little.
 
-use std::collections::HashMap;
 use std::f64::consts::PI;
 
 use datasets::Augmentation;
@@ -30,15 +29,16 @@ use engine::{Input, Network};
 use faer::linalg::matmul::{matmul, triangular};
 use faer::linalg::solvers::SelfAdjointEigen;
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use images::{check, check_labels, check_length};
 
 use super::error::{Error, Result, check_finite};
+use super::saved::{Kind, Tensor};
 use super::{
-    Approach, Fitted, IMAGES, Labeled, Material, Predictive, Trained, count, stays_random,
+    Approach, Fitted, IMAGES, Labeled, Material, Predictive, Trained, check_positive, count,
+    stays_random,
 };
 use crate::config::RunConfig;
 
@@ -83,8 +83,7 @@ impl Approach for LaplaceMethod {
 
     fn check(&self) -> images::Result<()> {
         if let Some(start) = self.initial_precision {
-            let allowed = start > 0.0 && start.is_finite();
-            check("initial_precision", start, "(0, inf)", allowed)?;
+            check_positive("initial_precision", start)?;
         }
         self.config().check()
     }
@@ -200,11 +199,7 @@ fn chunks(images: Input<'_>, size: usize) -> impl Iterator<Item = Input<'_>> {
                 images,
                 normalization,
                 indices,
-            } => Input::Bytes {
-                images,
-                normalization,
-                indices: &indices[first..last],
-            },
+            } => Input::bytes(images, normalization, &indices[first..last]),
         }
     })
 }
@@ -292,14 +287,12 @@ impl LaplaceConfig {
         check_precision(self.prior_precision)?;
         let steps = self.steps;
         check("steps", steps as f64, "0..=1000000", steps <= MAX_STEPS)?;
-        let allowed = self.lr > 0.0 && self.lr.is_finite();
-        check("lr", self.lr, "(0, inf)", allowed)
+        check_positive("lr", self.lr)
     }
 }
 
 fn check_precision(value: f64) -> images::Result<()> {
-    let allowed = value > 0.0 && value.is_finite();
-    check("prior_precision", value, "(0, inf)", allowed)
+    check_positive("prior_precision", value)
 }
 
 /// The last layer, `f = Wφ + b`.
@@ -569,9 +562,12 @@ pub struct LaplaceFactors {
 
 /// What the file of the factors is called after the name of the checkpoint.
 pub(crate) const FILE: &str = "laplace";
-/// The entry of the header.
-const HEADER: &str = "maxitive-laplace";
-const VERSION: u64 = 1;
+/// The saved form.
+const KIND: Kind = Kind {
+    what: "Laplace",
+    entry: "maxitive-laplace",
+    version: 1,
+};
 
 /// What the header says beside the tensors.
 #[derive(Serialize, Deserialize)]
@@ -625,28 +621,20 @@ impl LaplaceFactors {
     /// [`LaplaceFactors::from_bytes`] gives the same bits back.
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
-            version: VERSION,
+            version: KIND.version,
             images: self.images,
         };
-        let header = serde_json::to_string(&header).expect("plain numbers are always written");
-        let bytes = |values: &[f64]| -> Vec<u8> {
-            values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect()
-        };
         let (width, classes) = (self.features.len().isqrt(), self.classes.len().isqrt());
-        let tensors = [
-            (FEATURES, vec![width; 2], bytes(&self.features)),
-            (CLASSES, vec![classes; 2], bytes(&self.classes)),
-            (LIKELIHOOD, vec![1], bytes(&[self.log_likelihood])),
+        let tensors: [(_, _, &[f64]); 3] = [
+            (FEATURES, vec![width; 2], &self.features),
+            (CLASSES, vec![classes; 2], &self.classes),
+            (LIKELIHOOD, vec![1], &[self.log_likelihood]),
         ];
-        let views = tensors.iter().map(|(name, shape, bytes)| {
-            let view = TensorView::new(Dtype::F64, shape.clone(), bytes);
-            (*name, view.expect("a factor is a square"))
+        let tensors = tensors.map(|(name, shape, values)| {
+            assert_eq!(shape.iter().product::<usize>(), values.len());
+            (name.to_owned(), Tensor { shape, values })
         });
-        safetensors::serialize(views, Some(HashMap::from([(HEADER.to_owned(), header)])))
-            .expect("names are distinct and the header is small")
+        KIND.to_bytes(&header, tensors.into())
     }
 
     /// The factors that [`LaplaceFactors::to_bytes`] wrote.
@@ -655,37 +643,12 @@ impl LaplaceFactors {
     /// [`Error::Malformed`] or [`Error::Version`] for bytes that are no such file,
     /// [`Error::NotFinite`] for numbers that are none.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let malformed = |reason: String| Error::Malformed {
-            what: "Laplace",
-            reason,
-        };
-        let file = SafeTensors::deserialize(bytes).map_err(|e| malformed(e.to_string()))?;
-        let (_, metadata) =
-            SafeTensors::read_metadata(bytes).map_err(|e| malformed(e.to_string()))?;
-        let entries = metadata.metadata().as_ref();
-        let header = entries
-            .and_then(|entries| entries.get(HEADER))
-            .ok_or_else(|| malformed(format!("the entry '{HEADER}' is missing")))?;
-        let header: Header = serde_json::from_str(header)
-            .map_err(|e| malformed(format!("the entry '{HEADER}': {e}")))?;
-        if header.version != VERSION {
-            return Err(Error::Version {
-                what: "Laplace",
-                found: header.version,
-                expected: VERSION,
-            });
-        }
+        let (header, file): (Header, _) = KIND.open(bytes)?;
         let tensor = |name: &str, sides: usize| {
-            let tensor = file.tensor(name).map_err(|e| malformed(e.to_string()))?;
-            let shape = tensor.shape();
-            let is_even = shape.windows(2).all(|pair| pair[0] == pair[1]);
-            if tensor.dtype() != Dtype::F64 || shape.len() != sides || !is_even {
-                let dtype = tensor.dtype();
-                return Err(malformed(format!("'{name}' is {dtype:?} {shape:?}")));
-            }
-            let numbers = tensor.data().as_chunks::<8>().0;
-            let numbers: Vec<f64> = numbers.iter().map(|b| f64::from_le_bytes(*b)).collect();
-            Ok(numbers)
+            file.tensor(name, |shape| {
+                let is_even = shape.windows(2).all(|pair| pair[0] == pair[1]);
+                shape.len() == sides && is_even
+            })
         };
         let (features, classes) = (tensor(FEATURES, 2)?, tensor(CLASSES, 2)?);
         let likelihood = tensor(LIKELIHOOD, 1)?;
@@ -694,7 +657,7 @@ impl LaplaceFactors {
         check_finite(LIKELIHOOD, &likelihood)?;
         let [log_likelihood] = likelihood[..] else {
             let count = likelihood.len();
-            return Err(malformed(format!("'{LIKELIHOOD}' has {count} entries")));
+            return Err(KIND.malformed(format!("'{LIKELIHOOD}' has {count} entries")));
         };
         Ok(Self {
             images: header.images,
@@ -1138,14 +1101,8 @@ mod tests {
     }
 
     fn close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
-        assert_eq!(got.len(), want.len(), "{what}");
-        let scale = want.iter().fold(0.0f64, |m, v| m.max(v.abs())).max(1e-12);
-        for (i, (g, w)) in got.iter().zip(want).enumerate() {
-            assert!(
-                (g - w).abs() <= tolerance * scale,
-                "{what}[{i}]: {g} instead of {w}"
-            );
-        }
+        let scale = golden::largest(want).max(1e-12);
+        golden::assert_within(what, got, want, tolerance * scale);
     }
 
     fn rows(matrix: &Mat<f64>) -> Vec<f64> {
@@ -1294,22 +1251,35 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_by_name() {
-        let message = |e: Error| e.to_string();
+        fn said<T>(result: Result<T>) -> String {
+            result.err().unwrap().to_string()
+        }
         let layer = LastLayer::new(2, &[1.0, 0.0, 0.0, 1.0], Some(&[0.0, 0.0])).unwrap();
         let mut fit = LaplaceFit::new(layer);
-        let error = fit.finish(&LaplaceConfig::default()).unwrap_err();
         assert_eq!(
-            message(error),
-            "predictive method 'laplace' needs the features of at least one training image"
+            said(fit.finish(&LaplaceConfig::default())),
+            "predictive method 'laplace' needs the features of at least one training image",
         );
-        let error = fit.add(&[1.0, 2.0, 3.0], &[0]).unwrap_err();
-        assert_eq!(message(error), "features has 3 entries, expected 2");
-        let error = fit.add(&[1.0, f64::NAN], &[0]).unwrap_err();
-        assert_eq!(message(error), "features[1] is NaN, which is not finite");
-        let error = fit.add(&[1.0, 2.0], &[2]).unwrap_err();
-        assert_eq!(message(error), "label 2 of image 0 is not in 0..2");
+        for (features, label, want) in [
+            (
+                &[1.0, 2.0, 3.0][..],
+                0,
+                "features has 3 entries, expected 2",
+            ),
+            (
+                &[1.0, f64::NAN],
+                0,
+                "features[1] is NaN, which is not finite",
+            ),
+            (&[1.0, 2.0], 2, "label 2 of image 0 is not in 0..2"),
+        ] {
+            assert_eq!(said(fit.add(features, &[label])), want);
+        }
         assert_eq!(fit.images(), 0);
         fit.add(&[1.0, 2.0], &[1]).unwrap();
+        let (mut lr, mut steps) = (LaplaceConfig::default(), LaplaceConfig::default());
+        lr.lr = -0.1;
+        steps.steps = 2_000_000;
         for (config, want) in [
             (
                 LaplaceConfig::fixed(0.0),
@@ -1319,25 +1289,15 @@ mod tests {
                 LaplaceConfig::fixed(f64::NAN),
                 "prior_precision NaN is not in (0, inf)",
             ),
-            (
-                LaplaceConfig {
-                    lr: -0.1,
-                    ..Default::default()
-                },
-                "lr -0.1 is not in (0, inf)",
-            ),
-            (
-                LaplaceConfig {
-                    steps: 2_000_000,
-                    ..Default::default()
-                },
-                "steps 2000000 is not in 0..=1000000",
-            ),
+            (lr, "lr -0.1 is not in (0, inf)"),
+            (steps, "steps 2000000 is not in 0..=1000000"),
         ] {
-            assert_eq!(message(fit.finish(&config).unwrap_err()), want);
+            assert_eq!(said(fit.finish(&config)), want);
         }
-        let error = LastLayer::new(2, &[1.0, 0.0, 0.0], None).unwrap_err();
-        assert_eq!(message(error), "weight has 3 entries, expected 2");
+        assert_eq!(
+            said(LastLayer::new(2, &[1.0, 0.0, 0.0], None)),
+            "weight has 3 entries, expected 2",
+        );
         // weights of zero bear any prior precision, so that it grows until it is no number
         let zero = LastLayer::new(2, &[0.0; 4], None).unwrap();
         let mut fit = LaplaceFit::new(zero);
@@ -1347,8 +1307,8 @@ mod tests {
             lr: 1000.0,
             ..Default::default()
         };
-        let error = fit.finish(&run).unwrap_err();
-        assert_eq!(message(error), "prior_precision inf is not in (0, inf)");
+        let grown = "prior_precision inf is not in (0, inf)";
+        assert_eq!(said(fit.finish(&run)), grown);
     }
 
     #[test]
@@ -1372,13 +1332,8 @@ mod tests {
         let images = images::Images::new(shape, 10, pixels, labels.clone()).unwrap();
         let normalization = images::Normalization::new(vec![0.25], vec![0.5]).unwrap();
         let indices: Vec<u32> = (0..count as u32).rev().collect();
-        let bytes = Input::Bytes {
-            images: &images,
-            normalization: &normalization,
-            indices: &indices,
-        };
         let training = Labeled {
-            images: bytes,
+            images: Input::bytes(&images, &normalization, &indices),
             labels: &labels,
         };
         let how = (Augmentation { flip: true, pad: 3 }, 11);

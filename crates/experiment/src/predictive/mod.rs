@@ -28,6 +28,7 @@ pub mod laplace;
 mod mc_dropout;
 mod point;
 pub mod possibilistic;
+mod saved;
 pub mod swag;
 
 use std::num::NonZero;
@@ -54,6 +55,9 @@ pub use swag::{Swag, SwagForm, SwagSamples};
 const PREDICTION_STEP: u64 = 0;
 /// Images whose features are held at a time.
 const IMAGES: usize = 4096;
+/// What methods need that take the state of the rule at the best weights: those of a run with
+/// `[swag]` are SWAG's mean, to which the state does not belong.
+const WITHOUT_SWAG: &str = "a run without the section [swag]";
 /// Most samples of a prediction.
 const MAX_SAMPLES: usize = 100_000;
 
@@ -460,6 +464,12 @@ fn take(images: Input<'_>, size: usize, places: &[usize]) -> Vec<f32> {
     }
 }
 
+/// `Ok` for a finite number above zero.
+fn check_positive(name: &'static str, value: f64) -> images::Result<()> {
+    let allowed = value > 0.0 && value.is_finite();
+    check(name, value, "(0, inf)", allowed)
+}
+
 /// Samples where a config does not say how many, as in the paper.
 fn default_samples() -> usize {
     64
@@ -479,5 +489,5 @@ fn stays_random(network: &Network) -> bool {
 /// Seed of the masks that go with a sample of the weights; the first has that of a single pass.
 fn seed_of_sample(seed: u64, sample: u32) -> u64 {
     // Odd multiples of 2⁶⁴/φ are distinct; the engine mixes the bits.
-    seed ^ u64::from(sample).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    seed ^ u64::from(sample).wrapping_mul(random::GOLDEN)
 }

@@ -27,7 +27,10 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Error, Result};
 use super::point::AtWeights;
-use super::{Approach, Fitted, Labeled, Material, Predictive, Trained, count, take};
+use super::{
+    Approach, Fitted, Labeled, Material, Predictive, Trained, WITHOUT_SWAG, check_positive, count,
+    take,
+};
 use crate::config::RunConfig;
 use crate::data::spread;
 
@@ -114,8 +117,7 @@ impl Approach for Possibilistic {
 
     fn check(&self) -> images::Result<()> {
         if let Factor::Given(factor) = self.factor {
-            let allowed = factor > 0.0 && factor.is_finite();
-            check("factor", factor, "(0, inf)", allowed)?;
+            check_positive("factor", factor)?;
         }
         let allowed = (2..=GRAM_CLASSES).contains(&self.classes);
         check("classes", self.classes as f64, "2..=1000", allowed)?;
@@ -125,9 +127,8 @@ impl Approach for Possibilistic {
 
     fn needs(&self, run: &RunConfig, _: &Network) -> Option<&'static str> {
         let rule = run.optimizer.build(1, 0).ok()?;
-        // the best weights of a run with [swag] are SWAG's mean, to which the state does not belong
         if run.swag.is_some() && rule.precision_needs_state() {
-            return Some("a run without the section [swag]");
+            return Some(WITHOUT_SWAG);
         }
         if let Ok(Precision::Common(0.0)) = rule.precision(1, None) {
             return Some("optimizer.weight_decay above 0");

@@ -18,19 +18,17 @@
 //! LeNet, 48 MB for ResNet-20, 185 MB for DenseNet-121. A snapshot costs one pass over three
 //! vectors, a sample one pass over `r + 2`.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use cbopt::noise::{NoiseKey, fill_normal};
 use engine::{Input, Network};
-use safetensors::tensor::View;
-use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use images::{check, check_length};
 
 use super::error::{Error, Result, check_finite};
+use super::saved::{Kind, Tensor};
 use super::{Approach, Fitted, Material, PREDICTION_STEP, Predictive, Trained, default_samples};
 use crate::config::RunConfig;
 
@@ -44,9 +42,12 @@ pub const VARIANCE_FLOOR: f64 = f32::MIN_POSITIVE as f64;
 const SWA_GAUSSIAN_FLOOR: f64 = 1e-30;
 /// Coordinates of a sample that are made together.
 const BLOCK: usize = 1024;
-/// Key and version of the saved form.
-const HEADER: &str = "maxitive-swag";
-const VERSION: u64 = 1;
+/// The saved form.
+const KIND: Kind = Kind {
+    what: "SWAG",
+    entry: "maxitive-swag",
+    version: 1,
+};
 
 /// The method `swag`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -426,22 +427,24 @@ impl Swag {
     /// gives the same bits back.
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
-            version: VERSION,
+            version: KIND.version,
             parameters: self.mean.len(),
             snapshots: self.snapshots,
             max_rank: self.max_rank,
             rank: self.deviations.len(),
         };
-        let header = serde_json::to_string(&header).expect("plain numbers are always written");
+        let vector = |name: &str, values| {
+            let shape = vec![self.mean.len()];
+            (name.to_owned(), Tensor { shape, values })
+        };
         let mut vectors = vec![
-            ("mean".to_owned(), Vector::new(&self.mean)),
-            ("second_moment".to_owned(), Vector::new(&self.second_moment)),
+            vector("mean", &self.mean),
+            vector("second_moment", &self.second_moment),
         ];
         for (k, deviation) in self.deviations.iter().enumerate() {
-            vectors.push((deviation_name(k), Vector::new(deviation)));
+            vectors.push(vector(&deviation_name(k), deviation));
         }
-        safetensors::serialize(vectors, Some(HashMap::from([(HEADER.to_owned(), header)])))
-            .expect("names are distinct and the header is small")
+        KIND.to_bytes(&header, vectors)
     }
 
     /// The collector that [`Swag::to_bytes`] wrote, for a network of so many parameters.
@@ -450,42 +453,13 @@ impl Swag {
     /// [`Error::Malformed`], [`Error::Version`] or [`Error::Input`] for bytes that are no such
     /// state; the others as [`Swag::from_moments`].
     pub fn from_bytes(parameters: usize, bytes: &[u8]) -> Result<Self> {
-        let malformed = |reason: String| Error::Malformed {
-            what: "SWAG",
-            reason,
-        };
-        let tensors = SafeTensors::deserialize(bytes).map_err(|e| malformed(e.to_string()))?;
-        let (_, metadata) =
-            SafeTensors::read_metadata(bytes).map_err(|e| malformed(e.to_string()))?;
-        let header = metadata
-            .metadata()
-            .as_ref()
-            .and_then(|entries| entries.get(HEADER))
-            .ok_or_else(|| malformed(format!("the entry '{HEADER}' is missing")))?;
-        let wrong = |e: serde_json::Error| malformed(format!("the entry '{HEADER}': {e}"));
-        let found: Versioned = serde_json::from_str(header).map_err(wrong)?;
-        if found.version != VERSION {
-            return Err(Error::Version {
-                what: "SWAG",
-                found: found.version,
-                expected: VERSION,
-            });
-        }
-        let header: Header = serde_json::from_str(header).map_err(wrong)?;
+        let (header, file): (Header, _) = KIND.open(bytes)?;
         check_length("saved SWAG mean", header.parameters, parameters)?;
-        if tensors.len() != 2 + header.rank {
-            let (found, rank) = (tensors.len(), header.rank);
-            return Err(malformed(format!("{found} vectors for rank {rank}")));
+        if file.len() != 2 + header.rank {
+            let (found, rank) = (file.len(), header.rank);
+            return Err(KIND.malformed(format!("{found} vectors for rank {rank}")));
         }
-        let vector = |name: &str| {
-            let tensor = tensors.tensor(name).map_err(|e| malformed(e.to_string()))?;
-            if tensor.dtype() != Dtype::F64 || tensor.shape() != [parameters] {
-                let (dtype, shape) = (tensor.dtype(), tensor.shape());
-                return Err(malformed(format!("'{name}' is {dtype:?} {shape:?}")));
-            }
-            let numbers = tensor.data().as_chunks::<8>().0;
-            Ok(numbers.iter().map(|b| f64::from_le_bytes(*b)).collect())
-        };
+        let vector = |name: &str| file.tensor(name, |shape| shape == [parameters]);
         let (mean, second_moment) = (vector("mean")?, vector("second_moment")?);
         let deviations = (0..header.rank)
             .map(|k| vector(&deviation_name(k)))
@@ -540,42 +514,6 @@ struct Header {
     snapshots: u64,
     max_rank: usize,
     rank: usize,
-}
-
-#[derive(Deserialize)]
-struct Versioned {
-    version: u64,
-}
-
-/// A vector that is turned to bytes only when it is written.
-struct Vector<'a> {
-    values: &'a [f64],
-    shape: usize,
-}
-
-impl<'a> Vector<'a> {
-    fn new(values: &'a [f64]) -> Self {
-        let shape = values.len();
-        Self { values, shape }
-    }
-}
-
-impl View for Vector<'_> {
-    fn dtype(&self) -> Dtype {
-        Dtype::F64
-    }
-
-    fn shape(&self) -> &[usize] {
-        std::slice::from_ref(&self.shape)
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        self.values.iter().flat_map(|v| v.to_le_bytes()).collect()
-    }
-
-    fn data_len(&self) -> usize {
-        8 * self.shape
-    }
 }
 
 #[cfg(test)]
@@ -760,47 +698,50 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_by_name() {
-        let message = |e: Error| e.to_string();
+        fn said<T>(result: Result<T>) -> String {
+            result.err().unwrap().to_string()
+        }
         let mut swag = Swag::new(3, 20).unwrap();
-        let mut out = [0.0; 3];
-        let error = swag
-            .sample_into(SwagForm::LowRank, 0, 0, &mut out)
-            .unwrap_err();
         assert_eq!(
-            message(error),
+            said(swag.sample_into(SwagForm::LowRank, 0, 0, &mut [0.0; 3])),
             "predictive method 'swag' needs at least one snapshot of the weights"
         );
-        let error = swag.collect(&[1.0f32, 2.0]).unwrap_err();
-        assert_eq!(message(error), "snapshot has 2 entries, expected 3");
-        let error = swag.collect(&[1.0f32, f32::INFINITY, 0.0]).unwrap_err();
-        assert_eq!(message(error), "snapshot[1] is inf, which is not finite");
+        for (snapshot, want) in [
+            (&[1.0f32, 2.0][..], "snapshot has 2 entries, expected 3"),
+            (
+                &[1.0, f32::INFINITY, 0.0],
+                "snapshot[1] is inf, which is not finite",
+            ),
+        ] {
+            assert_eq!(said(swag.collect(snapshot)), want);
+        }
         assert_eq!(swag, Swag::new(3, 20).unwrap());
-        assert_eq!(
-            message(Swag::new(3, 5000).unwrap_err()),
-            "max_rank 5000 is not in 0..=4096"
-        );
+        let high = said(Swag::new(3, 5000));
+        assert_eq!(high, "max_rank 5000 is not in 0..=4096");
         swag.collect(&[1.0f32, 2.0, 3.0]).unwrap();
-        let form = SwagForm::SwaGaussian { scale: -1.0 };
-        let error = swag.sample(form, &[0.0; 3], &[0.0]).unwrap_err();
-        assert_eq!(message(error), "scale -1 is not in [0, inf)");
-        let narrow = collected(2, 3, 1);
-        let form = SwagForm::SwaGaussian { scale: 1.0 };
-        let error = narrow.sample(form, &[0.0; 3], &[0.0]).unwrap_err();
-        assert_eq!(
-            message(error),
-            "predictive method 'swag' in this form needs rank 2 or more, not 1"
-        );
+        for (swag, scale, want) in [
+            (swag, -1.0, "scale -1 is not in [0, inf)"),
+            (
+                collected(2, 3, 1),
+                1.0,
+                "predictive method 'swag' in this form needs rank 2 or more, not 1",
+            ),
+        ] {
+            let form = SwagForm::SwaGaussian { scale };
+            assert_eq!(said(swag.sample(form, &[0.0; 3], &[0.0])), want);
+        }
         let moments = |snapshots, second: f64, deviations: usize| {
             let rows = vec![vec![0.0; 2]; deviations];
             Swag::from_moments(2, snapshots, vec![1.0, 2.0], vec![second, 4.0], rows)
         };
         assert!(moments(3, 1.0, 2).is_ok());
-        let error = moments(0, 1.0, 2).unwrap_err();
-        assert_eq!(message(error), "snapshots 0 is not in 1..");
-        let error = moments(3, -1.0, 2).unwrap_err();
-        assert_eq!(message(error), "second moment -1 is not in [0, inf)");
-        let error = moments(3, 1.0, 3).unwrap_err();
-        assert_eq!(message(error), "deviations 3 is not in 0..=max_rank");
+        for (refused, want) in [
+            (moments(0, 1.0, 2), "snapshots 0 is not in 1.."),
+            (moments(3, -1.0, 2), "second moment -1 is not in [0, inf)"),
+            (moments(3, 1.0, 3), "deviations 3 is not in 0..=max_rank"),
+        ] {
+            assert_eq!(said(refused), want);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use experiment::status::{State, status};
 use experiment::sweep::SweepOptions;
 use experiment::{Error, Event, Observer, Outcome, Run, Silent, Stop, Sweep, SweepOutcome};
 
-use crate::run::{Lab, lasting, small};
+use crate::run::{Lab, lasting, refusal, small};
 use crate::search;
 
 /// How often each run was trained to its end.
@@ -30,6 +30,15 @@ fn options<'a>(lab: &'a Lab, observer: &'a dyn Observer, stop: &'a Stop) -> Swee
     SweepOptions::new(RunOptions {
         device: Device::cpu().threads(1),
         ..lab.options(observer, stop)
+    })
+}
+
+/// What three at the same work come to.
+fn three(work: impl Fn() -> SweepOutcome + Sync) -> Vec<SweepOutcome> {
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3).map(|_| scope.spawn(&work)).collect();
+        let outcomes = workers.into_iter().map(|worker| worker.join().unwrap());
+        outcomes.collect()
     })
 }
 
@@ -52,12 +61,7 @@ fn several_at_work_on_one_sweep_train_each_run_once() {
     let sweep = rates(&RATES);
     let (trained, stop) = (Trained::default(), Stop::default());
     let options = options(&lab, &trained, &stop);
-    let work = || sweep.execute(&lab.directory("shared"), &options).unwrap();
-    let outcomes: Vec<SweepOutcome> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
-        let outcomes = workers.into_iter().map(|worker| worker.join().unwrap());
-        outcomes.collect()
-    });
+    let outcomes = three(|| sweep.execute(&lab.directory("shared"), &options).unwrap());
     let trained = trained.0.lock().unwrap().clone();
     assert_eq!(trained.len(), 6);
     assert!(trained.values().all(|times| *times == 1), "{trained:?}");
@@ -66,12 +70,8 @@ fn several_at_work_on_one_sweep_train_each_run_once() {
         assert_eq!(outcome.finished.len() + outcome.taken.len(), 6);
     }
     // bit for bit as one after the other
-    let alone = sweep
-        .execute(
-            &lab.directory("alone"),
-            &self::options(&lab, &Silent, &stop),
-        )
-        .unwrap();
+    let silent = self::options(&lab, &Silent, &stop);
+    let alone = sweep.execute(&lab.directory("alone"), &silent).unwrap();
     let shared = sweep.execute(&lab.directory("shared"), &options).unwrap();
     assert!(alone.worked && !shared.worked && shared.taken.is_empty());
     for (alone, shared) in alone.finished.into_iter().zip(shared.finished) {
@@ -88,16 +88,12 @@ fn several_at_work_on_one_search_wait_for_each_other_and_end_the_same() {
     let lab = Lab::new();
     let alone = search::execute(&lab, "alone", &Stop::default(), 1);
     let stop = Stop::default();
-    let work = || search::execute(&lab, "shared", &stop, 1);
-    let outcomes: Vec<SweepOutcome> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
-        let outcomes = workers.into_iter().map(|worker| worker.join().unwrap());
-        outcomes.collect()
-    });
-    assert_eq!(
+    let outcomes = three(|| search::execute(&lab, "shared", &stop, 1));
+    let (shared, one) = (
         search::search(&lab, "shared"),
-        search::search(&lab, "alone")
+        search::search(&lab, "alone"),
     );
+    assert_eq!(shared, one);
     for outcome in &outcomes {
         assert_eq!(outcome.dropped, alone.dropped);
         assert!(outcome.failed.is_empty() && outcome.stopped.is_empty());
@@ -114,11 +110,9 @@ fn several_at_work_on_one_search_wait_for_each_other_and_end_the_same() {
         ..options(&lab, &Silent, &stop)
     };
     let refused = search::sweep().execute(&lab.directory("shard"), &options);
-    let message = refused.unwrap_err().to_string();
-    assert!(
-        message.starts_with("shard: a search compares all"),
-        "{message}"
-    );
+    let message = refusal(refused);
+    let compares = message.starts_with("shard: a search compares all");
+    assert!(compares, "{message}");
 }
 
 #[test]
@@ -163,11 +157,9 @@ fn a_run_that_diverged_is_not_tried_again_but_begins_anew() {
     std::fs::write(directory.join("notes.txt"), "mine").unwrap();
     let tame = Run::restart(&directory, small("sgd", &["optimizer.lr=0.01"])).unwrap();
     assert!(matches!(tame.execute(&options), Ok(Outcome::Finished(_))));
-    let fresh = Run::create(&lab.directory("tame"), tame.config().clone()).unwrap();
-    assert_eq!(
-        lasting(tame.record().unwrap().unwrap()),
-        lasting(lab.finish(&fresh))
-    );
+    let fresh = lab.create("tame", tame.config().clone());
+    let tamed = tame.record().unwrap().unwrap();
+    assert_eq!(lasting(tamed), lasting(lab.finish(&fresh)));
     assert!(!directory.join(FAILED).exists());
     // what is not the run's is left alone
     assert!(directory.join("notes.txt").exists());
@@ -210,9 +202,8 @@ fn failures_of_the_last_stretch_are_written_down() {
     let stop = Stop::default();
     // the checkpoint of the survivor is damaged while the search rests before its last stretch
     let before = Stop::default().after_epochs(5);
-    sweep
-        .execute(&directory, &options(&lab, &Silent, &before))
-        .unwrap();
+    let first = options(&lab, &Silent, &before);
+    sweep.execute(&directory, &first).unwrap();
     let dropped = experiment::search::dropped(&directory);
     assert_eq!(dropped.len(), 1);
     let runs = status(&directory).unwrap();
@@ -226,15 +217,14 @@ fn failures_of_the_last_stretch_are_written_down() {
         bytes[last] ^= 1;
         std::fs::write(&path, bytes).unwrap();
     }
-    let outcome = sweep
-        .execute(&directory, &options(&lab, &Silent, &stop))
-        .unwrap();
+    let second = options(&lab, &Silent, &stop);
+    let outcome = sweep.execute(&directory, &second).unwrap();
     assert_eq!(outcome.failed.len(), 1);
     let search = search::search(&lab, "last");
     assert_eq!(search["failed"][0]["run"], survivor.run.as_str());
     let again = SweepOptions {
         restart: true,
-        ..options(&lab, &Silent, &stop)
+        ..second
     };
     let outcome = sweep.execute(&directory, &again).unwrap();
     assert_eq!(outcome.finished.len(), 1);

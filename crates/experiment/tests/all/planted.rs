@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use evaluation::record::RunRecord;
-use experiment::{Error, Run, RunConfig, Silent, Stop};
+use experiment::{Error, RunConfig, Stop};
 
 use crate::run::{Lab, small};
 
 fn finish(lab: &Lab, name: &str, config: RunConfig) -> RunRecord {
-    lab.finish(&Run::create(&lab.directory(name), config).unwrap())
+    lab.finish(&lab.create(name, config))
 }
 
 #[test]
@@ -28,9 +28,8 @@ fn a_training_that_diverges_in_its_last_step_is_noticed_by_its_validation() {
     // one step, whose own loss is that of the first weights
     let mut config = small("sgd", &["optimizer.lr=1e30", "train.batch=512"]);
     config.stretch(1);
-    let run = Run::create(&lab.directory("last"), config).unwrap();
-    let stop = Stop::default();
-    let error = run.execute(&lab.options(&Silent, &stop)).unwrap_err();
+    let run = lab.create("last", config);
+    let error = lab.execute(&run, &Stop::default()).unwrap_err();
     let Error::Diverged { what, .. } = &error else {
         panic!("{error}");
     };

@@ -39,18 +39,11 @@ fn golden_swag() {
             swag.collect(snapshot).unwrap();
         }
         assert_eq!(swag.rank(), size(&case["rank"]), "{name}");
-        assert_eq!(
-            f64::from(f32::MIN_POSITIVE),
-            number(&case["variance_floor"]),
-            "{name}"
-        );
+        let floor = number(&case["variance_floor"]);
+        assert_eq!(f64::from(f32::MIN_POSITIVE), floor, "{name}");
         let check = |got: &[f64], key: &str| {
-            close(
-                got,
-                &numbers(&case[key]),
-                SWAG_MOMENTS,
-                &format!("{name} {key}"),
-            );
+            let what = format!("{name} {key}");
+            close(got, &numbers(&case[key]), SWAG_MOMENTS, &what);
         };
         check(swag.mean(), "mean");
         check(swag.second_moment(), "second_moment");
@@ -101,13 +94,10 @@ fn golden_laplace() {
         for (x, y) in features.chunks(batch * width).zip(labels.chunks(batch)) {
             fit.add(x, y).unwrap();
         }
-        check(&fit.feature_factor(), &case["kfac"]["A"], "A");
-        check(&fit.class_factor(), &case["kfac"]["B"], "B");
-        check(
-            &fit.class_factor(),
-            &case["kfac"]["B_bias"],
-            "B of the bias",
-        );
+        let kfac = &case["kfac"];
+        check(&fit.feature_factor(), &kfac["A"], "A");
+        check(&fit.class_factor(), &kfac["B"], "B");
+        check(&fit.class_factor(), &kfac["B_bias"], "B of the bias");
 
         let prior = &case["prior_precision"];
         let config = LaplaceConfig {
@@ -116,16 +106,9 @@ fn golden_laplace() {
             lr: number(&prior["adam_lr"]),
         };
         let laplace = fit.finish(&config).unwrap();
-        check(
-            &[laplace.log_likelihood()],
-            &case["log_likelihood"],
-            "log likelihood",
-        );
-        check(
-            &[laplace.prior_precision()],
-            &prior["optimised"],
-            "prior precision",
-        );
+        let (likelihood, precision) = (laplace.log_likelihood(), laplace.prior_precision());
+        check(&[likelihood], &case["log_likelihood"], "log likelihood");
+        check(&[precision], &prior["optimised"], "prior precision");
         let path = laplace.prior_precision_path(&config).unwrap();
         let steps = prior["after_step"].as_object().unwrap();
         assert!(!steps.is_empty(), "{name}");
@@ -137,11 +120,7 @@ fn golden_laplace() {
         let evidence = &case["log_marginal_likelihood"];
         let at = |delta: f64| [laplace.log_marginal_likelihood(delta).unwrap()];
         check(&at(1.0), &evidence["delta_1"], "log evidence at 1");
-        check(
-            &at(laplace.prior_precision()),
-            &evidence["optimised"],
-            "log evidence",
-        );
+        check(&at(precision), &evidence["optimised"], "log evidence");
         for pair in evidence["grid"].as_array().unwrap() {
             let delta = number(&pair[0]);
             check(&at(delta), &pair[1], &format!("log evidence at {delta}"));
@@ -335,10 +314,8 @@ fn fitted(run: &Run, config: &LaplaceConfig) -> Laplace {
 
 fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
-    a.iter()
-        .zip(b)
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f32::max)
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, f32::max)
 }
 
 /// Mean over predictions, in `f64`.
@@ -391,19 +368,13 @@ fn every_method_gives_probabilities_that_depend_on_the_seed_alone() {
             assert!(row.iter().all(|p| (0.0..=1.0).contains(p)), "{method:?}");
         }
         let mut two = Predictive::new(&run.network, threads(2)).unwrap();
-        assert_eq!(
-            predict(&mut two, &method, trained, 11, images).unwrap(),
-            p,
-            "{method:?}"
-        );
+        let again = predict(&mut two, &method, trained, 11, images).unwrap();
+        assert_eq!(again, p, "{method:?}");
         let other = predict(&mut one, &method, trained, 12, images).unwrap();
         let random = method.passes() > 1 || run.network.name() == "lenet-dropout";
         assert_eq!(other != p, random, "{method:?}");
-        assert_eq!(
-            predict(&mut one, &method, trained, 11, images).unwrap(),
-            p,
-            "{method:?}"
-        );
+        let again = predict(&mut one, &method, trained, 11, images).unwrap();
+        assert_eq!(again, p, "{method:?}");
         let none = predict(&mut one, &method, trained, 11, &[]).unwrap();
         assert!(none.is_empty());
     }
@@ -422,10 +393,7 @@ fn point_is_the_engine() {
         row[**label as usize] == top
     });
     let count = correct.count();
-    assert!(
-        count > 40,
-        "the weights are trained: {count} of 64 are correct"
-    );
+    assert!(count > 40, "the weights are trained: {count} of 64");
 }
 
 #[test]
@@ -623,46 +591,68 @@ fn what_a_method_lacks_is_said() {
     };
     let (plain, with_rule) = (plain(run), with_rule(run));
     let net = &run.network;
-    assert_eq!(
-        refused(net, ivon_samples(3), &plain),
-        "predictive method 'ivon' needs the rule ivon and its state"
-    );
-    assert_eq!(
-        refused(net, ivon_samples(3), &with_rule),
-        "predictive method 'ivon' needs weights trained with ivon, not with sgd"
-    );
-    assert_eq!(
-        refused(net, ivon_samples(0), &with_rule),
-        "samples 0 is not in 1..=100000"
-    );
-    assert_eq!(
-        refused(net, mc_dropout(0), &plain),
-        "samples 0 is not in 1..=100000"
-    );
-    assert_eq!(
-        refused(net, mc_dropout(4), &plain),
-        "predictive method 'mc-dropout' needs a network with dropout that stays on, such as \
-         lenet-dropout, but 'lenet' has none"
-    );
     let three = swag_samples(3, SwagForm::LowRank);
-    assert_eq!(
-        refused(net, three, &plain),
-        "predictive method 'swag' needs a SWAG collector"
-    );
-    let other = Swag::new(7, 20).unwrap();
-    assert_eq!(
-        refused(net, three, &with_swag(run, &other)),
-        "SWAG collector has 7 entries, expected 44426"
-    );
+    let other = with_swag(run, &Swag::new(7, 20).unwrap());
+    let short = Trained::new(run.parameters[1..].to_vec());
+    for (net, method, trained, want) in [
+        (
+            net,
+            ivon_samples(3),
+            &plain,
+            "predictive method 'ivon' needs the rule ivon and its state",
+        ),
+        (
+            net,
+            ivon_samples(3),
+            &with_rule,
+            "predictive method 'ivon' needs weights trained with ivon, not with sgd",
+        ),
+        (
+            net,
+            ivon_samples(0),
+            &with_rule,
+            "samples 0 is not in 1..=100000",
+        ),
+        (net, mc_dropout(0), &plain, "samples 0 is not in 1..=100000"),
+        (
+            net,
+            mc_dropout(4),
+            &plain,
+            "predictive method 'mc-dropout' needs a network with dropout that stays on, such as \
+             lenet-dropout, but 'lenet' has none",
+        ),
+        (
+            net,
+            three,
+            &plain,
+            "predictive method 'swag' needs a SWAG collector",
+        ),
+        (
+            net,
+            three,
+            &other,
+            "SWAG collector has 7 entries, expected 44426",
+        ),
+        (
+            &dropout,
+            BY_LAPLACE,
+            &plain,
+            "predictive method 'laplace' needs features that stay the same, but 'lenet-dropout' \
+             has dropout that stays on",
+        ),
+        (
+            net,
+            POINT,
+            &short,
+            "parameters has 44425 entries, expected 44426",
+        ),
+    ] {
+        assert_eq!(refused(net, method, trained), want);
+    }
     let nothing = predictive(net).fit(&BY_LAPLACE, &plain, Labeled::NONE);
     assert_eq!(
         nothing.err().unwrap().to_string(),
         "predictive method 'laplace' needs the features of at least one training image"
-    );
-    assert_eq!(
-        refused(&dropout, BY_LAPLACE, &plain),
-        "predictive method 'laplace' needs features that stay the same, but 'lenet-dropout' has \
-         dropout that stays on"
     );
     let moved: Vec<f32> = run.parameters.iter().map(|w| w + 0.1).collect();
     let elsewhere = fitted(run, &LaplaceConfig::fixed(1.0)).at(&moved);
@@ -670,11 +660,6 @@ fn what_a_method_lacks_is_said() {
     assert_eq!(
         refusal.unwrap_err().to_string(),
         "predictive method 'laplace' was fitted at other weights than these"
-    );
-    let short = Trained::new(run.parameters[1..].to_vec());
-    assert_eq!(
-        refused(net, POINT, &short),
-        "parameters has 44425 entries, expected 44426"
     );
 }
 
@@ -818,28 +803,14 @@ fn what_bounds_lack_is_named() {
         refused(chosen, &with_rule(run), unvalidated),
         "predictive method 'possibilistic' needs validation images to choose the factor"
     );
+    let [mut factor, mut classes, mut images] = [Possibilistic::default(); 3];
+    factor.factor = Factor::Given(0.0);
+    classes.classes = 1001;
+    images.images = Some(0);
     for (bad, want) in [
-        (
-            Possibilistic {
-                factor: Factor::Given(0.0),
-                ..Default::default()
-            },
-            "factor 0 is not in (0, inf)",
-        ),
-        (
-            Possibilistic {
-                classes: 1001,
-                ..Default::default()
-            },
-            "classes 1001 is not in 2..=1000",
-        ),
-        (
-            Possibilistic {
-                images: Some(0),
-                ..Default::default()
-            },
-            "images 0 is not in 1..",
-        ),
+        (factor, "factor 0 is not in (0, inf)"),
+        (classes, "classes 1001 is not in 2..=1000"),
+        (images, "images 0 is not in 1.."),
     ] {
         let bad = Method::Possibilistic(bad);
         assert_eq!(refused(bad, &with_rule(run), material(run)), want);

@@ -46,6 +46,13 @@ fn write_images(folder: &Path, prefix: &str, count: u32, salt: u32) {
     std::fs::write(folder.join(format!("{prefix}-labels-idx1-ubyte")), labels).unwrap();
 }
 
+/// What lies in a folder, whatever its sums.
+fn library(path: &Path) -> Library {
+    let origin = Origin::Given;
+    let path = path.into();
+    Library::with_roots(vec![Root { path, origin }]).unverified()
+}
+
 pub struct Lab {
     pub folder: TempDir,
     library: Library,
@@ -62,12 +69,13 @@ impl Lab {
         write_images(&folder.path().join("fashion-mnist"), "train", train, 1);
         write_images(&folder.path().join("fashion-mnist"), "t10k", test, 2);
         write_images(&folder.path().join("mnist"), "t10k", other, 99_999);
-        let library = Library::with_roots(vec![Root {
-            path: folder.path().into(),
-            origin: Origin::Given,
-        }])
-        .unverified();
+        let library = library(folder.path());
         Self { folder, library }
+    }
+
+    /// A run in a folder of this name.
+    pub fn create(&self, name: &str, config: RunConfig) -> Run {
+        Run::create(&self.directory(name), config).unwrap()
     }
 
     pub fn directory(&self, name: &str) -> PathBuf {
@@ -84,23 +92,58 @@ impl Lab {
         }
     }
 
+    pub fn execute(&self, run: &Run, stop: &Stop) -> experiment::Result<Outcome> {
+        run.execute(&self.options(&Silent, stop))
+    }
+
     pub fn finish(&self, run: &Run) -> RunRecord {
-        match run
-            .execute(&self.options(&Silent, &Stop::default()))
-            .unwrap()
-        {
+        match self.execute(run, &Stop::default()).unwrap() {
             Outcome::Finished(record) => *record,
             Outcome::Stopped => panic!("nobody asked it to stop"),
         }
     }
+
+    /// Lets a run stop before its first step.
+    fn stop(&self, run: &Run) {
+        let stop = Stop::default();
+        stop.raise();
+        let outcome = self.execute(run, &stop).unwrap();
+        assert!(matches!(outcome, Outcome::Stopped));
+    }
+}
+
+/// What a refusal says.
+pub fn refusal<T>(result: experiment::Result<T>) -> String {
+    result.err().unwrap().to_string()
+}
+
+/// Fails unless the error says this.
+#[track_caller]
+pub fn assert_says<T>(result: experiment::Result<T>, part: &str) {
+    let message = refusal(result);
+    assert!(message.contains(part), "{message}");
+}
+
+/// Does this work with a stop that is raised after this time.
+pub fn stopped_after<T>(wait: Duration, work: impl FnOnce(&Stop) -> T) -> T {
+    let stop = Stop::default();
+    let raise = stop.clone();
+    let timer = std::thread::spawn(move || {
+        std::thread::sleep(wait);
+        raise.raise();
+    });
+    let result = work(&stop);
+    timer.join().unwrap();
+    result
+}
+
+pub fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
 }
 
 pub fn small(name: &str, more: &[&str]) -> RunConfig {
-    let mut settings = vec![
-        "data.out_of_domain=[\"mnist\"]".to_owned(),
-        "train.batch=16".to_owned(),
-    ];
-    settings.extend(more.iter().map(ToString::to_string));
+    let always = ["data.out_of_domain=[\"mnist\"]", "train.batch=16"];
+    let settings = strings(&[&always, more].concat());
     let mut config = preset::run(&format!("fashion-mnist-lenet/{name}"), &settings).unwrap();
     config.stretch(6);
     for row in &mut config.rows {
@@ -131,16 +174,14 @@ fn every_method_runs_and_says_what_it_did() {
     let lab = Lab::new();
     for method in METHODS {
         let config = small(method, &[]);
-        let run = Run::create(&lab.directory(method), config.clone()).unwrap();
+        let run = lab.create(method, config.clone());
         let record = lab.finish(&run);
         assert_eq!(record.curves.len(), 6, "{method}");
         let unverified = "unverified: the checksums were not compared";
         let notes = ["fashion-mnist", "mnist"].map(|set| format!("{set}: {unverified}"));
         // some have learned too little to say nothing of it
-        let of_data = record
-            .notes
-            .iter()
-            .filter(|note| !note.starts_with("training: "));
+        let found = record.notes.iter();
+        let of_data = found.filter(|note| !note.starts_with("training: "));
         assert!(of_data.eq(&notes), "{method}: {:?}", record.notes);
         assert_eq!(record.timings.steps, 6 * 12, "{method}");
         assert_eq!(record.evaluations.len(), 2 * config.rows.len(), "{method}");
@@ -148,13 +189,8 @@ fn every_method_runs_and_says_what_it_did() {
             assert_eq!(evaluation.in_domain.samples, 60);
             assert_eq!(evaluation.out_of_domain[0].dataset, "mnist");
             assert_eq!(evaluation.out_of_domain[0].metrics.out_samples, 50);
-            let counts: usize = evaluation
-                .reliability
-                .bins
-                .iter()
-                .map(|bin| bin.count)
-                .sum();
-            assert_eq!(counts, 60);
+            let counts = evaluation.reliability.bins.iter().map(|bin| bin.count);
+            assert_eq!(counts.sum::<usize>(), 60);
         }
         // what is on the disk is what was returned, and a second start finds it finished
         assert_eq!(run.record().unwrap().unwrap(), record);
@@ -175,18 +211,13 @@ fn every_method_runs_and_says_what_it_did() {
                 ..best.clone()
             };
             assert_eq!(&told, last);
-            assert_eq!(
-                (best.epoch, best.details["snapshots"].as_u64()),
-                (5, Some(6 - swag.start as u64))
-            );
+            let snapshots = best.details["snapshots"].as_u64();
+            assert_eq!((best.epoch, snapshots), (5, Some(6 - swag.start as u64)));
         } else {
             assert_eq!(best.epoch, lowest.epoch);
         }
         // the weights carry the names of PyTorch's state dict
-        let network = config
-            .network
-            .build(engine::Shape::new(3, 32, 32), 10)
-            .unwrap();
+        let network = config.network.build(Shape::new(3, 32, 32), 10).unwrap();
         for file in [BEST, LAST] {
             let weights = experiment::weights::read(&run.directory().join(file), &network).unwrap();
             assert!(weights.iter().all(|w| w.is_finite()), "{method} {file}");
@@ -205,17 +236,14 @@ fn every_rule_bounds_its_predictions() {
             row(r#"row = "given"; predictive = "possibilistic"; factor = 50; images = 20"#),
             row(r#"row = "chosen"; predictive = "possibilistic"; factor = "right-wrong""#),
         ];
-        let run = Run::create(&lab.directory(method), config).unwrap();
+        let run = lab.create(method, config);
         let record = lab.finish(&run);
         assert_eq!(run.record().unwrap().unwrap(), record);
         for found in record.evaluations.chunks(3) {
             let [point, given, chosen] = found else {
                 panic!("three rows at each checkpoint")
             };
-            assert_eq!(
-                (&point.bounds, &point.out_of_domain[0].bounds),
-                (&None, &None)
-            );
+            assert!(point.bounds.is_none() && point.out_of_domain[0].bounds.is_none());
             assert_eq!(point.in_domain, given.in_domain, "{method}");
             for (evaluation, images) in [(given, 20), (chosen, 60)] {
                 let scored = &evaluation.bounds.as_ref().unwrap().scored;
@@ -234,11 +262,8 @@ fn every_rule_bounds_its_predictions() {
                 assert_eq!(bounds.shown.len(), if first { 8 } else { 0 }, "{method}");
                 for shown in &bounds.shown {
                     let top = &shown.classes[0];
-                    let doubt = |p: f64| (top.lower - 1e-6..=top.upper + 1e-6).contains(&p);
-                    assert!(
-                        doubt(top.probability) && shown.classes.len() == 4,
-                        "{method}"
-                    );
+                    let inside = (top.lower - 1e-6..=top.upper + 1e-6).contains(&top.probability);
+                    assert!(inside && shown.classes.len() == 4, "{method}");
                 }
                 let sure = bounds.shown.iter().map(|shown| shown.classes[0].lower);
                 assert!(sure.is_sorted_by(|a, b| *a >= b - 1e-9), "{method}");
@@ -246,14 +271,9 @@ fn every_rule_bounds_its_predictions() {
             // the same score on the same images; in f32 two of them may be equal
             let scored = &chosen.bounds.as_ref().unwrap().scored;
             let pairs = (scored.in_samples * scored.out_samples) as f64;
-            let auroc = scored
-                .auroc
-                .max_probability
-                .zip(chosen.in_domain.values.auroc);
-            assert!(
-                auroc.is_none_or(|(a, b)| (a - b).abs() <= 2.0 / pairs),
-                "{method}"
-            );
+            let (auroc, plain) = (scored.auroc.max_probability, chosen.in_domain.values.auroc);
+            let differ = |(a, b): (f64, f64)| (a - b).abs() > 2.0 / pairs;
+            assert!(!auroc.zip(plain).is_some_and(differ), "{method}");
             assert_eq!(given.details["factor"], 50.0);
             assert_eq!(chosen.details["criterion"], "right-wrong");
             assert_eq!(chosen.details["validation_images"], 20);
@@ -270,13 +290,12 @@ fn a_finished_run_is_evaluated_again_with_other_rows() {
     let lab = Lab::new();
     let (stop, runs) = (Stop::default(), lab.folder.path().join("again"));
     for method in ["swag", "ivon", "lcbopt-adapt"] {
-        let run = Run::create(&lab.directory(method), small(method, &[])).unwrap();
+        let run = lab.create(method, small(method, &[]));
         let record = lab.finish(&run);
         let options = lab.options(&Silent, &stop);
         let again = |settings: &[&str], out: &str| {
-            let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
             let out = runs.join(method).join(out);
-            let found = reevaluate(run.directory(), &settings, &out, &options);
+            let found = reevaluate(run.directory(), &strings(settings), &out, &options);
             found.map(|record| (record.unwrap(), out))
         };
         // nothing new: the same numbers, in a folder of their own
@@ -285,17 +304,15 @@ fn a_finished_run_is_evaluated_again_with_other_rows() {
         assert_eq!(lasting(found.clone()).evaluations, want, "{method}");
         assert_eq!(found.curves, record.curves);
         assert_eq!(RunRecord::read(out.join(RECORD)).unwrap(), found);
-        assert!(again(&[], "same").unwrap_err().to_string().contains("same"));
+        assert_says(again(&[], "same"), "same");
         assert_eq!(run.record().unwrap().unwrap(), record);
         // another row and another set; a state that was not kept at the best weights is missed
         let row = r#"rows=[{row="b",predictive="possibilistic",factor="right-wrong"}]"#;
         if method != "swag" {
             let (found, _) = again(&[row, "data.out_of_domain=[]"], "other").unwrap();
             let checkpoints = found.evaluations.iter().map(|found| found.checkpoint);
-            let last_only = found
-                .notes
-                .iter()
-                .any(|note| note.contains("only the last"));
+            let mut notes = found.notes.iter();
+            let last_only = notes.any(|note| note.contains("only the last"));
             assert_eq!(last_only, method == "lcbopt-adapt", "{:?}", found.notes);
             let want = if last_only { 1 } else { 2 };
             assert_eq!(checkpoints.count(), want, "{method}");
@@ -303,8 +320,7 @@ fn a_finished_run_is_evaluated_again_with_other_rows() {
             assert!(known.clone().all(|found| found.bounds.is_some()));
             assert!(known.clone().all(|found| found.out_of_domain.is_empty()));
         }
-        let error = again(&["train.epochs=7"], "no").unwrap_err().to_string();
-        assert!(error.contains("rows, data.out_of_domain"), "{error}");
+        assert_says(again(&["train.epochs=7"], "no"), "rows, data.out_of_domain");
         assert!(!runs.join(method).join("no").exists());
     }
 }
@@ -316,45 +332,34 @@ fn row(text: &str) -> RowConfig {
 
 #[test]
 fn bounds_that_a_run_cannot_have_are_refused_before_it_begins() {
-    let refused = |settings: &[&str]| {
-        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
-        let name = "fashion-mnist-lenet/sgd";
-        preset::run(name, &settings).unwrap_err().to_string()
-    };
-    let rows = r#"rows=[{row="a",predictive="possibilistic",factor="nll"}]"#;
+    let rows = |more: &str| format!("rows=[{{row=\"a\",predictive=\"possibilistic\",{more}}}]");
+    let nll = rows("factor=\"nll\"");
     for (settings, part) in [
         (
-            [
-                r#"rows=[{row="a",predictive="possibilistic",factor="best"}]"#,
-                "seed=1",
-            ],
+            [&rows("factor=\"best\""), "seed=1"],
             "expected a number above 0, \"nll\" or \"right-wrong\"",
         ),
         (
-            [
-                r#"rows=[{row="a",predictive="possibilistic",factor=-1}]"#,
-                "seed=1",
-            ],
+            [&rows("factor=-1"), "seed=1"],
             "rows.0.factor: -1 is not in (0, inf)",
         ),
         (
-            [
-                r#"rows=[{row="a",predictive="possibilistic",samples=3}]"#,
-                "seed=1",
-            ],
+            [&rows("samples=3"), "seed=1"],
             "rows.0.samples: no such key",
         ),
         (
-            [rows, "data.validation_share=0"],
+            [&nll, "data.validation_share=0"],
             "\"possibilistic\" needs validation images to choose the factor",
         ),
         (
-            [rows, "optimizer.weight_decay=0"],
+            [&nll, "optimizer.weight_decay=0"],
             "\"possibilistic\" needs optimizer.weight_decay above 0",
         ),
     ] {
-        let error = refused(&settings);
-        assert!(error.contains(part), "{error}");
+        assert_says(
+            preset::run("fashion-mnist-lenet/sgd", &strings(&settings)),
+            part,
+        );
     }
 }
 
@@ -363,7 +368,7 @@ fn squares_are_learned() {
     let lab = Lab::new();
     let mut config = small("adamw", &["optimizer.lr=0.003"]);
     config.stretch(25);
-    let record = lab.finish(&Run::create(&lab.directory("adamw"), config).unwrap());
+    let record = lab.finish(&lab.create("adamw", config));
     let accuracy = record.evaluations[0].in_domain.values.accuracy.unwrap();
     assert!(accuracy > 0.95, "{accuracy}");
     let last = record.curves.last().unwrap();
@@ -394,46 +399,26 @@ fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
     let plain = METHODS.map(|method| (method, small(method, &[])));
     // several samples a step, augmentation, a rate that changes with every step, dropout beside
     // SWAG
+    let ivon = ["optimizer.mc_samples=3", "schedule.per_step=true"];
+    let swag = ["network.dropout=0.2", "data.flip=true", "data.pad=2"];
     let more = [
-        (
-            "ivon-more",
-            small(
-                "ivon",
-                &["optimizer.mc_samples=3", "schedule.per_step=true"],
-            ),
-        ),
-        (
-            "swag-more",
-            small(
-                "swag",
-                &["network.dropout=0.2", "data.flip=true", "data.pad=2"],
-            ),
-        ),
+        ("ivon-more", small("ivon", &ivon)),
+        ("swag-more", small("swag", &swag)),
     ];
     for (method, config) in plain.into_iter().chain(more) {
-        let whole =
-            Run::create(&lab.directory(&format!("{method}-whole")), config.clone()).unwrap();
+        let whole = lab.create(&format!("{method}-whole"), config.clone());
         let want = lab.finish(&whole);
-        let parts = Run::create(&lab.directory(&format!("{method}-parts")), config).unwrap();
+        let parts = lab.create(&format!("{method}-parts"), config);
         let mut interruptions = 0;
         let got = loop {
-            let stop = Stop::default();
-            let raise = stop.clone();
             // stops during the steps, the epochs and the evaluation, however slow the machine is
-            let wait =
-                Duration::from_micros(1500 * (interruptions % 23) * (1 + interruptions / 23));
-            let timer = std::thread::spawn(move || {
-                std::thread::sleep(wait);
-                raise.raise();
+            let wait = 1500 * (interruptions % 23) * (1 + interruptions / 23);
+            let outcome = stopped_after(Duration::from_micros(wait), |stop| {
+                let mut options = lab.options(&Silent, stop);
+                options.device = Device::cpu().threads(1 + interruptions as usize % 2);
+                Run::open(parts.directory()).unwrap().execute(&options)
             });
-            let mut options = lab.options(&Silent, &stop);
-            options.device = Device::cpu().threads(1 + interruptions as usize % 2);
-            let outcome = Run::open(parts.directory())
-                .unwrap()
-                .execute(&options)
-                .unwrap();
-            timer.join().unwrap();
-            match outcome {
+            match outcome.unwrap() {
                 Outcome::Finished(record) => break *record,
                 Outcome::Stopped => interruptions += 1,
             }
@@ -452,10 +437,8 @@ fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
 fn a_diverging_run_says_where_and_what_to_try() {
     let lab = Lab::new();
     let config = small("sgd", &["optimizer.lr=1e25"]);
-    let run = Run::create(&lab.directory("sgd"), config).unwrap();
-    let error = run
-        .execute(&lab.options(&Silent, &Stop::default()))
-        .unwrap_err();
+    let run = lab.create("sgd", config);
+    let error = lab.execute(&run, &Stop::default()).unwrap_err();
     assert!(matches!(error, Error::Diverged { .. }), "{error}");
     let message = error.to_string();
     for part in [
@@ -480,13 +463,10 @@ fn weights_of_no_use_are_told_of_before_they_are_evaluated() {
             "rows=[{row='a', predictive='point'}, {row='b', predictive='laplace'}]",
         ];
         let config = small("adamw", &settings);
-        let record = lab.finish(&Run::create(&lab.directory(name), config).unwrap());
+        let record = lab.finish(&lab.create(name, config));
         let loss = record.curves.last().unwrap().train_loss;
-        let told = record
-            .notes
-            .iter()
-            .find(|note| note.starts_with("training: "));
-        (loss, told.cloned())
+        let mut notes = record.notes.into_iter();
+        (loss, notes.find(|note| note.starts_with("training: ")))
     };
     let (loss, told) = run("useless", "10");
     assert!(loss > 2.0 * 10f64.ln());
@@ -506,28 +486,19 @@ fn folders_are_not_mixed_up() {
     let directory = lab.directory("one");
     let config = small("sgd", &[]);
     let run = Run::create(&directory, config.clone()).unwrap();
-    let message = Run::create(&directory, config.clone())
-        .unwrap_err()
-        .to_string();
-    assert!(message.contains("already holds a run"), "{message}");
-    let message = Run::open(&lab.directory("none")).unwrap_err().to_string();
-    assert!(message.contains("holds no run"), "{message}");
+    let again = Run::create(&directory, config.clone());
+    assert_says(again, "already holds a run");
+    assert_says(Run::open(&lab.directory("none")), "holds no run");
     let mut other = config;
     other.train.epochs = 9;
-    let message = Run::open_or_create(&directory, other)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("the config of another run, train.epochs differs"),
-        "{message}"
-    );
+    let differs = "the config of another run, train.epochs differs";
+    assert_says(Run::open_or_create(&directory, other), differs);
     // a process that holds the folder
     let file = std::fs::File::create(directory.join("lock")).unwrap();
     file.lock().unwrap();
     let endings = Endings::default();
-    let error = run
-        .execute(&lab.options(&endings, &Stop::default()))
-        .unwrap_err();
+    let stop = Stop::default();
+    let error = run.execute(&lab.options(&endings, &stop)).unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
     let endings = endings.0.into_inner().unwrap();
     assert_eq!(endings, [("sgd-seed0".into(), "taken")]);
@@ -539,10 +510,8 @@ fn folders_are_not_mixed_up() {
 fn what_does_not_fit_is_named() {
     let lab = Lab::new();
     let fail = |name: &str, config: RunConfig| {
-        let run = Run::create(&lab.directory(name), config).unwrap();
-        run.execute(&lab.options(&Silent, &Stop::default()))
-            .unwrap_err()
-            .to_string()
+        let run = lab.create(name, config);
+        refusal(lab.execute(&run, &Stop::default()))
     };
     let mut config = small("sgd", &[]);
     config.network.name = "resnet20".into();
@@ -574,23 +543,27 @@ fn what_does_not_fit_is_named() {
     );
 }
 
+/// A part of a set as NPY files: plain images with these labels.
+fn write_arrays(folder: &Path, part: &str, side: usize, labels: &[i64]) {
+    let count = labels.len();
+    let pixels = vec![7; count * side * side];
+    for (kind, shape, values) in [
+        ("images", vec![count, side, side], Values::Bytes(pixels)),
+        ("labels", vec![count], Values::Integers(labels.to_vec())),
+    ] {
+        let file = std::fs::File::create(folder.join(format!("{part}{kind}.npy")));
+        npy::write(file.unwrap(), &Array::new(shape, values).unwrap()).unwrap();
+    }
+}
+
 #[test]
 fn data_of_ones_own_are_looked_at_before_the_training() {
     let lab = Lab::new();
     let write = |name: &str, train: (usize, &[i64]), test: (usize, &[i64])| {
         let folder = lab.folder.path().join(name);
         std::fs::create_dir(&folder).unwrap();
-        for (part, (side, labels)) in [("train", train), ("test", test)] {
-            let count = labels.len();
-            let pixels = vec![7; count * side * side];
-            for (kind, shape, values) in [
-                ("images", vec![count, side, side], Values::Bytes(pixels)),
-                ("labels", vec![count], Values::Integers(labels.to_vec())),
-            ] {
-                let file = std::fs::File::create(folder.join(format!("{part}_{kind}.npy")));
-                npy::write(file.unwrap(), &Array::new(shape, values).unwrap()).unwrap();
-            }
-        }
+        write_arrays(&folder, "train_", train.0, train.1);
+        write_arrays(&folder, "test_", test.0, test.1);
         name.to_owned()
     };
     for (dataset, message) in [
@@ -610,16 +583,13 @@ fn data_of_ones_own_are_looked_at_before_the_training() {
     ] {
         let mut config = small("sgd", &[]);
         config.data.dataset = dataset;
-        let found = RunData::load(&config, &lab.library)
-            .unwrap_err()
-            .to_string();
-        assert_eq!(found, message);
+        assert_eq!(refusal(RunData::load(&config, &lab.library)), message);
     }
     // a set of another name than the known ones is normalized by its own images, and trained on
     let mut config = small("sgd", &[]);
     config.data.dataset = write("fine", (28, &[0, 1, 2]), (28, &[2, 1]));
     config.data.out_of_domain = vec!["fine".into()];
-    let record = lab.finish(&Run::create(&lab.directory("fine"), config).unwrap());
+    let record = lab.finish(&lab.create("fine", config));
     assert_eq!(record.evaluations[0].in_domain.classes, 3);
 }
 
@@ -631,16 +601,10 @@ fn predictions_are_kept_in_the_folder_of_the_run() {
     // a set that is given by its path
     let folder = lab.folder.path().join("outside");
     std::fs::create_dir(&folder).unwrap();
-    for (name, shape, values) in [
-        ("images", vec![4, 28, 28], Values::Bytes(vec![9; 4 * 784])),
-        ("labels", vec![4], Values::Integers(vec![0; 4])),
-    ] {
-        let file = std::fs::File::create(folder.join(format!("{name}.npy"))).unwrap();
-        npy::write(file, &Array::new(shape, values).unwrap()).unwrap();
-    }
+    write_arrays(&folder, "", 28, &[0; 4]);
     config.data.out_of_domain.push(folder.display().to_string());
     config.rows = preset::run("fashion-mnist-lenet/sgd", &[]).unwrap().rows;
-    let run = Run::create(&lab.directory("kept"), config.clone()).unwrap();
+    let run = lab.create("kept", config.clone());
     let record = lab.finish(&run);
     assert!(!lab.folder.path().join("outside.npy").exists());
     let read = |file: String| npy::open(run.directory().join(file)).unwrap();
@@ -667,48 +631,34 @@ fn predictions_are_kept_in_the_folder_of_the_run() {
 fn a_checkpoint_goes_with_its_config() {
     let lab = Lab::new();
     let stopped = |name: &str| {
-        let run = Run::create(&lab.directory(name), small("swag", &[])).unwrap();
-        let stop = Stop::default();
-        stop.raise();
-        let outcome = run.execute(&lab.options(&Silent, &stop)).unwrap();
-        assert!(matches!(outcome, Outcome::Stopped));
+        let run = lab.create(name, small("swag", &[]));
+        lab.stop(&run);
         run.directory().to_owned()
     };
     let directory = stopped("changed");
     let rewrite = |settings: &[&str]| {
-        let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         let path = directory.join("config.toml");
-        let config = RunConfig::read(&path, &settings).unwrap();
+        let config = RunConfig::read(&path, &strings(settings)).unwrap();
         std::fs::write(path, config.to_toml()).unwrap();
         Run::open(&directory).unwrap()
-    };
-    let refuse = |run: Run| {
-        run.execute(&lab.options(&Silent, &Stop::default()))
-            .unwrap_err()
-            .to_string()
     };
     for (there, back, key) in [
         ("swag.rank=3", "swag.rank=20", "swag.rank"),
         ("optimizer.lr=0.1", "optimizer.lr=0.005", "optimizer.lr"),
         ("data.flip=true", "data.flip=false", "data.flip"),
     ] {
-        let message = refuse(rewrite(&[there]));
+        let refused = lab.execute(&rewrite(&[there]), &Stop::default());
         let part = format!("belongs to a run with another config, {key} differs");
-        assert!(message.contains(&part), "{message}");
+        assert_says(refused, &part);
         rewrite(&[back]);
     }
     // other data under the same name
     write_images(&lab.folder.path().join("fashion-mnist"), "train", 190, 1);
-    let library = Library::with_roots(vec![Root {
-        path: lab.folder.path().into(),
-        origin: Origin::Given,
-    }])
-    .unverified();
+    let library = library(lab.folder.path());
     let stop = Stop::default();
     let mut options = lab.options(&Silent, &stop);
     options.library = &library;
-    let error = Run::open(&directory).unwrap().execute(&options);
-    let message = error.unwrap_err().to_string();
+    let message = refusal(Run::open(&directory).unwrap().execute(&options));
     assert!(
         message.ends_with("belongs to a run with 180 training images, now there are 171"),
         "{message}"
@@ -720,25 +670,18 @@ fn a_checkpoint_goes_with_its_config() {
     // without its config it is nobody's
     let directory = stopped("orphan");
     std::fs::remove_file(directory.join("config.toml")).unwrap();
-    let error = Run::create(&directory, small("swag", &[])).unwrap_err();
-    let message = error.to_string();
-    assert!(message.contains("left from another run"), "{message}");
+    let created = Run::create(&directory, small("swag", &[]));
+    assert_says(created, "left from another run");
 }
 
 #[test]
 fn a_broken_checkpoint_is_named() {
     let lab = Lab::new();
-    let run = Run::create(&lab.directory("broken"), small("ucbopt", &[])).unwrap();
+    let run = lab.create("broken", small("ucbopt", &[]));
     let path = run.directory().join("checkpoint.safetensors");
     std::fs::write(&path, b"garbage").unwrap();
-    let message = run
-        .execute(&lab.options(&Silent, &Stop::default()))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("checkpoint.safetensors: no safetensors file"),
-        "{message}"
-    );
+    let broken = "checkpoint.safetensors: no safetensors file";
+    assert_says(lab.execute(&run, &Stop::default()), broken);
 }
 
 /// Counts how runs end.
@@ -786,11 +729,7 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
         (outcome, endings)
     };
     let (outcome, endings) = execute(&Stop::default());
-    let names: Vec<&str> = outcome
-        .finished
-        .iter()
-        .map(|record| record.name.as_str())
-        .collect();
+    let names: Vec<&str> = outcome.finished.iter().map(|r| r.name.as_str()).collect();
     assert_eq!(names, ["a-seed0", "c-seed0"]);
     assert_eq!(outcome.failed.len(), 1);
     assert_eq!(outcome.failed[0].0, "b-seed0");
@@ -810,14 +749,14 @@ fn a_failing_run_does_not_stop_the_sweep_and_finished_ones_are_skipped() {
 #[test]
 fn a_run_whose_time_is_over_is_saved_and_goes_on_to_the_same_bits() {
     let lab = Lab::new();
-    let run = Run::create(&lab.directory("cut"), small("sgd", &[])).unwrap();
+    let run = lab.create("cut", small("sgd", &[]));
     // less than what is kept for saving: it stops after its first steps
     let stop = Stop::default().within(Duration::from_millis(1001));
-    let outcome = run.execute(&lab.options(&Silent, &stop)).unwrap();
+    let outcome = lab.execute(&run, &stop).unwrap();
     assert!(matches!(outcome, Outcome::Stopped) && !stop.is_asked());
     let cut = lab.finish(&run);
     assert_eq!(cut.timings.resumed, 1);
-    let whole = Run::create(&lab.directory("whole"), small("sgd", &[])).unwrap();
+    let whole = lab.create("whole", small("sgd", &[]));
     assert_eq!(lasting(cut), lasting(lab.finish(&whole)));
 }
 
@@ -876,24 +815,18 @@ fn a_run_keeps_the_instruction_set_it_began_with() {
         run.execute(&options).unwrap()
     };
     let portable = Device::cpu().threads(1).isa(engine::Isa::portable());
-    let run = Run::create(&lab.directory("run"), small("adamw", &[])).unwrap();
+    let run = lab.create("run", small("adamw", &[]));
     let stop = Stop::default();
     stop.raise();
     let outcome = execute(&run, &stop, portable);
     assert!(matches!(outcome, Outcome::Stopped));
     // the machine's own
     let resumed = lab.finish(&run);
-    assert_eq!(
-        (resumed.hardware.isa.as_str(), resumed.timings.resumed),
-        ("portable", 1)
-    );
-    assert!(
-        resumed
-            .notes
-            .iter()
-            .all(|note| !note.contains("trained with"))
-    );
-    let whole = Run::create(&lab.directory("whole"), small("adamw", &[])).unwrap();
+    assert_eq!(resumed.hardware.isa, "portable");
+    assert_eq!(resumed.timings.resumed, 1);
+    let mut notes = resumed.notes.iter();
+    assert!(notes.all(|note| !note.contains("trained with")));
+    let whole = lab.create("whole", small("adamw", &[]));
     let Outcome::Finished(whole) = execute(&whole, &Stop::default(), portable) else {
         panic!("nobody asked it to stop");
     };
@@ -905,29 +838,22 @@ fn a_custom_network_is_trained_and_resumed_and_told_from_others() {
     let lab = Lab::new();
     let directory = lab.directory("custom");
     let run = Run::create_with(&directory, small("sgd", &[]), tiny(5)).unwrap();
-    let stop = Stop::default();
-    stop.raise();
-    let outcome = run.execute(&lab.options(&Silent, &stop)).unwrap();
-    assert!(matches!(outcome, Outcome::Stopped));
-    let message = Run::open(&directory).unwrap_err().to_string();
-    assert!(message.contains("the network is custom"), "{message}");
-    let message = Run::open_with(&directory, tiny(6)).unwrap_err().to_string();
+    lab.stop(&run);
+    assert_says(Run::open(&directory), "the network is custom");
+    let message = refusal(Run::open_with(&directory, tiny(6)));
     assert!(
         message.ends_with("the run has another network than the \"tiny\" given"),
         "{message}"
     );
     let resumed = lab.finish(&Run::open_with(&directory, tiny(5)).unwrap());
-    assert_eq!(
-        (resumed.network.as_str(), resumed.timings.resumed),
-        ("tiny", 1)
-    );
+    assert_eq!(resumed.network, "tiny");
+    assert_eq!(resumed.timings.resumed, 1);
     let whole = Run::create_with(&lab.directory("whole"), small("sgd", &[]), tiny(5)).unwrap();
     assert_eq!(lasting(resumed), lasting(lab.finish(&whole)));
     // what a row needs is looked for in the network itself
     let config = small("mc-dropout", &[]);
     let refused = Run::create_with(&lab.directory("refused"), config, tiny(5));
-    let message = refused.unwrap_err().to_string();
-    assert!(message.contains("needs network.dropout"), "{message}");
+    assert_says(refused, "needs network.dropout");
 }
 
 #[test]
@@ -944,10 +870,8 @@ fn a_sweep_trains_a_custom_network_and_its_runs_predict() {
         let load = |_: &str| Ok(("a".to_owned(), config.clone()));
         Sweep::parse_with(text, "sweep", &[], network, load)
     };
-    let message = parse(None).unwrap_err().to_string();
-    assert!(message.contains("network: is missing"), "{message}");
-    let message = parse(Some(&tiny(5))).unwrap_err().to_string();
-    assert!(message.contains("needs network.dropout"), "{message}");
+    assert_says(parse(None), "network: is missing");
+    assert_says(parse(Some(&tiny(5))), "needs network.dropout");
     let network = {
         let mut net = NetworkBuilder::new("own", Shape::new(1, 28, 28));
         let mut x = net.input();
@@ -969,37 +893,26 @@ fn a_sweep_trains_a_custom_network_and_its_runs_predict() {
     assert_eq!((stopped.stopped.len(), stopped.failed.len()), (2, 0));
     let outcome = execute(&Stop::default());
     assert_eq!((outcome.finished.len(), outcome.failed.len()), (2, 0));
-    assert!(
-        outcome
-            .finished
-            .iter()
-            .all(|record| record.network == "own")
-    );
+    let mut records = outcome.finished.iter();
+    assert!(records.all(|record| record.network == "own"));
     let again = execute(&Stop::default());
     assert_eq!((again.finished.len(), again.worked), (2, false));
     // a run of its own has the same bits
-    let single = Run::create_with(
-        &lab.directory("1"),
-        sweep.runs()[1].clone(),
-        network.clone(),
-    );
+    let config = sweep.runs()[1].clone();
+    let single = Run::create_with(&lab.directory("1"), config, network.clone());
     let record = lab.finish(&single.unwrap());
     assert_eq!(lasting(record), lasting(outcome.finished[1].clone()));
     // and predicts, for the one who has the network
     let folder = directory.join(sweep.runs()[1].run_name());
-    let message = Model::open(&folder).unwrap_err().to_string();
-    assert!(message.contains("the network is custom"), "{message}");
+    assert_says(Model::open(&folder), "the network is custom");
     assert!(Model::open_with(&folder, &tiny(5)).is_err());
     let model = Model::open_with(&folder, &network).unwrap();
     let row = model.row(None).unwrap();
-    let test = lab
-        .library
-        .load("fashion-mnist", datasets::Part::Test)
-        .unwrap();
+    let test = lab.library.load("fashion-mnist", datasets::Part::Test);
+    let test = test.unwrap();
     let place = (Device::cpu().threads(1), &lab.library);
-    let (found, _) = model
-        .predict(row, Checkpoint::Final, test.images(), place)
-        .unwrap();
+    let found = model.predict(row, Checkpoint::Final, test.images(), place);
+    let (found, _) = found.unwrap();
     let metrics = evaluation::in_domain(&found, 10, test.labels(), &Default::default()).unwrap();
     let last = outcome.finished[1].evaluations.last().unwrap();
     assert_eq!(metrics.0, last.in_domain);
@@ -1034,16 +947,9 @@ fn runs_that_are_trained_together_are_the_same_and_one_that_fails_leaves_alone()
     };
     let alone = execute("alone", 1, &Stop::default());
     // stopped after the first step, each goes on from its own checkpoint
-    let stop = Stop::default();
-    let timer = std::thread::spawn({
-        let raise = stop.clone();
-        move || {
-            std::thread::sleep(Duration::from_millis(30));
-            raise.raise();
-        }
+    stopped_after(Duration::from_millis(30), |stop| {
+        execute("together", 3, stop)
     });
-    execute("together", 3, &stop);
-    timer.join().unwrap();
     let together = execute("together", 3, &Stop::default());
     for outcome in [&alone, &together] {
         let names: Vec<&str> = outcome.finished.iter().map(|r| r.name.as_str()).collect();
@@ -1052,21 +958,16 @@ fn runs_that_are_trained_together_are_the_same_and_one_that_fails_leaves_alone()
         assert!(outcome.failed[0].1.is_divergence());
     }
     // it may have diverged before the first stop
-    let message = together.failed[0].1.to_string();
-    assert!(
-        message.contains(&alone.failed[0].1.to_string()),
-        "{message}"
-    );
+    let [first, second] = [&alone, &together].map(|outcome| outcome.failed[0].1.to_string());
+    assert!(second.contains(&first), "{second}");
     for (alone, together) in alone.finished.into_iter().zip(together.finished) {
         assert_eq!(lasting(alone), lasting(together));
     }
     for name in ["a-seed0", "c-seed0"] {
         for file in [BEST, LAST] {
             let read = |sweep: &str| std::fs::read(lab.directory(sweep).join(name).join(file));
-            assert!(
-                read("alone").unwrap() == read("together").unwrap(),
-                "{name} {file}"
-            );
+            let (alone, together) = (read("alone").unwrap(), read("together").unwrap());
+            assert!(alone == together, "{name} {file}");
         }
     }
 }
@@ -1078,7 +979,7 @@ fn another_seed_is_another_run_and_threads_are_not() {
         let mut config = small("ivon", &[]);
         config.seed = seed;
         config.stretch(2);
-        let run = Run::create(&lab.directory(name), config).unwrap();
+        let run = lab.create(name, config);
         let stop = Stop::default();
         let mut options = lab.options(&Silent, &stop);
         options.device = Device::cpu().threads(threads);

@@ -11,7 +11,7 @@ use experiment::sweep::{SweepOptions, SweepOutcome};
 use experiment::{Run, RunConfig, Silent, Stop, Sweep};
 use serde_json::Value;
 
-use crate::run::{Lab, lasting, small};
+use crate::run::{Lab, lasting, small, stopped_after};
 
 const SEARCHED: &str = r#"
     name = "searched"
@@ -68,7 +68,7 @@ fn what_survives_has_the_bits_of_a_whole_run() {
     );
     for config in sweep().runs() {
         let name = config.run_name();
-        let whole = Run::create(&lab.directory(&format!("whole-{name}")), config.clone()).unwrap();
+        let whole = lab.create(&format!("whole-{name}"), config.clone());
         let whole_record = lab.finish(&whole);
         // every value that decided is that of the whole run
         for round in rounds {
@@ -91,11 +91,8 @@ fn what_survives_has_the_bits_of_a_whole_run() {
             let found = outcome.finished[0].clone();
             assert_eq!(lasting(found), lasting(whole_record));
         } else {
-            let (_, reason) = outcome
-                .dropped
-                .iter()
-                .find(|(run, _)| *run == name)
-                .unwrap();
+            let mut dropped = outcome.dropped.iter();
+            let (_, reason) = dropped.find(|(run, _)| *run == name).unwrap();
             assert!(reason.starts_with("validation_loss "), "{reason}");
             assert!(Run::open(&folder).unwrap().record().unwrap().is_none());
         }
@@ -108,15 +105,9 @@ fn a_search_that_is_stopped_again_and_again_ends_the_same() {
     let want = execute(&lab, "whole", &Stop::default(), 1);
     let mut interruptions = 0;
     let got = loop {
-        let stop = Stop::default();
-        let raise = stop.clone();
         let wait = Duration::from_millis(20 + 10 * interruptions);
-        let timer = std::thread::spawn(move || {
-            std::thread::sleep(wait);
-            raise.raise();
-        });
-        let outcome = execute(&lab, "parts", &stop, 1 + interruptions as usize % 2);
-        timer.join().unwrap();
+        let jobs = 1 + interruptions as usize % 2;
+        let outcome = stopped_after(wait, |stop| execute(&lab, "parts", stop, jobs));
         if outcome.stopped.is_empty() {
             break outcome;
         }
@@ -126,14 +117,8 @@ fn a_search_that_is_stopped_again_and_again_ends_the_same() {
     assert!(interruptions > 1);
     assert_eq!(search(&lab, "parts"), search(&lab, "whole"));
     assert_eq!(got.dropped, want.dropped);
-    let last = |outcome: SweepOutcome| {
-        outcome
-            .finished
-            .into_iter()
-            .map(lasting)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(last(got), last(want));
+    let [got, want] = [got, want].map(|outcome| outcome.finished.into_iter().map(lasting));
+    assert!(got.eq(want));
 }
 
 #[test]
