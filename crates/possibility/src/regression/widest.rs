@@ -384,6 +384,7 @@ fn sigmoid_quotient(t: f64, d: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regression::tests::{around, build};
     use crate::regression::{PriorPrecision, RegressionConfig, Response};
     use proptest::prelude::*;
 
@@ -449,13 +450,7 @@ mod tests {
             for &(x, y) in &rows {
                 design.push(&[x], f64::from(u8::from(y))).unwrap();
             }
-            let model = RegressionConfig {
-                prior_mode: Some(vec![center]),
-                prior_precision: PriorPrecision::Scalar(precision),
-                ..RegressionConfig::default()
-            }
-            .build(1)
-            .unwrap();
+            let model = around(&[center], PriorPrecision::Scalar(precision));
             let posterior = model.fit(&design).unwrap();
             let widest = model.widest_lower_precision(&design, &posterior).unwrap();
             prop_assert!(widest.upper - widest.lower <= 1e-10 * widest.upper);
@@ -482,12 +477,7 @@ mod tests {
             for &(x, y) in &rows {
                 design.push(&[x], f64::from(u8::from(y))).unwrap();
             }
-            let model = RegressionConfig {
-                prior_precision: PriorPrecision::Scalar(precision),
-                ..RegressionConfig::default()
-            }
-            .build(2)
-            .unwrap();
+            let model = build(PriorPrecision::Scalar(precision), 2);
             let posterior = model.fit(&design).unwrap();
             let found = model.least_scaling_found(&design, &posterior, 40).unwrap();
             prop_assert!(found >= 1.0 && found <= posterior.certified_scaling().unwrap());
