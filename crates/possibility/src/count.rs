@@ -2,7 +2,7 @@
 //! events and integer α-cuts, and tables ([`CountTable`]) that vanish beyond their end. Paper:
 //! Section 2 and the appendix "Possibilistic Exponential Family" (the Poisson-style example).
 
-use crate::error::{Result, check};
+use crate::error::{Result, check_alpha};
 use crate::finite::Finite;
 use crate::function::{Measure, Mode, Possibility};
 use crate::set::{Interval, RealSet};
@@ -110,7 +110,7 @@ pub trait UnimodalCount: Possibility<Point = u64> {
     /// # Errors
     /// `alpha` outside `(0, 1]`.
     fn count_alpha_cut(&self, alpha: f64) -> Result<CountRange> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         let log_alpha = alpha.ln();
         let is_inside = |k: u64| self.log_possibility(&k) >= log_alpha;
         let modes = self.mode_range();

@@ -159,11 +159,7 @@ impl Measure<RealSet> for Normal {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
         check_size("dimension", self.dimension(), 1)?;
         let mode = self.mode()[0];
-        Ok(event
-            .parts()
-            .iter()
-            .map(|part| self.log_possibility(&[part.clamp(mode)]))
-            .fold(f64::NEG_INFINITY, f64::max))
+        Ok(event.supremum(mode, |x| self.log_possibility(&[x])))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {

@@ -19,7 +19,8 @@ use std::sync::OnceLock;
 use faer::{Mat, MatRef};
 
 use crate::error::{
-    Error, Result, check, check_entries, check_entry, check_finite, check_numbers, check_size,
+    Error, Result, check, check_alpha, check_entries, check_entry, check_finite, check_numbers,
+    check_positive, check_real, check_size,
 };
 use crate::function::{Mode, Possibility};
 use crate::linear;
@@ -104,9 +105,7 @@ impl Normal {
     /// # Errors
     /// A mode that is not finite, or a variance outside `(0, +∞)`.
     pub fn univariate(mode: f64, variance: f64) -> Result<Self> {
-        check("variance", variance, "(0, inf)", |v| {
-            v > 0.0 && v.is_finite()
-        })?;
+        check_positive("variance", variance)?;
         Self::new([mode], Mat::from_fn(1, 1, |_, _| variance))
     }
 
@@ -116,9 +115,7 @@ impl Normal {
     /// No coordinate, a mode that is not finite, or a precision outside `(0, +∞)`.
     pub fn isotropic(mode: impl Into<Vec<f64>>, precision: f64) -> Result<Self> {
         let mode = mode.into();
-        check("precision", precision, "(0, inf)", |p| {
-            p > 0.0 && p.is_finite()
-        })?;
+        check_positive("precision", precision)?;
         let matrix = Mat::from_fn(
             mode.len(),
             mode.len(),
@@ -495,7 +492,7 @@ impl Normal {
         check_finite("offset", offset)?;
         for j in 0..matrix.ncols() {
             for i in 0..matrix.nrows() {
-                check("map", matrix[(i, j)], "(-inf, inf)", f64::is_finite)?;
+                check_real("map", matrix[(i, j)])?;
             }
         }
         let image = linear::multiply(matrix, &self.mode);
@@ -543,7 +540,7 @@ impl Normal {
     /// # Ok::<(), possibility::Error>(())
     /// ```
     pub fn alpha_cut(&self, alpha: f64) -> Result<Ellipsoid> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         self.log_alpha_cut(alpha.ln())
     }
 

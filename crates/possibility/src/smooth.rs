@@ -15,7 +15,7 @@
 use faer::{Mat, MatRef};
 
 use crate::bound::ConsistencyBounds;
-use crate::error::{Error, Result, check, check_finite, check_size, not_certified, unknown};
+use crate::error::{Error, Result, check_finite, check_real, check_size, not_certified, unknown};
 use crate::event::Region;
 use crate::function::Measure;
 use crate::linear;
@@ -88,7 +88,7 @@ impl QuadraticLoss {
     /// # Errors
     /// `offset` is not finite.
     pub fn new(normal: Normal, offset: f64) -> Result<Self> {
-        check("offset", offset, "(-inf, inf)", f64::is_finite)?;
+        check_real("offset", offset)?;
         Ok(Self { normal, offset })
     }
 

@@ -16,7 +16,10 @@
 
 use faer::{Mat, MatRef};
 
-use crate::error::{Error, Result, check, check_finite, check_size, not_certified};
+use crate::error::{
+    Error, Result, check_finite, check_not_negative, check_positive, check_real, check_size,
+    not_certified,
+};
 use crate::family::conjugate::{Conjugate, ConjugateFamily};
 use crate::linear;
 use crate::newton::{Convex, minimize};
@@ -99,9 +102,7 @@ impl NormalGenerator {
     /// # Errors
     /// `precision` is not in `[0, ∞)`, or the dimension is 0.
     pub fn isotropic(dimension: usize, precision: f64) -> Result<Self> {
-        check("precision", precision, "[0, inf)", |p| {
-            p >= 0.0 && p.is_finite()
-        })?;
+        check_not_negative("precision", precision)?;
         if precision == 0.0 {
             check_not_empty(dimension)?;
             return Ok(Self {
@@ -236,7 +237,7 @@ impl<F: ConjugateFamily> FamilyGenerator<F> {
     /// # Errors
     /// `weight` is not in `(0, ∞)`.
     pub fn new(family: F, weight: f64) -> Result<Self> {
-        check("weight", weight, "(0, inf)", |w| w > 0.0 && w.is_finite())?;
+        check_positive("weight", weight)?;
         Ok(Self { family, weight })
     }
 }
@@ -450,7 +451,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// [`Error::CurvatureGap`] if `H_s` is not positive definite, `ρ` is not in `(0, ∞)`, or `η` or
     /// the result is outside the domain.
     pub fn newton_step(&self, eta: &[f64], rate: f64) -> Result<Vec<f64>> {
-        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        check_positive("rate", rate)?;
         let direction = self.direction(eta)?;
         let next: Vec<f64> = eta
             .iter()
@@ -467,7 +468,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// # Errors
     /// As [`Self::newton_step`], and if the candidate has no dual coordinate.
     pub fn mirror_step(&self, eta: &[f64], rate: f64) -> Result<Vec<f64>> {
-        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        check_positive("rate", rate)?;
         // s times Danskin's gradient of the surrogate, then the chain rule ∇_η = ∇²A ∇_λ undone
         let metric = self.generator.hessian(eta);
         let danskin = linear::multiply(metric.as_ref(), &self.direction(eta)?);
@@ -551,12 +552,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// As [`Self::inner_extremum`]; an infinite bound has no gradient.
     pub fn gradient(&self, eta: &[f64]) -> Result<Vec<f64>> {
         let inner = self.inner_extremum(eta)?;
-        check(
-            "consistency bound",
-            inner.value,
-            "(-inf, inf)",
-            f64::is_finite,
-        )?;
+        check_real("consistency bound", inner.value)?;
         let step: Vec<f64> = eta.iter().zip(&inner.theta).map(|(e, t)| e - t).collect();
         Ok(linear::multiply(
             self.generator.hessian(eta).as_ref(),
@@ -652,7 +648,7 @@ impl Diagonal {
     /// `δ` or `ϑ` is negative or not finite.
     pub fn new(side: Side, weight_decay: f64, vartheta: f64) -> Result<Self> {
         for (name, value) in [("weight_decay", weight_decay), ("vartheta", vartheta)] {
-            check(name, value, "[0, inf)", |v| v >= 0.0 && v.is_finite())?;
+            check_not_negative(name, value)?;
         }
         Ok(Self {
             side,
@@ -673,7 +669,7 @@ impl Diagonal {
         curvature: &[f64],
         rate: f64,
     ) -> Result<Vec<f64>> {
-        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        check_positive("rate", rate)?;
         for (name, values) in [("gradient", gradient), ("curvature", curvature)] {
             check_size(name, values.len(), eta.len())?;
             check_finite(name, values)?;

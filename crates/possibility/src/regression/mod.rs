@@ -88,7 +88,7 @@ pub use region::FormAndVariance;
 pub use response::Response;
 pub use simulation::SimulatedForm;
 
-use crate::error::{Error, Result, check, check_entries, check_finite, check_size};
+use crate::error::{Error, Result, check, check_entries, check_finite, check_positive, check_size};
 use crate::linear::{block, cholesky, dot, eigen, multiply, solve, solve_lower_matrix, symmetric};
 use kernel::{Demand, Evaluation, evaluate_each, greatest_leverage};
 
@@ -174,13 +174,9 @@ impl RegressionConfig {
             .unwrap_or_else(|| vec![0.0; columns]);
         check_size("prior mode", prior_mode.len(), columns)?;
         check_finite("prior mode", &prior_mode)?;
-        check("tolerance", self.tolerance, "(0, inf)", |t| {
-            t > 0.0 && t.is_finite()
-        })?;
+        check_positive("tolerance", self.tolerance)?;
         if let Dispersion::Known(known) = self.dispersion {
-            check("dispersion", known, "(0, inf)", |d| {
-                d > 0.0 && d.is_finite()
-            })?;
+            check_positive("dispersion", known)?;
         }
         if self.max_steps == 0 {
             return Err(Error::OutOfRange {

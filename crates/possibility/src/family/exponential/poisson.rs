@@ -7,9 +7,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{ExponentialForm, check_alpha};
+use super::ExponentialForm;
 use crate::count::{CountRange, UnimodalCount};
-use crate::error::{Result, check};
+use crate::error::{Result, check, check_alpha};
 use crate::family::special::{
     deviance, deviance_from_gap, log_factorial, stirling_remainder_difference,
 };
