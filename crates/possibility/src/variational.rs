@@ -759,18 +759,9 @@ mod tests {
     use super::*;
     use crate::family::conjugate::{Bernoulli, Categorical, Exponential, Poisson};
     use crate::normal::Normal;
+    use crate::normal::testing::two_by_two;
     use crate::smooth::QuadraticLoss;
     use proptest::prelude::*;
-
-    fn matrix(entries: [f64; 3]) -> Mat<f64> {
-        // LLᵀ + small ridge
-        let [a, b, c] = entries;
-        Mat::from_fn(2, 2, |i, j| match (i, j) {
-            (0, 0) => a * a + 0.2,
-            (1, 1) => b * b + c * c + 0.2,
-            _ => a * b,
-        })
-    }
 
     #[test]
     fn the_wrong_curvature_is_a_typed_error() {
@@ -917,12 +908,12 @@ mod tests {
             eta in prop::array::uniform2(-2.0..2.0f64), q in prop::array::uniform3(-1.5..1.5f64),
             share in 0.1..0.9f64, nudge in prop::array::uniform2(-1.0..1.0f64),
         ) {
-            let precision = matrix(p);
+            let precision = two_by_two(p);
             let star = Normal::from_precision(m, precision.clone()).unwrap();
             let loss = QuadraticLoss::new(star.clone(), 0.3).unwrap();
             // wide: a shrunk precision, narrow: a raised one
             let wide = faer::Scale(share) * precision.clone();
-            let narrow = &precision + matrix(q);
+            let narrow = &precision + two_by_two(q);
             for (side, candidate) in [(Side::Upper, wide), (Side::Lower, narrow)] {
                 let g = Normal::from_precision(eta, candidate.clone()).unwrap();
                 let generator = NormalGenerator::full(candidate).unwrap();
