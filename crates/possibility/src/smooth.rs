@@ -111,11 +111,7 @@ impl SmoothLoss for QuadraticLoss {
         0.5 * self.normal.squared_distance(theta) + self.offset
     }
     fn gradient(&self, theta: &[f64]) -> Vec<f64> {
-        let step: Vec<f64> = theta
-            .iter()
-            .zip(self.normal.mode())
-            .map(|(t, m)| t - m)
-            .collect();
+        let step = linear::difference(theta, self.normal.mode());
         linear::multiply(self.normal.precision(), &step)
     }
     fn hessian(&self, _theta: &[f64]) -> Mat<f64> {
@@ -348,12 +344,7 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         // at a common mode the integrand is stationary, and concave or convex as far as it is
         // semidefinite
         let scale = linear::dot(&self.mode, &self.mode).sqrt() + 1.0;
-        let step: Vec<f64> = candidate
-            .mode()
-            .iter()
-            .zip(&self.mode)
-            .map(|(a, b)| a - b)
-            .collect();
+        let step = linear::difference(candidate.mode(), &self.mode);
         if modulus == 0.0 && linear::dot(&step, &step).sqrt() <= f64::EPSILON * scale {
             return Ok(self.log_consistency);
         }
@@ -426,7 +417,7 @@ impl<L: SmoothLoss> Convex for Inner<'_, L> {
     fn gradient(&self, theta: &[f64]) -> Vec<f64> {
         let mut gradient = self.loss.gradient(theta);
         if let Some(g) = self.candidate {
-            let step: Vec<f64> = theta.iter().zip(g.mode()).map(|(t, m)| t - m).collect();
+            let step = linear::difference(theta, g.mode());
             for (slope, shift) in gradient
                 .iter_mut()
                 .zip(linear::multiply(g.precision(), &step))

@@ -194,7 +194,7 @@ impl Generator for NormalGenerator {
     }
 
     fn divergence(&self, theta: &[f64], eta: &[f64]) -> f64 {
-        let step: Vec<f64> = theta.iter().zip(eta).map(|(a, b)| a - b).collect();
+        let step = linear::difference(theta, eta);
         0.5 * linear::dot(&step, &linear::multiply(self.precision.as_ref(), &step))
     }
 
@@ -553,7 +553,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     pub fn gradient(&self, eta: &[f64]) -> Result<Vec<f64>> {
         let inner = self.inner_extremum(eta)?;
         check_real("consistency bound", inner.value)?;
-        let step: Vec<f64> = eta.iter().zip(&inner.theta).map(|(e, t)| e - t).collect();
+        let step = linear::difference(eta, &inner.theta);
         Ok(linear::multiply(
             self.generator.hessian(eta).as_ref(),
             &step,

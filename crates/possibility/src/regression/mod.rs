@@ -89,7 +89,9 @@ pub use response::Response;
 pub use simulation::SimulatedForm;
 
 use crate::error::{Error, Result, check, check_entries, check_finite, check_positive, check_size};
-use crate::linear::{block, cholesky, dot, eigen, multiply, solve, solve_lower_matrix, symmetric};
+use crate::linear::{
+    block, cholesky, difference, dot, eigen, multiply, solve, solve_lower_matrix, symmetric,
+};
 use kernel::{Demand, Evaluation, evaluate_each, greatest_leverage};
 
 /// Precision `Δ` of the Gaussian prior; zero in a direction of which nothing is known.
@@ -540,7 +542,7 @@ impl Regression {
         }
         // what still moves in the second half of the way does not come to rest
         let (middle, end) = (&points[points.len() / 2], &points[points.len() - 1]);
-        let direction: Vec<f64> = end.iter().zip(middle).map(|(w, s)| w - s).collect();
+        let direction = difference(end, middle);
         let free = self.free_part(&direction);
         dot(&free, &free) > 1.0 && design.never_rises(&free)
     }

@@ -34,7 +34,7 @@ use super::posterior::RegressionPosterior;
 use super::{Dispersion, Regression, Regularized, certificate};
 use crate::error::{Error, Result, check_alpha, check_finite, check_real, check_size};
 use crate::function::Credence;
-use crate::linear::{cholesky, dot, multiply_upper, solve};
+use crate::linear::{cholesky, difference, dot, multiply_upper, solve};
 use crate::set::{Interval, RealSet};
 
 /// What is asked of the profile of a linear form.
@@ -401,11 +401,7 @@ impl<'a> Profiles<'a> {
 
     /// `‖w - m‖_H ρ`: the log of the factor by which the curvature may have changed.
     fn drift(&self, point: &[f64]) -> f64 {
-        let step: Vec<f64> = point
-            .iter()
-            .zip(self.posterior.mode())
-            .map(|(w, m)| w - m)
-            .collect();
+        let step = difference(point, self.posterior.mode());
         let scaled = multiply_upper(self.factor.as_ref(), &step);
         self.leverage * dot(&scaled, &scaled).sqrt()
     }

@@ -23,7 +23,7 @@ use super::kernel::{Demand, majorizer_curvature};
 use super::marginal::Bounds;
 use super::posterior::RegressionPosterior;
 use crate::error::{Result, check_size, not_certified};
-use crate::linear::{cholesky, dot, multiply, solve};
+use crate::linear::{cholesky, difference, dot, multiply, solve};
 use crate::numeric::{sigmoid, softplus};
 
 /// Bracket of the widest lower precision, relative to its size.
@@ -111,7 +111,7 @@ impl Regression {
             let mut reached: f64 = 0.0;
             for _ in 0..steps {
                 let at = self.regularize(design, &point, Demand::Gradient);
-                let gap: Vec<f64> = point.iter().zip(mode).map(|(w, m)| w - m).collect();
+                let gap = difference(&point, mode);
                 let pull = multiply(posterior.laplace().precision(), &gap);
                 let ratio = 2.0 * (at.loss - base) / dot(&gap, &pull);
                 let gained = ratio - reached;
