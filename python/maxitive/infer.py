@@ -75,20 +75,14 @@ Prior = tuple[float, float]
 # more curves than this do not fit on a page
 _CURVES = 12
 
-Inner = TypeVar("Inner", _maxitive.Shares, _maxitive.Means)
+Inner = TypeVar("Inner", _maxitive.Posterior, _maxitive.Shares, _maxitive.Means)
+Vector = TypeVar("Vector", _maxitive.Shares, _maxitive.Means)
 
 
-class Posterior(Function):
-    """A possibility function of the mean parameter of a family, given data."""
+class _Conjugate(Generic[Inner]):
+    """What is the same for all conjugate families."""
 
-    def __init__(self, inner: _maxitive.Posterior) -> None:
-        super().__init__(inner.function())
-        self._inner = inner
-
-    @property
-    def family(self) -> str:
-        """Name of the family."""
-        return self._inner.family
+    _inner: Inner
 
     @property
     def weight(self) -> float:
@@ -99,6 +93,26 @@ class Posterior(Function):
     def log_consistency(self) -> float:
         """Log of how well the last data fit what was known before; 0 where nothing was."""
         return self._inner.log_consistency
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
+        write(Path(path), self._bytes().decode())
+
+    def _bytes(self) -> bytes:
+        raise NotImplementedError
+
+
+class Posterior(_Conjugate[_maxitive.Posterior], Function):
+    """A possibility function of the mean parameter of a family, given data."""
+
+    def __init__(self, inner: _maxitive.Posterior) -> None:
+        super().__init__(inner.function())
+        self._inner = inner
+
+    @property
+    def family(self) -> str:
+        """Name of the family."""
+        return self._inner.family
 
     def observe(self, data: ArrayLike, weights: ArrayLike | None = None) -> Posterior:
         """The posterior after more data; `weights` say how often each of them counts."""
@@ -117,12 +131,11 @@ class Posterior(Function):
         """
         return Function(self._inner.valid())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
-        write(Path(path), self._inner.bytes().decode())
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._inner.bytes(), None)
+        return _restore, (self._bytes(), None)
+
+    def _bytes(self) -> bytes:
+        return self._inner.bytes()
 
     def _title(self) -> str:
         return self.family
@@ -197,29 +210,16 @@ class _Several(Immutable):
         return figure(svg, self._cells(), self._heading())
 
 
-class _Observed(_Several, Generic[Inner]):
+class _Observed(_Conjugate[Vector], _Several):
     """What is the same for conjugate families of several numbers."""
-
-    _inner: Inner
-
-    @property
-    def weight(self) -> float:
-        """How many observations it is worth, those of the prior included."""
-        return self._inner.weight
-
-    @property
-    def log_consistency(self) -> float:
-        """Log of how well the last data fit what was known before."""
-        return self._inner.log_consistency
 
     def valid(self) -> dict[str, Function]:
         """The valid possibility functions of all numbers; see `Posterior.valid`."""
         found = (self._inner.valid(index, name) for index, name in enumerate(self.names))
         return {function.name: Function(function) for function in found}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file that `load`, `merge` and `maxitive infer merge` read."""
-        write(Path(path), self._inner.bytes(self.names).decode())
+    def _bytes(self) -> bytes:
+        return self._inner.bytes(self.names)
 
     def _credence_of(self, text: str, valid: bool) -> tuple[float, float]:
         return self._inner.credence_of(text, self.names, valid)
@@ -278,7 +278,7 @@ class Shares(_Observed[_maxitive.Shares]):
         return Credence(*self._inner.credence(form, event(lower, upper, ["x"])))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._inner.bytes(self.names), self.classes)
+        return _restore, (self._bytes(), self.classes)
 
     def _heading(self) -> str:
         return f"categorical: worth {self.weight:g} observations"
@@ -320,7 +320,7 @@ class Means(_Observed[_maxitive.Means]):
         return Credence(*self._credence_of(event, valid))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._inner.bytes(self.names), None)
+        return _restore, (self._bytes(), None)
 
     def _heading(self) -> str:
         return f"multivariate normal: worth {self.weight:g} observations"
@@ -708,15 +708,15 @@ def logistic(
     The prior of every covariate's coefficient is normal around 0 with `prior_precision`, by
     default 1; with `standardize` it is that of covariates of mean 0 and deviation 1.
     """
-    settings = _settings(
+    return _regress(
         "logistic",
+        (responses, covariates, names, weights),
         intercept=intercept,
         intercept_precision=intercept_precision,
         prior_precision=prior_precision,
         standardize=standardize,
         threads=threads,
     )
-    return _regress(settings, responses, covariates, names, weights)
 
 
 def poisson_regression(
@@ -732,15 +732,15 @@ def poisson_regression(
     threads: int | None = None,
 ) -> Regression:
     """Poisson regression of counts; see `logistic`, but for the prior, by default none."""
-    settings = _settings(
+    return _regress(
         "poisson-regression",
+        (responses, covariates, names, weights),
         intercept=intercept,
         intercept_precision=intercept_precision,
         prior_precision=prior_precision,
         standardize=standardize,
         threads=threads,
     )
-    return _regress(settings, responses, covariates, names, weights)
 
 
 def linear(
@@ -761,8 +761,9 @@ def linear(
     See `logistic`, but for the prior, by default none. With an unknown variance the prior's
     precision is in units of 1/variance.
     """
-    settings = _settings(
+    return _regress(
         "linear",
+        (responses, covariates, names, weights),
         variance=variance,
         intercept=intercept,
         intercept_precision=intercept_precision,
@@ -770,7 +771,6 @@ def linear(
         standardize=standardize,
         threads=threads,
     )
-    return _regress(settings, responses, covariates, names, weights)
 
 
 def _wrapped(
@@ -805,19 +805,20 @@ def _settings(family: str, **given: Any) -> dict[str, Any]:
 
 
 def _regress(
-    settings: dict[str, Any],
-    responses: ArrayLike,
-    covariates: Any,
-    names: Sequence[str] | None,
-    weights: ArrayLike | None,
+    family: str,
+    data: tuple[ArrayLike, Any, Sequence[str] | None, ArrayLike | None],
+    **given: Any,
 ) -> Regression:
+    """A regression of responses on covariates of these names, by these weights."""
+    responses, covariates, names, weights = data
+    settings = _settings(family, **given)
     values, found = table(covariates, names, "covariates")
     first = ["intercept"] if settings["intercept"] else []
     if first and "intercept" in found:
         raise ValueError("covariates: a column is called 'intercept', as the constant term is")
     observed = column(responses, "responses")
     inner = _maxitive.Regression(observed, values, optional(weights, "weights"), settings)
-    return Regression(settings["family"], inner, first, found)
+    return Regression(family, inner, first, found)
 
 
 def _chosen(new: Any, names: list[str]) -> Floats:

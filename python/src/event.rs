@@ -1,11 +1,16 @@
 //! Events: sets of numbers, and regions of `ℝᵈ`.
 
-use possibility::{Interval, RealSet};
+use possibility::{Credence, Interval, RealSet};
 use pyo3::prelude::*;
 use questions::event::Variables;
 
 use crate::mistake;
 use crate::normal::Normal;
+
+/// Possibility and necessity, as Python gets them.
+pub fn pair(found: Credence) -> (f64, f64) {
+    (found.possibility, found.necessity)
+}
 
 /// A set of numbers: finitely many intervals, each with or without its ends.
 #[pyclass(frozen, eq, hash, module = "maxitive.possibility")]

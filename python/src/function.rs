@@ -9,7 +9,7 @@ use possibility::valid::Pivot;
 use possibility::{Credence, Interval, RealSet, Result, Univariate};
 use pyo3::prelude::*;
 
-use crate::event::Event;
+use crate::event::{Event, pair};
 use crate::mistake;
 
 /// Width and height of a curve in a notebook, in points.
@@ -185,8 +185,7 @@ impl Function {
     /// Possibility and necessity of an event.
     fn credence(&self, py: Python<'_>, event: &Event) -> PyResult<(f64, f64)> {
         let found = py.detach(|| self.inner.credence(event.set()));
-        let found = found.map_err(mistake)?;
-        Ok((found.possibility, found.necessity))
+        found.map(pair).map_err(mistake)
     }
 
     /// The curve with its cuts and its mode, as an SVG document.

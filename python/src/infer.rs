@@ -21,7 +21,7 @@ use questions::simulation::Simulations;
 use questions::{Unmeasured, means, shares};
 use serde_json::{Value, json};
 
-use crate::event::Event;
+use crate::event::{Event, pair};
 use crate::function::{Function, Line};
 use crate::mistake;
 use crate::normal::{Normal, matrix};
@@ -131,6 +131,23 @@ impl<F: ConjugateFamily> Observed<F> {
             return Err(mistake(text));
         }
         Ok(())
+    }
+
+    /// An event about the numbers of these names, as text; `own` is what they are called together.
+    fn event(&self, own: &str, text: &str, names: &[String], valid: bool) -> PyResult<TextEvent> {
+        if valid {
+            self.check_valid()?;
+        }
+        TextEvent::parse(text, &Variables::vector(&[own, "x"], names)).map_err(mistake)
+    }
+
+    /// One coordinate of the mean parameter.
+    fn coordinate(&self, index: usize, name: String) -> PyResult<Function>
+    where
+        F::Coordinate: Send + Sync + 'static,
+    {
+        let marginal = self.posterior.coordinate(index, Parameter::Mean);
+        Ok(Function::new(name, marginal.map_err(mistake)?))
     }
 
     /// Writes a file that `maxitive infer merge` reads.
@@ -486,8 +503,8 @@ impl Groups {
                     .collect(),
             };
             let event = TextEvent::parse(text, &all.variables()).map_err(mistake)?;
-            let found = all.measure(&event).map_err(|rule| refused(text, &rule))?;
-            Ok((found.possibility, found.necessity))
+            let found = all.measure(&event);
+            found.map(pair).map_err(|rule| refused(text, &rule))
         })
     }
 }
@@ -557,16 +574,14 @@ impl Shares {
 
     /// The probability of one class.
     fn coordinate(&self, index: usize, name: String) -> PyResult<Function> {
-        let marginal = self.inner.posterior.coordinate(index, Parameter::Mean);
-        Ok(Function::new(name, marginal.map_err(mistake)?))
+        self.inner.coordinate(index, name)
     }
 
     /// Possibility and necessity of an event about a linear form of the probabilities.
     fn credence(&self, py: Python<'_>, factors: Vec<f64>, event: &Event) -> PyResult<(f64, f64)> {
         let set = event.set();
         let found = py.detach(|| ShareForm::new(&self.inner.posterior, &factors)?.credence_of(set));
-        let found = found.map_err(mistake)?;
-        Ok((found.possibility, found.necessity))
+        found.map(pair).map_err(mistake)
     }
 
     /// Possibility and necessity of an event about these classes, as text.
@@ -577,11 +592,7 @@ impl Shares {
         names: Vec<String>,
         valid: bool,
     ) -> PyResult<(f64, f64)> {
-        if valid {
-            self.inner.check_valid()?;
-        }
-        let variables = Variables::vector(&["p", "x"], &names);
-        let event = TextEvent::parse(text, &variables).map_err(mistake)?;
+        let event = self.inner.event("p", text, &names, valid)?;
         let posterior = &self.inner.posterior;
         let measure = || -> Result<Credence, Unmeasured> {
             if let Some((index, set)) = event.place() {
@@ -598,20 +609,18 @@ impl Shares {
             }
             Ok(form.credence_of(&set)?)
         };
-        let found = py.detach(measure).map_err(|reason| match reason {
+        let found = py.detach(measure);
+        found.map(pair).map_err(|reason| match reason {
             Unmeasured::Library(error) => mistake(error),
             Unmeasured::Event(rule) => refused(text, &rule),
-        })?;
-        Ok((found.possibility, found.necessity))
+        })
     }
 
     /// The valid possibility function of the probability of one class.
     fn valid(&self, index: usize, name: String) -> PyResult<Function> {
         self.inner.check_valid()?;
-        Ok(Function::new(
-            name,
-            self.valid_share(index).map_err(mistake)?,
-        ))
+        let share = self.valid_share(index).map_err(mistake)?;
+        Ok(Function::new(name, share))
     }
 
     /// What a file of it holds, with the names of the classes.
@@ -703,8 +712,7 @@ impl Means {
 
     /// One coordinate.
     fn coordinate(&self, index: usize, name: String) -> PyResult<Function> {
-        let marginal = self.inner.posterior.coordinate(index, Parameter::Mean);
-        Ok(Function::new(name, marginal.map_err(mistake)?))
+        self.inner.coordinate(index, name)
     }
 
     /// A linear form of the coordinates.
@@ -726,15 +734,10 @@ impl Means {
         names: Vec<String>,
         valid: bool,
     ) -> PyResult<(f64, f64)> {
-        if valid {
-            self.inner.check_valid()?;
-        }
-        let variables = Variables::vector(&["mean", "x"], &names);
-        let event = TextEvent::parse(text, &variables).map_err(mistake)?;
+        let event = self.inner.event("mean", text, &names, valid)?;
         let normal = self.normal()?;
         let found = py.detach(|| means::credence(normal.inner(), &event, valid));
-        let found = found.map_err(|rule| refused(text, &rule))?;
-        Ok((found.possibility, found.necessity))
+        found.map(pair).map_err(|rule| refused(text, &rule))
     }
 
     /// The valid possibility function of one coordinate.

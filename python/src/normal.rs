@@ -7,7 +7,7 @@ use possibility::regression::Marginal;
 use possibility::{Measure, Possibility};
 use pyo3::prelude::*;
 
-use crate::event::{Event, Region};
+use crate::event::{Event, Region, pair};
 use crate::function::Function;
 use crate::mistake;
 
@@ -114,8 +114,7 @@ impl Normal {
                 py.detach(|| self.0.credence_of(region))
             }
         };
-        let found = found.map_err(mistake)?;
-        Ok((found.possibility, found.necessity))
+        found.map(pair).map_err(mistake)
     }
 
     /// The range of each coordinate over the points of possibility at least `alpha`.

@@ -6,7 +6,7 @@ use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use plot::Curve;
 use plot::curve::smallest_shown;
-use possibility::family::conjugate::Parameter;
+use possibility::family::conjugate::{Gamma, Parameter, ScalarPosterior};
 use possibility::regression::{
     Design, Dispersion, FormQuestions, PriorPrecision, Profiles, RegressionConfig,
     RegressionPosterior, Response, Target,
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use questions::coefficients::{self, Question};
 use questions::event::Event as TextEvent;
 
-use crate::event::Event;
+use crate::event::{Event, pair};
 use crate::function::{Function, Line, ValidLine};
 use crate::infer::{refused, slice};
 use crate::mistake;
@@ -41,6 +41,12 @@ impl Fitted {
         }
         let dispersion = self.model.dispersion();
         coefficients::pivots(self.has_prior, dispersion, &self.design).map_err(mistake)
+    }
+
+    /// The profile of an unknown variance.
+    fn variance(&self) -> Result<ScalarPosterior<Gamma>> {
+        let profile = self.posterior.dispersion_profile()?;
+        Ok(profile.in_parameter(Parameter::Mean))
     }
 
     fn profiles(&self) -> Result<Profiles<'_>> {
@@ -269,19 +275,13 @@ impl Regression {
         let answers = answers.map_err(mistake)?;
         let end = |(index, end): (usize, usize)| answers[index].cuts[0][end].value;
         let cuts = Array2::from_shape_fn((columns, 2), end);
-        let gaps = answers.iter().map(|one| one.gap);
-        let gap = gaps.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)));
-        Ok((cuts.into_pyarray(py), gap.flatten()))
+        let gap = largest(answers.iter().map(|one| one.gap));
+        Ok((cuts.into_pyarray(py), gap))
     }
 
     /// The exact profile of a linear form of the coefficients.
     fn form(&self, factors: Vec<f64>, name: String) -> PyResult<Function> {
-        let profile = Profile {
-            fitted: Arc::clone(&self.0),
-            form: factors,
-        };
-        profile.laplace().map_err(mistake)?;
-        Ok(Function::new(name, profile))
+        Ok(Function::new(name, self.profile(factors)?))
     }
 
     /// Possibility and necessity of an event about these coefficients, as text.
@@ -322,8 +322,7 @@ impl Regression {
             }
             Question::Form(form, set) => py.detach(|| of_form(&form, &set)),
             Question::Variance(set) => {
-                let profile = self.0.posterior.dispersion_profile().map_err(mistake)?;
-                let plain = profile.in_parameter(Parameter::Mean).credence_of(&set);
+                let plain = self.0.variance().and_then(|own| own.credence_of(&set));
                 plain.map(|plain| read(plain, variance_pivot))
             }
             Question::Together(form, set, variances) => {
@@ -331,18 +330,13 @@ impl Regression {
                 together.map(|together| together.credence_of(&set, &variances))
             }
         };
-        let found: Credence = found.map_err(mistake)?;
-        Ok((found.possibility, found.necessity))
+        found.map(pair).map_err(mistake)
     }
 
     /// The valid possibility function of a linear form of the coefficients.
     fn valid_form(&self, factors: Vec<f64>, name: String) -> PyResult<Function> {
         let (pivot, _) = self.0.pivots()?;
-        let profile = Profile {
-            fitted: Arc::clone(&self.0),
-            form: factors,
-        };
-        profile.laplace().map_err(mistake)?;
+        let profile = self.profile(factors)?;
         Ok(Function::new(name, ValidLine::new(profile, pivot)))
     }
 
@@ -351,12 +345,8 @@ impl Regression {
         let (_, Some(pivot)) = self.0.pivots()? else {
             return Ok(None);
         };
-        let profile = self.0.posterior.dispersion_profile().map_err(mistake)?;
-        let plain = profile.in_parameter(Parameter::Mean);
-        Ok(Some(Function::new(
-            "variance",
-            ValidLine::new(plain, pivot),
-        )))
+        let valid = ValidLine::new(self.0.variance().map_err(mistake)?, pivot);
+        Ok(Some(Function::new("variance", valid)))
     }
 
     /// The profile of an unknown variance.
@@ -364,9 +354,8 @@ impl Regression {
         if self.0.model.dispersion() != Dispersion::Unknown {
             return Ok(None);
         }
-        let profile = self.0.posterior.dispersion_profile().map_err(mistake)?;
-        let function = profile.in_parameter(Parameter::Mean);
-        Ok(Some(Function::new("variance", function)))
+        let variance = self.0.variance().map_err(mistake)?;
+        Ok(Some(Function::new("variance", variance)))
     }
 
     /// The mean response at rows of new covariates: modes, cuts `[alphas, rows, 2]` flat,
@@ -403,15 +392,29 @@ impl Regression {
         let credences = || found.iter().flat_map(|one| &one.credences);
         let possibility: Vec<f64> = credences().map(|one| one.possibility).collect();
         let necessity: Vec<f64> = credences().map(|one| one.necessity).collect();
-        let gaps = found.iter().map(|one| one.gap);
-        let gap = gaps.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b)));
         Ok((
             modes.into_pyarray(py),
             lower.into_pyarray(py),
             upper.into_pyarray(py),
             possibility.into_pyarray(py),
             necessity.into_pyarray(py),
-            gap.flatten(),
+            largest(found.iter().map(|one| one.gap)),
         ))
     }
+}
+
+impl Regression {
+    /// The profile of a form that the coefficients have.
+    fn profile(&self, form: Vec<f64>) -> PyResult<Profile> {
+        let fitted = Arc::clone(&self.0);
+        let profile = Profile { fitted, form };
+        profile.laplace().map_err(mistake)?;
+        Ok(profile)
+    }
+}
+
+/// The largest gap; none, where one of them is not known.
+fn largest(gaps: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let both = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
+    gaps.reduce(both).flatten()
 }

@@ -41,7 +41,7 @@ impl Loaded {
     /// The file cannot be read or is malformed, or the array is not in it.
     pub fn read(place: &str, usual: &str) -> Result<Self, UserError> {
         let (path, array) = split_name(place);
-        let refuse = |error: datasets::Error| UserError::new(error_chain(&error));
+        let refuse = |error: datasets::Error| UserError::new(report::reason(&error));
         let (array, doubtful) = match (Kind::of(path)?, array) {
             (Kind::Npy, None) => (npy::open(path).map_err(refuse)?, false),
             (Kind::Npz, name) => (read_npz(path, name, usual)?, false),
@@ -212,7 +212,7 @@ impl Kind {
 }
 
 fn read_npz(path: &str, name: Option<&str>, usual: &str) -> Result<Array, UserError> {
-    let mut file = Npz::open(path).map_err(|error| UserError::new(error_chain(&error)))?;
+    let mut file = Npz::open(path).map_err(|error| UserError::new(report::reason(&error)))?;
     let names: Vec<String> = file.names().map(str::to_owned).collect();
     let known = || names.iter().map(String::as_str);
     let name = match (name, &names[..]) {
@@ -256,20 +256,6 @@ fn read_csv(path: &str) -> Result<(Array, bool), UserError> {
     let shape = vec![values.len() / columns, columns];
     let array = Array::new(shape, Values::Doubles(values)).expect("whole rows were read");
     Ok((array, like_header))
-}
-
-/// An error and its causes in one line.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

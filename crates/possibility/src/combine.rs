@@ -72,11 +72,6 @@ impl<'a> Combination<'a> {
     pub fn mode(&self) -> f64 {
         self.parts.iter().map(|part| part.factor * part.mode).sum()
     }
-
-    fn log_supremum(&self, event: &RealSet) -> f64 {
-        event.supremum(self.mode(), |t| self.log_possibility(&t))
-    }
-
     /// `Σ u_i` and the best `Σ log π_i + s(Σ u_i - |Δ|)` at a multiplier.
     fn at(&self, s: f64, gap: f64) -> (f64, f64) {
         let (mut sum, mut log) = (0.0, 0.0);
@@ -144,11 +139,11 @@ impl Possibility for Combination<'_> {
 
 impl Measure<RealSet> for Combination<'_> {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(event))
+        Ok(event.supremum(self.mode(), |t| self.log_possibility(&t)))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 

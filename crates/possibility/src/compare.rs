@@ -24,9 +24,8 @@
 //! # Ok::<(), possibility::Error>(())
 //! ```
 
-use crate::error::{Result, check};
+use crate::error::{Result, check, check_alpha, check_positive, check_real};
 use crate::family::conjugate::{Parameter, ScalarFamily, ScalarPosterior};
-use crate::family::exponential::check_alpha;
 use crate::function::{Measure, Possibility};
 use crate::numeric::crossing;
 use crate::set::{Interval, RealSet};
@@ -102,10 +101,9 @@ impl Student {
     /// # Errors
     /// A mode that is not finite, a scale or weight that is not finite and positive.
     pub fn new(mode: f64, scale: f64, weight: f64) -> Result<Self> {
-        let positive = |x: f64| x > 0.0 && x.is_finite();
-        check("mode", mode, "(-inf, inf)", f64::is_finite)?;
-        check("scale", scale, "(0, inf)", positive)?;
-        check("weight", weight, "(0, inf)", positive)?;
+        check_real("mode", mode)?;
+        check_positive("scale", scale)?;
+        check_positive("weight", weight)?;
         Ok(Self {
             mode,
             scale,
@@ -190,8 +188,7 @@ impl<'a> Part<'a> {
             c != 0.0 && c.is_finite()
         })?;
         let mode = function.mode().unwrap_or(f64::NAN);
-        let range = "(-inf, inf)";
-        check("mode of a compared number", mode, range, f64::is_finite)?;
+        check_real("mode of a compared number", mode)?;
         Ok(Self {
             function,
             factor,
@@ -250,11 +247,6 @@ impl<'a> Contrast<'a> {
     pub fn mode(&self) -> f64 {
         self.parts.iter().map(|part| part.factor * part.mode).sum()
     }
-
-    fn log_supremum(&self, event: &RealSet) -> f64 {
-        event.supremum(self.mode(), |t| self.log_possibility(&t))
-    }
-
     /// Shares of the gap that the first number may take at the supremum, between `low` and `high`.
     fn candidates(&self, gap: f64, low: f64, high: f64) -> Vec<f64> {
         let [first, second] = &self.parts;
@@ -316,11 +308,11 @@ impl Possibility for Contrast<'_> {
 
 impl Measure<RealSet> for Contrast<'_> {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(event))
+        Ok(event.supremum(self.mode(), |t| self.log_possibility(&t)))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 

@@ -2,7 +2,7 @@
 //! events and integer α-cuts, and tables ([`CountTable`]) that vanish beyond their end. Paper:
 //! Section 2 and the appendix "Possibilistic Exponential Family" (the Poisson-style example).
 
-use crate::error::{Result, check};
+use crate::error::{Result, check_alpha};
 use crate::finite::Finite;
 use crate::function::{Measure, Mode, Possibility};
 use crate::set::{Interval, RealSet};
@@ -24,6 +24,19 @@ impl CountRange {
 }
 
 /// The counts in an interval of the line, `None` if there are none. Infinity is no count; counts of
+/// The last count inside on the way from one inside to one outside, on either side of it.
+pub(crate) fn border(mut inside: u64, mut outside: u64, is_inside: impl Fn(u64) -> bool) -> u64 {
+    while inside.abs_diff(outside) > 1 {
+        let middle = inside.min(outside) + inside.abs_diff(outside) / 2;
+        if is_inside(middle) {
+            inside = middle;
+        } else {
+            outside = middle;
+        }
+    }
+    inside
+}
+
 /// `2⁶⁴` and more are all represented by `u64::MAX`.
 ///
 /// ```
@@ -110,30 +123,18 @@ pub trait UnimodalCount: Possibility<Point = u64> {
     /// # Errors
     /// `alpha` outside `(0, 1]`.
     fn count_alpha_cut(&self, alpha: f64) -> Result<CountRange> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
-        let log_alpha = alpha.ln();
+        let log_alpha = check_alpha(alpha)?;
         let is_inside = |k: u64| self.log_possibility(&k) >= log_alpha;
         let modes = self.mode_range();
-        let mut lower = modes.lower;
-        if is_inside(0) {
-            lower = 0;
-        } else {
-            // invariant: `outside` is outside, `lower` inside
-            let mut outside = 0;
-            while lower - outside > 1 {
-                let middle = outside + (lower - outside) / 2;
-                if is_inside(middle) {
-                    lower = middle;
-                } else {
-                    outside = middle;
-                }
-            }
-        }
+        let lower = match is_inside(0) {
+            true => 0,
+            false => border(modes.lower, 0, is_inside),
+        };
         let Some(mut inside) = modes.upper else {
             return Ok(CountRange { lower, upper: None });
         };
         let mut step = 1u64;
-        let mut outside = loop {
+        let outside = loop {
             let Some(next) = inside.checked_add(step) else {
                 if is_inside(u64::MAX) {
                     return Ok(CountRange { lower, upper: None });
@@ -146,17 +147,9 @@ pub trait UnimodalCount: Possibility<Point = u64> {
             inside = next;
             step = step.saturating_mul(2);
         };
-        while outside - inside > 1 {
-            let middle = inside + (outside - inside) / 2;
-            if is_inside(middle) {
-                inside = middle;
-            } else {
-                outside = middle;
-            }
-        }
         Ok(CountRange {
             lower,
-            upper: Some(inside),
+            upper: Some(border(inside, outside, is_inside)),
         })
     }
 

@@ -10,7 +10,7 @@
 //! small samples, and next to the boundary of a parameter, the share is another one. A prior that
 //! does not grow with the sample changes nothing of this.
 
-use crate::error::{Result, check};
+use crate::error::{Result, check, check_alpha};
 use crate::family::special::increasing_root;
 
 /// The asymptotic share `c(α)` of samples whose α-cut covers the truth.
@@ -24,7 +24,7 @@ use crate::family::special::increasing_root;
 /// # Errors
 /// `alpha` is not in `(0, 1]`.
 pub fn coverage_of_cut(alpha: f64) -> Result<f64> {
-    check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+    check_alpha(alpha)?;
     Ok(normal_within((-2.0 * alpha.ln()).sqrt()))
 }
 

@@ -10,7 +10,7 @@
 //! number of evaluations can tell.
 
 use crate::arithmetic::{Exact, Jet, Range, Scalar};
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, check_not_negative, check_real};
 use crate::set::Interval;
 
 /// Orders kept by [`Curve::series`].
@@ -351,10 +351,8 @@ impl Parabola {
     /// # Errors
     /// `center` is not finite, or `precision` not in `[0, ∞)`.
     pub fn new(center: f64, precision: f64) -> Result<Self> {
-        check("center", center, "(-inf, inf)", f64::is_finite)?;
-        check("precision", precision, "[0, inf)", |p| {
-            p >= 0.0 && p.is_finite()
-        })?;
+        check_real("center", center)?;
+        check_not_negative("precision", precision)?;
         Ok(Self { center, precision })
     }
 
@@ -421,7 +419,7 @@ impl LogSigmoid {
     /// # Errors
     /// `factor` is not finite.
     pub fn new(factor: f64) -> Result<Self> {
-        check("factor", factor, "(-inf, inf)", f64::is_finite)?;
+        check_real("factor", factor)?;
         Ok(Self { factor })
     }
 }
@@ -493,9 +491,7 @@ impl<F: Fn(f64) -> f64> Lipschitz<F> {
     /// # Errors
     /// `constant` is not in `[0, ∞)`, or the domain is unbounded.
     pub fn new(function: F, constant: f64, domain: Interval) -> Result<Self> {
-        check("Lipschitz constant", constant, "[0, inf)", |c| {
-            c >= 0.0 && c.is_finite()
-        })?;
+        check_not_negative("Lipschitz constant", constant)?;
         check(
             "domain width",
             domain.width(),
@@ -717,8 +713,8 @@ impl<C: Curve> Scaled<C> {
     /// # Errors
     /// `factor` or `offset` is not finite.
     pub fn new(curve: C, factor: f64, offset: f64) -> Result<Self> {
-        check("factor", factor, "(-inf, inf)", f64::is_finite)?;
-        check("offset", offset, "(-inf, inf)", f64::is_finite)?;
+        check_real("factor", factor)?;
+        check_real("offset", offset)?;
         Ok(Self {
             curve,
             factor,

@@ -137,6 +137,26 @@ pub(crate) fn check(
     }
 }
 
+/// `α` in `(0, 1]`, as `log α`.
+pub(crate) fn check_alpha(alpha: f64) -> Result<f64> {
+    check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0).map(f64::ln)
+}
+
+/// `Ok(value)` if it is finite.
+pub(crate) fn check_real(field: &'static str, value: f64) -> Result<f64> {
+    check(field, value, "(-inf, inf)", f64::is_finite)
+}
+
+/// `Ok(value)` if it is finite and above zero.
+pub(crate) fn check_positive(field: &'static str, value: f64) -> Result<f64> {
+    check(field, value, "(0, inf)", |v| v > 0.0 && v.is_finite())
+}
+
+/// `Ok(value)` if it is finite and not below zero.
+pub(crate) fn check_not_negative(field: &'static str, value: f64) -> Result<f64> {
+    check(field, value, "[0, inf)", |v| v >= 0.0 && v.is_finite())
+}
+
 /// `Ok(())` if the entry is `accepted`, otherwise its range error.
 pub(crate) fn check_entry(
     field: &'static str,

@@ -159,11 +159,7 @@ impl Measure<RealSet> for Normal {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
         check_size("dimension", self.dimension(), 1)?;
         let mode = self.mode()[0];
-        Ok(event
-            .parts()
-            .iter()
-            .map(|part| self.log_possibility(&[part.clamp(mode)]))
-            .fold(f64::NEG_INFINITY, f64::max))
+        Ok(event.supremum(mode, |x| self.log_possibility(&[x])))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
@@ -302,7 +298,7 @@ fn log_sup_box(f: &Normal, sides: &[Interval]) -> Result<f64> {
             gradient[i] = 0.0;
         }
     }
-    let offset: Vec<f64> = x.iter().zip(mode).map(|(a, b)| a - b).collect();
+    let offset = linear::difference(&x, mode);
     let from_above = -(linear::dot(&gradient, &offset) - 0.5 * f.variance_along(&gradient));
     let from_below = -0.5 * f.squared_distance(&x);
     // the side that does not pass through an inverse
@@ -441,12 +437,7 @@ impl InBall {
         if eigenvalues[0] <= 0.0 {
             return None;
         }
-        let offset: Vec<f64> = f
-            .mode()
-            .iter()
-            .zip(ellipsoid.center())
-            .map(|(a, b)| a - b)
-            .collect();
+        let offset = linear::difference(f.mode(), ellipsoid.center());
         Some(Self {
             center: linear::multiply(vectors.transpose(), &shape.whiten(&offset)),
             eigenvalues,

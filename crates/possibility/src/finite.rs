@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Result, check, check_entries, check_size};
+use crate::error::{Error, Result, check, check_alpha, check_entries, check_size};
 use crate::function::{Measure, Mode, Possibility};
 
 /// A possibility function on `{0, …, n-1}`.
@@ -171,7 +171,7 @@ impl Finite {
     /// # Errors
     /// `alpha` outside `(0, 1]`.
     pub fn alpha_cut(&self, alpha: f64) -> Result<Vec<usize>> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         let log_alpha = alpha.ln();
         Ok(self.indices(|log| log >= log_alpha))
     }

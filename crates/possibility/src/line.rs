@@ -3,7 +3,7 @@
 
 use crate::arithmetic::Range;
 use crate::curve::{Curve, End, Scaled, Sum};
-use crate::error::{Error, Result, check, not_certified};
+use crate::error::{Error, Result, check_alpha, check_real, not_certified};
 use crate::function::{Measure, Mode, Possibility};
 use crate::search::{Extremum, Search, polish};
 use crate::set::{Interval, RealSet};
@@ -55,12 +55,7 @@ impl<C: Curve> Line<C> {
     /// As [`Self::normalize`].
     pub fn normalize_with(curve: C, search: Search) -> Result<Self> {
         let found = search.supremum(&curve, Interval::REAL_LINE)?;
-        check(
-            "supremum of the log function",
-            found.value,
-            "(-inf, inf)",
-            f64::is_finite,
-        )?;
+        check_real("supremum of the log function", found.value)?;
         let mode = maximizers(&curve, &found, &search);
         Ok(Self {
             curve,
@@ -123,7 +118,7 @@ impl<C: Curve> Line<C> {
     /// # Errors
     /// `alpha` is not in `(0, 1]`, or the cut cannot be certified.
     pub fn alpha_cut(&self, alpha: f64) -> Result<RealSet> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         if alpha == 1.0 {
             return match &self.mode {
                 Mode::Point(x) => RealSet::points(&[*x]),

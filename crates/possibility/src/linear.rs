@@ -154,6 +154,11 @@ pub(crate) fn multiply(matrix: MatRef<'_, f64>, x: &[f64]) -> Vec<f64> {
     result
 }
 
+/// `x - y`.
+pub(crate) fn difference(x: &[f64], y: &[f64]) -> Vec<f64> {
+    x.iter().zip(y).map(|(a, b)| a - b).collect()
+}
+
 /// `xᵀy`.
 pub(crate) fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(a, b)| a * b).sum()

@@ -2,7 +2,7 @@
 
 use faer::Mat;
 
-use crate::error::{Error, Result, check, check_finite};
+use crate::error::{Error, Result, check_finite, check_real};
 use crate::linear;
 
 /// Largest certified gap, relative to `1 + |value|`.
@@ -38,7 +38,7 @@ pub(crate) trait Convex {
 pub(crate) fn minimize(problem: &impl Convex, start: &[f64]) -> Result<(Vec<f64>, f64)> {
     let mut theta = start.to_vec();
     let mut value = problem.value(&theta);
-    check("loss", value, "(-inf, inf)", f64::is_finite)?;
+    check_real("loss", value)?;
     // the certificate of any visited point holds for the later ones, which are lower
     let mut gap = f64::INFINITY;
     for _ in 0..STEPS {

@@ -19,7 +19,8 @@ use std::sync::OnceLock;
 use faer::{Mat, MatRef};
 
 use crate::error::{
-    Error, Result, check, check_entries, check_entry, check_finite, check_numbers, check_size,
+    Error, Result, check, check_alpha, check_entries, check_entry, check_finite, check_numbers,
+    check_positive, check_real, check_size,
 };
 use crate::function::{Mode, Possibility};
 use crate::linear;
@@ -104,9 +105,7 @@ impl Normal {
     /// # Errors
     /// A mode that is not finite, or a variance outside `(0, +∞)`.
     pub fn univariate(mode: f64, variance: f64) -> Result<Self> {
-        check("variance", variance, "(0, inf)", |v| {
-            v > 0.0 && v.is_finite()
-        })?;
+        check_positive("variance", variance)?;
         Self::new([mode], Mat::from_fn(1, 1, |_, _| variance))
     }
 
@@ -116,9 +115,7 @@ impl Normal {
     /// No coordinate, a mode that is not finite, or a precision outside `(0, +∞)`.
     pub fn isotropic(mode: impl Into<Vec<f64>>, precision: f64) -> Result<Self> {
         let mode = mode.into();
-        check("precision", precision, "(0, inf)", |p| {
-            p > 0.0 && p.is_finite()
-        })?;
+        check_positive("precision", precision)?;
         let matrix = Mat::from_fn(
             mode.len(),
             mode.len(),
@@ -241,7 +238,7 @@ impl Normal {
         if point.iter().any(|x| x.is_infinite()) {
             return f64::INFINITY;
         }
-        let offset = difference(point, &self.mode);
+        let offset = linear::difference(point, &self.mode);
         let distance = self.squared_norm(&offset);
         if distance.is_nan() && !point.iter().any(|x| x.is_nan()) {
             f64::INFINITY // overflow on the way: farther than f64 can tell
@@ -320,7 +317,7 @@ impl Normal {
     pub fn log_gradient(&self, point: &[f64]) -> Result<Vec<f64>> {
         self.check_point("point", point)?;
         check_finite("point", point)?;
-        Ok(self.precision_times(&difference(&self.mode, point)))
+        Ok(self.precision_times(&linear::difference(&self.mode, point)))
     }
 
     /// `Ok(())` if the point has the right dimension and no NaN.
@@ -456,7 +453,7 @@ impl Normal {
             other.dimension(),
             self.dimension(),
         )?;
-        let gap = difference(&other.mode, &self.mode);
+        let gap = linear::difference(&other.mode, &self.mode);
         let (form, matrix, move_by) =
             if (self.form, other.form) == (Form::Covariance, Form::Covariance) {
                 let sum = &self.matrix + &other.matrix;
@@ -495,7 +492,7 @@ impl Normal {
         check_finite("offset", offset)?;
         for j in 0..matrix.ncols() {
             for i in 0..matrix.nrows() {
-                check("map", matrix[(i, j)], "(-inf, inf)", f64::is_finite)?;
+                check_real("map", matrix[(i, j)])?;
             }
         }
         let image = linear::multiply(matrix, &self.mode);
@@ -543,7 +540,7 @@ impl Normal {
     /// # Ok::<(), possibility::Error>(())
     /// ```
     pub fn alpha_cut(&self, alpha: f64) -> Result<Ellipsoid> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         self.log_alpha_cut(alpha.ln())
     }
 
@@ -617,7 +614,7 @@ impl Normal {
             g.dimension(),
         )?;
         let n = g.dimension();
-        let d = difference(&g.mode, &f.mode);
+        let d = linear::difference(&g.mode, &f.mode);
         let exact = |_: usize, _: usize| 0.0;
         let rounding = 4.0 * n as f64 * f64::EPSILON;
         // With y = θ - μ_g: log g/f = -½yᵀ(P_g-P_f)y + (P_f d)ᵀy + ½dᵀP_f d.
@@ -675,11 +672,6 @@ impl Possibility for Normal {
         // `0.0 -`: the log at the mode is 0, not -0
         0.0 - 0.5 * self.squared_distance(point)
     }
-}
-
-/// `a - b`.
-fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
-    a.iter().zip(b).map(|(x, y)| x - y).collect()
 }
 
 /// `max |vᵢ|`.
@@ -765,6 +757,15 @@ pub(crate) mod testing {
     use super::*;
     use proptest::prelude::*;
 
+    /// `LLᵀ` and a small ridge.
+    pub(crate) fn two_by_two([a, b, c]: [f64; 3]) -> Mat<f64> {
+        Mat::from_fn(2, 2, |i, j| match (i, j) {
+            (0, 0) => a * a + 0.2,
+            (1, 1) => b * b + c * c + 0.2,
+            _ => a * b,
+        })
+    }
+
     /// `RRᵀ + ridge I` with entries of `R` in `[-1, 1]`.
     pub(crate) fn matrices(d: usize) -> impl Strategy<Value = Mat<f64>> {
         (prop::collection::vec(-1.0f64..1.0, d * d), 0.2f64..1.5).prop_map(move |(r, ridge)| {
@@ -821,7 +822,7 @@ pub(crate) mod testing {
                 x[i] = ranges.map_or(moved, |ranges| ranges[i].clamp(moved));
             }
             best = f(&x);
-            let change = difference(&x, &before);
+            let change = linear::difference(&x, &before);
             if largest(&change) <= 1e-13 * (1.0 + largest(&x)) {
                 break;
             }

@@ -445,6 +445,7 @@ impl EvidenceBound<NormalDistribution> for NormalEvidence {
 mod tests {
     use super::*;
     use crate::bound::ConsistencyBounds;
+    use crate::normal::testing::two_by_two;
     use crate::posterior::FinitePosterior;
     use crate::smooth::SmoothPosterior;
     use faer::Mat;
@@ -519,15 +520,6 @@ mod tests {
         prop::collection::vec(0.02..1.0f64, n)
     }
 
-    fn symmetric(entries: [f64; 3]) -> Mat<f64> {
-        let [a, b, c] = entries;
-        Mat::from_fn(2, 2, |i, j| match (i, j) {
-            (0, 0) => a * a + 0.2,
-            (1, 1) => b * b + c * c + 0.2,
-            _ => a * b,
-        })
-    }
-
     proptest! {
         /// Theorem 1 on finite sets, and the bounds between the two calculi in their order.
         #[test]
@@ -569,7 +561,7 @@ mod tests {
             eta in prop::array::uniform2(-2.0..2.0f64), r in prop::array::uniform3(-1.5..1.5f64),
             offset in -2.0..2.0f64,
         ) {
-            let normal = |mode, matrix| Normal::from_precision(mode, symmetric(matrix)).unwrap();
+            let normal = |mode, matrix| Normal::from_precision(mode, two_by_two(matrix)).unwrap();
             let loss = QuadraticLoss::new(normal(m, p), offset).unwrap();
             let prior = NormalDistribution::new(normal(mu, s)).unwrap();
             let q = NormalDistribution::new(normal(eta, r)).unwrap();

@@ -15,7 +15,7 @@
 use faer::{Mat, MatRef};
 
 use crate::bound::ConsistencyBounds;
-use crate::error::{Error, Result, check, check_finite, check_size, not_certified, unknown};
+use crate::error::{Error, Result, check_finite, check_real, check_size, not_certified, unknown};
 use crate::event::Region;
 use crate::function::Measure;
 use crate::linear;
@@ -88,7 +88,7 @@ impl QuadraticLoss {
     /// # Errors
     /// `offset` is not finite.
     pub fn new(normal: Normal, offset: f64) -> Result<Self> {
-        check("offset", offset, "(-inf, inf)", f64::is_finite)?;
+        check_real("offset", offset)?;
         Ok(Self { normal, offset })
     }
 
@@ -111,11 +111,7 @@ impl SmoothLoss for QuadraticLoss {
         0.5 * self.normal.squared_distance(theta) + self.offset
     }
     fn gradient(&self, theta: &[f64]) -> Vec<f64> {
-        let step: Vec<f64> = theta
-            .iter()
-            .zip(self.normal.mode())
-            .map(|(t, m)| t - m)
-            .collect();
+        let step = linear::difference(theta, self.normal.mode());
         linear::multiply(self.normal.precision(), &step)
     }
     fn hessian(&self, _theta: &[f64]) -> Mat<f64> {
@@ -348,12 +344,7 @@ impl<L: SmoothLoss> SmoothPosterior<L> {
         // at a common mode the integrand is stationary, and concave or convex as far as it is
         // semidefinite
         let scale = linear::dot(&self.mode, &self.mode).sqrt() + 1.0;
-        let step: Vec<f64> = candidate
-            .mode()
-            .iter()
-            .zip(&self.mode)
-            .map(|(a, b)| a - b)
-            .collect();
+        let step = linear::difference(candidate.mode(), &self.mode);
         if modulus == 0.0 && linear::dot(&step, &step).sqrt() <= f64::EPSILON * scale {
             return Ok(self.log_consistency);
         }
@@ -426,7 +417,7 @@ impl<L: SmoothLoss> Convex for Inner<'_, L> {
     fn gradient(&self, theta: &[f64]) -> Vec<f64> {
         let mut gradient = self.loss.gradient(theta);
         if let Some(g) = self.candidate {
-            let step: Vec<f64> = theta.iter().zip(g.mode()).map(|(t, m)| t - m).collect();
+            let step = linear::difference(theta, g.mode());
             for (slope, shift) in gradient
                 .iter_mut()
                 .zip(linear::multiply(g.precision(), &step))

@@ -20,9 +20,8 @@
 //!   around all `θ` with `π(θ) ≥ α`; it is found by going through the jumps inward from where `2R =
 //!   α`, since `π ≤ 2R`.
 
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result, check, check_alpha, check_positive};
 use crate::family::conjugate::{Parameter, ScalarFamily, ScalarPosterior};
-use crate::family::exponential::check_alpha;
 use crate::family::special::exp_m1_minus_roots;
 use crate::family::tails::{beta_below, gamma_above, gamma_below};
 use crate::function::{Credence, Measure, Possibility};
@@ -149,12 +148,7 @@ impl Pivot {
 }
 
 fn degrees_of_freedom(n: f64, coefficients: usize) -> Result<f64> {
-    check(
-        "degrees of freedom",
-        n - coefficients as f64,
-        "(0, inf)",
-        |f| f > 0.0 && f.is_finite(),
-    )
+    check_positive("degrees of freedom", n - coefficients as f64)
 }
 
 /// The valid possibility function of the mean parameter of a one-dimensional family.

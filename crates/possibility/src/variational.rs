@@ -16,7 +16,10 @@
 
 use faer::{Mat, MatRef};
 
-use crate::error::{Error, Result, check, check_finite, check_size, not_certified};
+use crate::error::{
+    Error, Result, check_finite, check_not_negative, check_positive, check_real, check_size,
+    not_certified,
+};
 use crate::family::conjugate::{Conjugate, ConjugateFamily};
 use crate::linear;
 use crate::newton::{Convex, minimize};
@@ -99,9 +102,7 @@ impl NormalGenerator {
     /// # Errors
     /// `precision` is not in `[0, ∞)`, or the dimension is 0.
     pub fn isotropic(dimension: usize, precision: f64) -> Result<Self> {
-        check("precision", precision, "[0, inf)", |p| {
-            p >= 0.0 && p.is_finite()
-        })?;
+        check_not_negative("precision", precision)?;
         if precision == 0.0 {
             check_not_empty(dimension)?;
             return Ok(Self {
@@ -193,7 +194,7 @@ impl Generator for NormalGenerator {
     }
 
     fn divergence(&self, theta: &[f64], eta: &[f64]) -> f64 {
-        let step: Vec<f64> = theta.iter().zip(eta).map(|(a, b)| a - b).collect();
+        let step = linear::difference(theta, eta);
         0.5 * linear::dot(&step, &linear::multiply(self.precision.as_ref(), &step))
     }
 
@@ -236,7 +237,7 @@ impl<F: ConjugateFamily> FamilyGenerator<F> {
     /// # Errors
     /// `weight` is not in `(0, ∞)`.
     pub fn new(family: F, weight: f64) -> Result<Self> {
-        check("weight", weight, "(0, inf)", |w| w > 0.0 && w.is_finite())?;
+        check_positive("weight", weight)?;
         Ok(Self { family, weight })
     }
 }
@@ -450,7 +451,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// [`Error::CurvatureGap`] if `H_s` is not positive definite, `ρ` is not in `(0, ∞)`, or `η` or
     /// the result is outside the domain.
     pub fn newton_step(&self, eta: &[f64], rate: f64) -> Result<Vec<f64>> {
-        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        check_positive("rate", rate)?;
         let direction = self.direction(eta)?;
         let next: Vec<f64> = eta
             .iter()
@@ -467,7 +468,7 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// # Errors
     /// As [`Self::newton_step`], and if the candidate has no dual coordinate.
     pub fn mirror_step(&self, eta: &[f64], rate: f64) -> Result<Vec<f64>> {
-        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        check_positive("rate", rate)?;
         // s times Danskin's gradient of the surrogate, then the chain rule ∇_η = ∇²A ∇_λ undone
         let metric = self.generator.hessian(eta);
         let danskin = linear::multiply(metric.as_ref(), &self.direction(eta)?);
@@ -551,13 +552,8 @@ impl<L: SmoothLoss, A: Generator> Variational<L, A> {
     /// As [`Self::inner_extremum`]; an infinite bound has no gradient.
     pub fn gradient(&self, eta: &[f64]) -> Result<Vec<f64>> {
         let inner = self.inner_extremum(eta)?;
-        check(
-            "consistency bound",
-            inner.value,
-            "(-inf, inf)",
-            f64::is_finite,
-        )?;
-        let step: Vec<f64> = eta.iter().zip(&inner.theta).map(|(e, t)| e - t).collect();
+        check_real("consistency bound", inner.value)?;
+        let step = linear::difference(eta, &inner.theta);
         Ok(linear::multiply(
             self.generator.hessian(eta).as_ref(),
             &step,
@@ -652,7 +648,7 @@ impl Diagonal {
     /// `δ` or `ϑ` is negative or not finite.
     pub fn new(side: Side, weight_decay: f64, vartheta: f64) -> Result<Self> {
         for (name, value) in [("weight_decay", weight_decay), ("vartheta", vartheta)] {
-            check(name, value, "[0, inf)", |v| v >= 0.0 && v.is_finite())?;
+            check_not_negative(name, value)?;
         }
         Ok(Self {
             side,
@@ -673,7 +669,7 @@ impl Diagonal {
         curvature: &[f64],
         rate: f64,
     ) -> Result<Vec<f64>> {
-        check("rate", rate, "(0, inf)", |r| r > 0.0 && r.is_finite())?;
+        check_positive("rate", rate)?;
         for (name, values) in [("gradient", gradient), ("curvature", curvature)] {
             check_size(name, values.len(), eta.len())?;
             check_finite(name, values)?;
@@ -763,18 +759,9 @@ mod tests {
     use super::*;
     use crate::family::conjugate::{Bernoulli, Categorical, Exponential, Poisson};
     use crate::normal::Normal;
+    use crate::normal::testing::two_by_two;
     use crate::smooth::QuadraticLoss;
     use proptest::prelude::*;
-
-    fn matrix(entries: [f64; 3]) -> Mat<f64> {
-        // LLᵀ + small ridge
-        let [a, b, c] = entries;
-        Mat::from_fn(2, 2, |i, j| match (i, j) {
-            (0, 0) => a * a + 0.2,
-            (1, 1) => b * b + c * c + 0.2,
-            _ => a * b,
-        })
-    }
 
     #[test]
     fn the_wrong_curvature_is_a_typed_error() {
@@ -921,12 +908,12 @@ mod tests {
             eta in prop::array::uniform2(-2.0..2.0f64), q in prop::array::uniform3(-1.5..1.5f64),
             share in 0.1..0.9f64, nudge in prop::array::uniform2(-1.0..1.0f64),
         ) {
-            let precision = matrix(p);
+            let precision = two_by_two(p);
             let star = Normal::from_precision(m, precision.clone()).unwrap();
             let loss = QuadraticLoss::new(star.clone(), 0.3).unwrap();
             // wide: a shrunk precision, narrow: a raised one
             let wide = faer::Scale(share) * precision.clone();
-            let narrow = &precision + matrix(q);
+            let narrow = &precision + two_by_two(q);
             for (side, candidate) in [(Side::Upper, wide), (Side::Lower, narrow)] {
                 let g = Normal::from_precision(eta, candidate.clone()).unwrap();
                 let generator = NormalGenerator::full(candidate).unwrap();

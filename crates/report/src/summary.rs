@@ -283,6 +283,20 @@ impl<'a> Group<'a> {
         })
     }
 
+    /// The table of the test set or of another set: of metrics, or with a column for each score.
+    pub(crate) fn table_of(
+        &self,
+        checkpoint: Checkpoint,
+        set: Option<&OutOfDomainSet<'_>>,
+        of_scores: bool,
+    ) -> Table<'a> {
+        match (of_scores, set) {
+            (true, set) => self.scores(checkpoint, set),
+            (false, None) => self.in_domain(checkpoint),
+            (false, Some(set)) => self.out_of_domain(checkpoint, set),
+        }
+    }
+
     /// The table of the test set at a checkpoint. Cost: linear in the evaluations.
     pub fn in_domain(&self, checkpoint: Checkpoint) -> Table<'a> {
         self.table(

@@ -40,11 +40,7 @@ fn placed<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<Placed<'g, 'a>> {
         for &checkpoint in &group.checkpoints {
             for of_scores in [false, true] {
                 for set in std::iter::once(None).chain(group.sets.iter().map(Some)) {
-                    let table = match (of_scores, set) {
-                        (true, set) => group.scores(checkpoint, set),
-                        (false, None) => group.in_domain(checkpoint),
-                        (false, Some(set)) => group.out_of_domain(checkpoint, set),
-                    };
+                    let table = group.table_of(checkpoint, set, of_scores);
                     all.push(Placed {
                         group,
                         checkpoint,

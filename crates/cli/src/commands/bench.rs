@@ -129,15 +129,10 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
     for _ in 0..2 {
         trainer.step(0, RATE, &images, &labels)?;
     }
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(args.seconds) {
-        let start = Instant::now();
-        trainer.step(0, RATE, &images, &labels)?;
-        times.push(start.elapsed().as_secs_f64() * 1e3);
-    }
-    times.sort_by(f64::total_cmp);
-    let (best, median) = (times[0], times[times.len() / 2]);
+    let times = measure(args.seconds, || {
+        trainer.step(0, RATE, &images, &labels).map(drop)
+    })?;
+    let [best, median] = times.map(|seconds| seconds * 1e3);
     let images_per_second = args.batch as f64 / best * 1e3;
     let gflops = network.training_flops() as f64 * images_per_second / 1e9;
     let share = gflops / peak_gflops(isa, threads);
@@ -170,6 +165,20 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
         )?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The best and the median of the seconds that some work takes, which is done for so long and at
+/// least three times.
+fn measure<E>(seconds: f64, mut work: impl FnMut() -> Result<(), E>) -> Result<[f64; 2], E> {
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(seconds) {
+        let start = Instant::now();
+        work()?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok([times[0], times[times.len() / 2]])
 }
 
 /// Images of a prediction: those of a test set.
@@ -209,17 +218,10 @@ fn predictions(
     // what is made once is not measured
     predictor.add_probabilities(&chosen[..1], input, &mut sums)?;
     let together = predictor.samples_together();
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(args.seconds) {
-        let start = Instant::now();
-        for chosen in chosen.chunks(together) {
-            predictor.add_probabilities(chosen, input, &mut sums)?;
-        }
-        times.push(start.elapsed().as_secs_f64());
-    }
-    times.sort_by(f64::total_cmp);
-    let (best, median) = (times[0], times[times.len() / 2]);
+    let [best, median] = measure(args.seconds, || {
+        let mut parts = chosen.chunks(together);
+        parts.try_for_each(|chosen| predictor.add_probabilities(chosen, input, &mut sums))
+    })?;
     let images_per_second = f64::from(TEST) * samples as f64 / best;
     let (device, precision) = (device.name(), device.precision().name());
     let mut out = io::stdout();
@@ -291,15 +293,8 @@ fn on_gpu(args: &BenchArgs, network: &Network, rule: Rule) -> anyhow::Result<Exi
     };
     let stretches = vec![stretch; args.runs];
     trainer.advance_there(&stretches)?;
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    while times.len() < 3 || begin.elapsed() < Duration::from_secs_f64(args.seconds) {
-        let start = Instant::now();
-        trainer.advance_there(&stretches)?;
-        times.push(start.elapsed().as_secs_f64() * 1e3 / STRETCH as f64);
-    }
-    times.sort_by(f64::total_cmp);
-    let (best, median) = (times[0], times[times.len() / 2]);
+    let times = measure(args.seconds, || trainer.advance_there(&stretches).map(drop))?;
+    let [best, median] = times.map(|seconds| seconds * 1e3 / STRETCH as f64);
     let images_per_second = (args.batch * args.runs) as f64 / best * 1e3;
     let gflops = network.training_flops() as f64 * images_per_second / 1e9;
     let (device, precision) = (args.device.name(), args.precision.name());

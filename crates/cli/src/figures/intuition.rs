@@ -121,20 +121,31 @@ fn curve_over<C: Curve>(line: &Line<C>, set: &RealSet) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// An empty panel of candidates with these deviations.
+fn candidates(title: &str, sigmas: (f64, f64)) -> Panel {
+    Panel::new(title, MODES.0..MODES.1, sigmas.0..sigmas.1)
+        .labels("candidate mode μ", "candidate σ")
+}
+
+/// All modes with deviations from `lower` to `upper`.
+fn across(lower: f64, upper: f64) -> Vec<(f64, f64, f64)> {
+    vec![(MODES.0, lower, upper), (MODES.1, lower, upper)]
+}
+
+/// Where the bound is attained, and the Laplace approximation.
+fn attained(panel: &mut Panel, tight: &TightGaussians, from: f64, to: f64) {
+    let ray = vec![(tight.mode(), from), (tight.mode(), to)];
+    panel
+        .line(ray, Stroke::solid(palette::GREEN).width(3.2))
+        .labeled("bound attained");
+    laplace(panel, tight);
+}
+
 fn upper_bound(posterior: &Posterior, tight: &TightGaussians) -> Result<Panel> {
     let sigmas = (0.7, 2.2);
     let edge = tight.upper_precision().sqrt().recip();
-    let mut panel = Panel::new(
-        "Minimizers of the upper CBO",
-        MODES.0..MODES.1,
-        sigmas.0..sigmas.1,
-    )
-    .labels("candidate mode μ", "candidate σ");
-    panel.band(
-        vec![(MODES.0, sigmas.0, edge), (MODES.1, sigmas.0, edge)],
-        palette::INK,
-        0.10,
-    );
+    let mut panel = candidates("Minimizers of the upper CBO", sigmas);
+    panel.band(across(sigmas.0, edge), palette::INK, 0.10);
     panel.labeled("bound is +∞");
     let gap = |mu: f64, sigma: f64| {
         let candidate = Line::new(Parabola::new(mu, sigma.powi(-2))?)?;
@@ -142,28 +153,15 @@ fn upper_bound(posterior: &Posterior, tight: &TightGaussians) -> Result<Panel> {
     };
     // toward the edge the bound grows beyond what rounding can tell: stop just short of it
     contours(&mut panel, (edge + 1e-3, sigmas.1), gap)?;
-    let ray = vec![(tight.mode(), edge), (tight.mode(), sigmas.1)];
-    panel
-        .line(ray, Stroke::solid(palette::GREEN).width(3.2))
-        .labeled("bound attained");
-    laplace(&mut panel, tight);
+    attained(&mut panel, tight, edge, sigmas.1);
     Ok(panel)
 }
 
 fn lower_bound(posterior: &Posterior, tight: &TightGaussians) -> Result<Panel> {
     let sigmas = (0.25, 1.2);
     let edge = tight.upper_precision().sqrt().recip();
-    let mut panel = Panel::new(
-        "Maximizers of the lower CBO",
-        MODES.0..MODES.1,
-        sigmas.0..sigmas.1,
-    )
-    .labels("candidate mode μ", "candidate σ");
-    panel.band(
-        vec![(MODES.0, edge, sigmas.1), (MODES.1, edge, sigmas.1)],
-        palette::INK,
-        0.10,
-    );
+    let mut panel = candidates("Maximizers of the lower CBO", sigmas);
+    panel.band(across(edge, sigmas.1), palette::INK, 0.10);
     panel.labeled("bound is −∞");
     let gap = |mu: f64, sigma: f64| {
         let candidate = Line::new(Parabola::new(mu, sigma.powi(-2))?)?;
@@ -172,11 +170,7 @@ fn lower_bound(posterior: &Posterior, tight: &TightGaussians) -> Result<Panel> {
     // at the edge itself the bound is infinite: stop just short of it
     contours(&mut panel, (sigmas.0, edge - 1e-3), gap)?;
     let widest = tight.lower_precision().sqrt().recip();
-    let ray = vec![(tight.mode(), sigmas.0), (tight.mode(), widest)];
-    panel
-        .line(ray, Stroke::solid(palette::GREEN).width(3.2))
-        .labeled("bound attained");
-    laplace(&mut panel, tight);
+    attained(&mut panel, tight, sigmas.0, widest);
     Ok(panel)
 }
 

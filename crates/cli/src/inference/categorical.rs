@@ -98,10 +98,7 @@ fn conclude(
     observations: Observations<Categorical>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let all = observations
-        .labels
-        .as_ref()
-        .map_or(&[][..], |labels| &labels.all);
+    let all = observations.names();
     let shown = match questions.parameter {
         Parameter::Natural => &all[..all.len() - 1],
         Parameter::Mean => all,

@@ -130,6 +130,14 @@ pub struct Observations<F: ConjugateFamily> {
     pub reading: f64,
 }
 
+impl<F: ConjugateFamily> Observations<F> {
+    /// Names of the coordinates; none for a scalar family.
+    fn names(&self) -> &[String] {
+        let labels = self.labels.as_ref();
+        labels.map_or(&[], |labels| &labels.all)
+    }
+}
+
 /// An event, as it was typed, with its possibility and necessity.
 #[derive(Debug, Clone)]
 pub struct Answer {

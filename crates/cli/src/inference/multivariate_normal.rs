@@ -199,11 +199,7 @@ fn conclude(
     observations: Observations<MultivariateNormal>,
     questions: &Questions,
 ) -> Result<Report, UserError> {
-    let names = observations
-        .labels
-        .as_ref()
-        .map_or(&[][..], |labels| &labels.all);
-    let events = parse(names, questions)?;
+    let events = parse(observations.names(), questions)?;
     let mut report = infer(
         prior,
         observations,

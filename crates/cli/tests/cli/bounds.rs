@@ -3,17 +3,15 @@
 use golden::{assert_within, numbers};
 
 use crate::common::Place;
-use crate::evaluate::{doubles, refuse, singles};
+use crate::evaluate::{doubles, singles};
 
 /// What is promised of the numbers.
 const PROMISED: f64 = 1e-6;
 /// The reference solves its problems by other means, both to rounding.
 const NUMERICAL: f64 = 1e-9;
 
-fn arguments<'a>(z: &'a str, c: &'a str, precision: &'a str) -> Vec<&'a str> {
-    let mut all = vec!["--logits", "--probs", z, "--gram", c];
-    all.extend(["--precision", precision]);
-    all
+fn evaluate(z: &str, c: &str, precision: &str) -> String {
+    format!("evaluate --logits --probs {z} --gram {c} --precision {precision}")
 }
 
 #[test]
@@ -25,9 +23,7 @@ fn golden_bounds_through_the_command() {
             .with("z.npy", doubles(&[1, classes], &logits))
             .with("c.npy", doubles(&[1, classes, classes], &gram));
         let precision = case["precision"].to_string();
-        let mut all = vec!["evaluate"];
-        all.extend(arguments("z.npy", "c.npy", &precision));
-        let found = place.json(&all);
+        let found = place.json(&evaluate("z.npy", "c.npy", &precision));
         let image = &found["images"][0];
         for key in ["upper", "lower", "possibility", "necessity"] {
             let what = format!("{}: {key}", case["name"]);
@@ -64,9 +60,7 @@ fn labels_are_optional_and_single_precision_is_enough() {
         );
     let half = 0.5 * (-0.5f64).exp();
     for (z, c) in [("z.npy", "c.npy"), ("zs.npy", "cs.npy")] {
-        let mut all = vec!["evaluate", "--labels", "y.npy"];
-        all.extend(arguments(z, c, "3"));
-        let found = place.json(&all);
+        let found = place.json(&(evaluate(z, c, "3") + " --labels y.npy"));
         assert_eq!(found["in_domain"]["accuracy"], 1.0);
         for (image, answer) in [(0, 0), (1, 1)] {
             let image = &found["images"][image];
@@ -94,9 +88,7 @@ fn logits_that_add_up_to_one_are_logits() {
     let place = Place::new()
         .with("z.npy", doubles(&[1, 2], &[1.0, 0.0]))
         .with("c.npy", doubles(&[1, 2, 2], &[1.0, 0.0, 0.0, 0.0]));
-    let mut all = vec!["evaluate"];
-    all.extend(arguments("z.npy", "c.npy", "1"));
-    let found = place.json(&all);
+    let found = place.json(&evaluate("z.npy", "c.npy", "1"));
     let possibility = numbers(&found["images"][0]["possibility"]);
     assert_within(
         "possibility",
@@ -109,17 +101,33 @@ fn logits_that_add_up_to_one_are_logits() {
 #[test]
 fn people_get_the_first_images() {
     let place = place();
-    let mut all = vec!["evaluate"];
-    all.extend(arguments("z.npy", "c.npy", "3"));
-    let outcome = place.run(&all);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(
-        outcome.stdout.contains("linear in them"),
-        "{}",
-        outcome.stdout
-    );
+    let outcome = place.succeed(&evaluate("z.npy", "c.npy", "3"));
+    outcome.stdout_has("linear in them");
     assert_eq!(outcome.stdout.lines().count(), 4, "{}", outcome.stdout);
 }
+
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+--logits --probs z.npy --gram skew.npy --precision 1 => skew.npy: image 0: covariance is not symmetric
+--logits --probs z.npy --gram indefinite.npy --precision 1 => indefinite.npy: image 1: covariance, scaled to a unit diagonal, is not
+--logits --probs z.npy --gram nan.npy --precision 1 => nan.npy: image 1: entry (0, 1) is NaN
+--logits --probs z.npy --gram flat.npy --precision 1 => Gram matrices need the shape [2, 2, 2], found
+--logits --probs z.npy --gram short.npy --precision 1 => Gram matrices need the shape [2, 2, 2], found
+--logits --probs z.npy --gram z.npy --precision 1 => Gram matrices need the shape [2, 2, 2], found
+--logits --probs three.npy --gram c.npy --precision 1 => [2, 3, 3], found [2, 2, 2]
+--logits --probs one.npy --gram unit.npy --precision 1 => one.npy: number of classes 1 is not in 2..
+--logits --probs ruled-out.npy --gram c.npy --precision 1 => ruled-out.npy: row 0: the logit of class 1 is -inf
+--logits --probs z.npy --gram c.npy --precision 0 => --precision 0 is not in (0, inf)
+--logits --probs z.npy --gram c.npy --precision -2 => --precision -2 is not in (0, inf)
+--logits --probs z.npy --gram c.npy --precision nan => --precision NaN is not in (0, inf)
+--logits --probs z.npy --gram c.npy --precision inf => --precision inf is not in (0, inf)
+--logits --probs z.npy --gram c.npy --precision 1e-200 => c.npy: image 0: covariance[0]
+--logits --probs z.npy --gram c.npy --precision much => invalid value 'much'
+--logits --probs z.npy --gram missing.npy --precision 1 => missing.npy
+--probs p.npy --gram c.npy --precision 1 => --logits
+--logits --probs z.npy --gram c.npy => --precision
+--logits --probs z.npy --precision 1 => --gram
+"#;
 
 #[test]
 fn bad_grams_are_refused_by_file_image_and_value() {
@@ -139,76 +147,5 @@ fn bad_grams_are_refused_by_file_image_and_value() {
             "ruled-out.npy",
             doubles(&[2, 2], &[0.0, f64::NEG_INFINITY, 0.0, 1.0]),
         );
-    let shape = "Gram matrices need the shape [2, 2, 2], found";
-    let cases = [
-        (
-            "z.npy",
-            "skew.npy",
-            "1",
-            "skew.npy: image 0: covariance is not symmetric",
-        ),
-        (
-            "z.npy",
-            "indefinite.npy",
-            "1",
-            "indefinite.npy: image 1: covariance, scaled to a unit diagonal, is not",
-        ),
-        (
-            "z.npy",
-            "nan.npy",
-            "1",
-            "nan.npy: image 1: entry (0, 1) is NaN",
-        ),
-        ("z.npy", "flat.npy", "1", shape),
-        ("z.npy", "short.npy", "1", shape),
-        ("z.npy", "z.npy", "1", shape),
-        ("three.npy", "c.npy", "1", "[2, 3, 3], found [2, 2, 2]"),
-        (
-            "one.npy",
-            "unit.npy",
-            "1",
-            "one.npy: number of classes 1 is not in 2..",
-        ),
-        (
-            "ruled-out.npy",
-            "c.npy",
-            "1",
-            "ruled-out.npy: row 0: the logit of class 1 is -inf",
-        ),
-        ("z.npy", "c.npy", "0", "--precision 0 is not in (0, inf)"),
-        ("z.npy", "c.npy", "-2", "--precision -2 is not in (0, inf)"),
-        (
-            "z.npy",
-            "c.npy",
-            "nan",
-            "--precision NaN is not in (0, inf)",
-        ),
-        (
-            "z.npy",
-            "c.npy",
-            "inf",
-            "--precision inf is not in (0, inf)",
-        ),
-        ("z.npy", "c.npy", "1e-200", "c.npy: image 0: covariance[0]"),
-        ("z.npy", "c.npy", "much", "invalid value 'much'"),
-        ("z.npy", "missing.npy", "1", "missing.npy"),
-    ];
-    for (z, c, precision, words) in cases {
-        refuse(&place, &arguments(z, c, precision), &[words]);
-    }
-    refuse(
-        &place,
-        &["--probs", "p.npy", "--gram", "c.npy", "--precision", "1"],
-        &["--logits"],
-    );
-    refuse(
-        &place,
-        &["--logits", "--probs", "z.npy", "--gram", "c.npy"],
-        &["--precision"],
-    );
-    refuse(
-        &place,
-        &["--logits", "--probs", "z.npy", "--precision", "1"],
-        &["--gram"],
-    );
+    place.refuse_each("evaluate *", MISTAKES);
 }

@@ -33,13 +33,12 @@ fn every_command_has_help_with_an_example() {
     for command in commands {
         let mut arguments = command.to_vec();
         arguments.push("--help");
-        let outcome = place.run(&arguments);
-        assert_eq!(outcome.code, Some(0), "{command:?}: {}", outcome.stderr);
+        let outcome = place.succeed(&arguments);
         let example = format!("maxitive {}", command.join(" "));
         let (_, examples) = outcome.stdout.split_once("Examples:\n").expect("examples");
         assert!(examples.contains(example.trim()), "{command:?}: {examples}");
     }
-    let outcome = place.run(&["--version"]);
+    let outcome = place.run("--version");
     assert_eq!(
         outcome.stdout,
         format!("maxitive {}\n", env!("CARGO_PKG_VERSION"))
@@ -48,16 +47,15 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn an_unknown_command_is_a_mistake() {
-    let outcome = Place::new().run(&["infre"]);
+    let outcome = Place::new().run("infre");
     assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("infer"), "{}", outcome.stderr);
+    outcome.stderr_has("infer");
 }
 
 #[test]
 fn figures_are_written_into_a_new_folder() {
     let place = Place::new();
-    let outcome = place.run(&["figures", "new/pictures"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed("figures new/pictures");
     let written: Vec<&str> = outcome.stdout.lines().collect();
     assert!(written.len() >= 2);
     for line in &written {
@@ -80,18 +78,10 @@ fn figures_are_written_into_a_new_folder() {
 #[test]
 fn figures_do_not_replace_a_file_by_a_folder() {
     let place = Place::new().with("taken", "precious");
-    let outcome = place.run(&["figures", "taken"]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(
-        outcome.stderr.contains("taken: is a file, not a folder"),
-        "{}",
-        outcome.stderr
-    );
+    let outcome = place.refuse("figures taken");
+    outcome.stderr_has("taken: is a file, not a folder");
     assert_eq!(outcome.stdout, "");
-    assert_eq!(
-        std::fs::read_to_string(place.path("taken")).unwrap(),
-        "precious"
-    );
+    assert_eq!(place.text("taken"), "precious");
 }
 
 #[test]
@@ -143,35 +133,26 @@ fn completions_know_names_and_leave_files() {
         "{fish}"
     );
     // names are for completions: a config of another name is still looked for
-    let outcome = place.run(&["train", "mine.toml", "--out", "x"]);
-    assert!(
-        outcome.stderr.contains("mine.toml: no such file"),
-        "{}",
-        outcome.stderr
-    );
+    let outcome = place.run("train mine.toml --out x");
+    outcome.stderr_has("mine.toml: no such file");
 }
 
 #[test]
 fn completions_exist_for_every_shell() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let outcome = place.run(&["completions", shell]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = place.succeed(&["completions", shell]);
         assert!(outcome.stdout.contains("multivariate-normal"), "{shell}");
     }
-    assert_eq!(place.run(&["completions", "tcsh"]).code, Some(2));
+    place.refuse("completions tcsh");
 }
 
 #[test]
 fn manual_pages_cover_every_command() {
     let place = Place::new();
-    let outcome = place.run(&["man"]);
-    assert!(
-        outcome.stdout.contains(".TH maxitive"),
-        "{}",
-        outcome.stdout
-    );
-    assert_eq!(place.run(&["man", "pages"]).code, Some(0));
+    let outcome = place.run("man");
+    outcome.stdout_has(".TH maxitive");
+    place.succeed("man pages");
     let pages = place.path("pages");
     for name in split("maxitive.1 maxitive-infer.1 maxitive-infer-logistic.1 maxitive-figures.1") {
         let page = std::fs::read_to_string(pages.join(name)).unwrap();
@@ -201,23 +182,17 @@ fn standard_input_is_read_too() {
 #[test]
 fn networks_are_printed_as_tables() {
     let place = Place::new();
-    let outcome = place.run(&["net", "lenet"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed("net lenet");
     let last = outcome.stdout.lines().last().unwrap();
     assert!(
         last.starts_with("total") && last.contains("44,426"),
         "{last}"
     );
-    assert!(outcome.stdout.contains("6x24x24"));
+    outcome.stdout_has("6x24x24");
 
-    let outcome = place.run(&["net", "lennet"]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(
-        outcome.stderr.contains("did you mean \"lenet\"?"),
-        "{}",
-        outcome.stderr
-    );
-    assert_eq!(place.run(&["net", "lenet", "--classes", "0"]).code, Some(2));
+    let outcome = place.refuse("net lennet");
+    outcome.stderr_has("did you mean \"lenet\"?");
+    place.refuse("net lenet --classes 0");
 }
 
 #[test]
@@ -227,8 +202,7 @@ fn bench_prints_its_record() {
     for rule in ["ucbopt", "sgd", "ivon"] {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--rule", rule]);
-        let outcome = place.run(&arguments);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = place.succeed(&arguments);
         let record: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
         let keys: Vec<&str> = record
             .as_object()
@@ -256,16 +230,14 @@ fn bench_prints_its_record() {
         ["--isa", "mmx"],
         ["--predict", "0"],
     ] {
-        let outcome = place.run(&["bench", wrong[0], wrong[1]]);
-        assert_eq!(outcome.code, Some(2), "{wrong:?}: {}", outcome.stderr);
+        place.refuse(&["bench", wrong[0], wrong[1]]);
     }
 }
 
 #[test]
 fn bench_measures_predictions() {
     let place = Place::new();
-    let outcome = place.run(&["bench", "--predict", "2", "--seconds", "0.01", "--json"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed("bench --predict 2 --seconds 0.01 --json");
     let record: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
     let number = |key: &str| record[key].as_f64().unwrap();
     assert_eq!((number("samples"), number("images")), (2.0, 10_000.0));
@@ -277,27 +249,21 @@ fn bench_measures_predictions() {
 #[test]
 fn devices_are_listed_and_a_missing_gpu_is_explained() {
     let place = Place::new();
-    let outcome = place.run(&["devices"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed("devices");
     assert!(outcome.stdout.starts_with("cpu "), "{}", outcome.stdout);
-    let json = place.run(&["devices", "--json"]).stdout;
+    let json = place.run("devices --json").stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["devices"][0]["name"], "cpu");
     let Some(problem) = json["gpu_problem"].as_str() else {
         assert!(!outcome.stdout.contains("no GPU: the CUDA driver's library"));
         return;
     };
-    assert!(outcome.stdout.contains(problem), "{}", outcome.stdout);
+    outcome.stdout_has(problem);
     let arguments = split("train fashion-mnist-lenet/sgd --out run --device");
     for device in ["cuda", "cuda:1"] {
-        let outcome = place.run(&[&arguments[..], &[device]].concat());
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let outcome = place.refuse(&[&arguments[..], &[device]].concat());
         for words in ["--device", problem] {
-            assert!(
-                outcome.stderr.contains(words),
-                "{words}: {}",
-                outcome.stderr
-            );
+            outcome.stderr_has(words);
         }
     }
     let looked = problem.contains("looked for libcuda.so.1: ") || problem.contains("nvcuda.dll");

@@ -45,8 +45,7 @@ const INSIDES: [&str; 11] = [
 /// The config is refused with this message and nothing else.
 #[track_caller]
 fn refuse(place: &Place, arguments: &[&str], expected: &str) {
-    let outcome = place.run(&[&["train", "mine.toml", "--show"], arguments].concat());
-    assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+    let outcome = place.refuse(&[&["train", "mine.toml", "--show"], arguments].concat());
     assert_eq!(outcome.stdout, "", "{arguments:?}");
     let expected = format!("error: mine.toml: {expected}\n");
     assert_eq!(outcome.stderr, expected, "{arguments:?}");
@@ -219,10 +218,9 @@ fn files_name_the_line_too() {
     }
     // what is no TOML is shown
     let place = Place::new().with("mine.toml", format!("seed = 1\nseed = 2\n{CONFIG}"));
-    let outcome = place.run(&["train", "mine.toml", "--show"]);
-    assert_eq!(outcome.code, Some(2));
+    let outcome = place.refuse("train mine.toml --show");
     for words in ["line 2", "seed = 2", "duplicate key"] {
-        assert!(outcome.stderr.contains(words), "{}", outcome.stderr);
+        outcome.stderr_has(words);
     }
 }
 
@@ -258,8 +256,7 @@ fn sweeps_and_networks_are_read_alike() {
             format!("net2.toml: line 2: network.layers: {LIST} 3"),
         ),
     ] {
-        let outcome = place.run(arguments);
-        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        let outcome = place.refuse(arguments);
         assert_eq!(
             outcome.stderr,
             format!("error: {expected}\n"),

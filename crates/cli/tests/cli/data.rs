@@ -8,19 +8,14 @@ use crate::common::Place;
 #[test]
 fn the_list_says_what_is_where() {
     let place = Place::new();
-    let outcome = place.run(&["data", "list"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed("data list");
     for part in [
         "fashion-mnist-mini  6,000 + 2,000 images",
         "\n                    built in\n",
         "50,000 train + 10,000 test, 10 classes; license: none stated",
         "license: for non-commercial use only",
     ] {
-        assert!(
-            outcome.stdout.contains(part),
-            "{part}\nin\n{}",
-            outcome.stdout
-        );
+        outcome.stdout_has(part);
     }
 }
 
@@ -29,7 +24,7 @@ fn the_list_as_json_has_every_field() {
     let place = Place::new();
     std::fs::create_dir(place.path("svhn")).unwrap();
     std::fs::write(place.path("svhn/test_32x32.mat"), "twelve bytes").unwrap();
-    let list = place.json(&["data", "list", "--data-dir", "."]);
+    let list = place.json("data list --data-dir .");
     let sets = list["datasets"].as_array().unwrap();
     let of = |name: &str| sets.iter().find(|set| set["name"] == name).unwrap();
     let svhn = of("svhn");
@@ -48,8 +43,7 @@ fn the_list_as_json_has_every_field() {
 #[test]
 fn verify_finds_the_wrong_file() {
     let place = Place::new();
-    let outcome = place.run(&["data", "verify", "."]);
-    assert_eq!(outcome.code, Some(2));
+    let outcome = place.refuse("data verify .");
     assert!(
         outcome
             .stderr
@@ -58,31 +52,20 @@ fn verify_finds_the_wrong_file() {
     std::fs::create_dir(place.path("mnist")).unwrap();
     let labels = [&[0, 0, 8, 1, 0, 0, 0, 2][..], &[7, 7]].concat();
     std::fs::write(place.path("mnist/t10k-labels-idx1-ubyte"), labels).unwrap();
-    let outcome = place.run(&["data", "verify", "."]);
-    assert_eq!(outcome.code, Some(2));
+    let outcome = place.refuse("data verify .");
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert!(lines[0].starts_with("WRONG mnist test: mnist/t10k-images-idx3-ubyte: cannot read"));
     assert!(lines[1].starts_with("WRONG mnist test: mnist/t10k-labels-idx1-ubyte: "));
     assert!(lines[1].contains("expected ff7bcfd4"), "{}", lines[1]);
-    assert!(
-        outcome.stderr.contains("2 of 2 files are not right"),
-        "{}",
-        outcome.stderr
-    );
-    let outcome = place.run(&["data", "verify", "mnist", "--json"]);
-    assert_eq!(outcome.code, Some(2));
+    outcome.stderr_has("2 of 2 files are not right");
+    let outcome = place.refuse("data verify mnist --json");
     let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(
         (&report["ok"], &report["files"][1]["ok"]),
         (&false.into(), &false.into())
     );
-    let outcome = place.run(&["data", "verify", "nowhere"]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(
-        outcome.stderr.contains("nowhere is not a folder"),
-        "{}",
-        outcome.stderr
-    );
+    let outcome = place.refuse("data verify nowhere");
+    outcome.stderr_has("nowhere is not a folder");
 }
 
 /// A server that answers every request with this.
@@ -109,16 +92,8 @@ fn serve(answer: Vec<u8>) -> String {
 fn a_mirror_without_the_file_or_with_another_is_refused() {
     let place = Place::new();
     let fetch = |mirror: String| {
-        let arguments = [
-            "data",
-            "fetch",
-            "notmnist",
-            "--data-dir",
-            "d",
-            "--mirror",
-            &mirror,
-        ];
-        let outcome = place.run(&arguments);
+        let command = format!("data fetch notmnist --data-dir d --mirror {mirror}");
+        let outcome = place.run(&command);
         assert_eq!((outcome.code, &outcome.stdout[..]), (Some(1), ""));
         let left = std::fs::read_dir(place.path("d/notmnist")).unwrap().count();
         assert_eq!(left, 0, "a file was left behind");
@@ -142,15 +117,13 @@ fn a_mirror_without_the_file_or_with_another_is_refused() {
 
 #[test]
 fn mistakes_are_named() {
-    let place = Place::new();
-    let message = |arguments: &[&str]| {
-        let outcome = place.run(arguments);
-        assert_eq!(outcome.code, Some(2), "{arguments:?}");
-        outcome.stderr
-    };
-    let unknown = message(&["data", "fetch", "cifar10"]);
-    assert!(unknown.contains("did you mean \"cifar-10\"?"), "{unknown}");
-    assert!(message(&["data", "fetch", "letters"]).contains("it is built in"));
-    assert!(message(&["data", "fetch"]).contains("<NAME>"));
-    assert!(message(&["data", "fetch", "svhn", "--part", "extra"]).contains("train, test"));
+    Place::new().refuse_each(
+        "data *",
+        r#"
+fetch cifar10 => did you mean "cifar-10"?
+fetch letters => it is built in
+fetch => <NAME>
+fetch svhn --part extra => train, test
+"#,
+    );
 }

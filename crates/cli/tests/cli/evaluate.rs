@@ -251,37 +251,32 @@ fn arrays_of_an_archive_are_named() {
     let place = place()
         .with("run.npz", zip(&files))
         .with("one.npz", zip(&files[..1]));
-    let value = place.json(&split(
-        "evaluate --probs one.npz --labels run.npz:y --ood run.npz:kmnist",
-    ));
+    let value = place.json("evaluate --probs one.npz --labels run.npz:y --ood run.npz:kmnist");
     assert_in_domain(&value["in_domain"]);
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["name"], "kmnist");
     // the array called like the option
-    let value = place.json(&["evaluate", "--probs", "run.npz", "--labels", "run.npz:y"]);
+    let value = place.json("evaluate --probs run.npz --labels run.npz:y");
     assert_in_domain(&value["in_domain"]);
-    refuse(
-        &place,
-        &["--probs", "run.npz", "--labels", "run.npz"],
-        &["run.npz: choose an array, like run.npz:probs", "\"kmnist\""],
-    );
-    refuse(
-        &place,
-        &["--probs", "run.npz:prob", "--labels", "y.npy"],
-        &["run.npz: unknown array \"prob\", did you mean \"probs\"?"],
+    place.refuse_each(
+        "evaluate *",
+        r#"
+--probs run.npz --labels run.npz => run.npz: choose an array, like run.npz:probs & "kmnist"
+--probs run.npz:prob --labels y.npy => run.npz: unknown array "prob", did you mean "probs"?
+"#,
     );
 }
 
 #[test]
 fn parts_without_data_are_null() {
     let place = place().with("empty.npy", doubles(&[0, 3], &[]));
-    let value = place.json(&["evaluate", "--probs", "p.npy", "--labels", "y.npy"]);
+    let value = place.json("evaluate --probs p.npy --labels y.npy");
     assert_in_domain(&value["in_domain"]);
     assert_eq!(value["ood"], Value::Null);
-    let value = place.json(&["evaluate", "--probs", "p.npy", "--ood", "o.npy"]);
+    let value = place.json("evaluate --probs p.npy --ood o.npy");
     assert_eq!(value["in_domain"], Value::Null);
     assert_out_of_domain(&value["ood"]);
-    let value = place.json(&["evaluate", "--probs", "p.npy", "--ood", "empty.npy"]);
+    let value = place.json("evaluate --probs p.npy --ood empty.npy");
     for key in split("auroc aupr_in aupr_out fpr_at_95_tpr mean_fpr_below_95_tpr detection_error") {
         assert_eq!(value["ood"][key], Value::Null, "{key}");
     }
@@ -293,17 +288,12 @@ fn undefined_values_are_null_and_infinite_ones_words() {
         .with("p.csv", "a,b\n1,0\n0,1\n")
         .with("right.csv", "0\n1\n")
         .with("wrong.csv", "1\n0\n");
-    let value = place.run(&split("evaluate --probs p.csv --labels wrong.csv --json"));
+    let value = place.run("evaluate --probs p.csv --labels wrong.csv --json");
     let value: Value = serde_json::from_str(&value.stdout).unwrap();
     assert_eq!(value["in_domain"]["nll"], "inf");
     assert_eq!(value["in_domain"]["auroc"], Value::Null);
-    let outcome = place.run(&["evaluate", "--probs", "p.csv", "--labels", "right.csv"]);
-    assert_eq!(outcome.code, Some(0));
-    assert!(
-        outcome.stdout.contains("auroc     undefined"),
-        "{}",
-        outcome.stdout
-    );
+    let outcome = place.succeed("evaluate --probs p.csv --labels right.csv");
+    outcome.stdout_has("auroc     undefined");
     // a first label 0 is no header, because the numbers of rows agree
     assert_eq!(outcome.stderr, "");
 }
@@ -315,26 +305,12 @@ fn numbers_as_headers_are_told_apart_by_the_number_of_rows() {
         .with("y.csv", "1\n0\n")
         .with("numbered.csv", "0\n1\n0\n")
         .with("named.csv", "a,b\n0.75,0.25\n0.5,0.5\n");
-    for arguments in [["p.csv", "y.csv"], ["named.csv", "numbered.csv"]] {
-        let outcome = place.run(&[
-            "evaluate",
-            "--probs",
-            arguments[0],
-            "--labels",
-            arguments[1],
-            "--json",
-        ]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for (probs, labels) in [("p.csv", "y.csv"), ("named.csv", "numbered.csv")] {
+        let outcome = place.succeed(&["evaluate", "--probs", probs, "--labels", labels, "--json"]);
         let value: Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert_eq!(value["in_domain"]["samples"], 2);
         assert_close(&value["in_domain"]["accuracy"], 0.5);
-        assert!(
-            outcome
-                .stderr
-                .contains("the first line is taken as a header"),
-            "{}",
-            outcome.stderr
-        );
+        outcome.stderr_has("the first line is taken as a header");
     }
 }
 
@@ -345,18 +321,11 @@ fn a_first_line_that_may_be_a_header_is_mentioned() {
         .with("o.csv", "0.25\n")
         .with("p.csv", "0,1\n0.5,0.5\n")
         .with("y.csv", "0\n1\n");
-    for (arguments, files) in [
-        (
-            ["--scores", "s.csv", "--ood-scores", "o.csv"],
-            &["s.csv"][..],
-        ),
-        (
-            ["--probs", "p.csv", "--labels", "y.csv"],
-            &["p.csv", "y.csv"],
-        ),
+    for (command, files) in [
+        ("evaluate --scores s.csv --ood-scores o.csv", &["s.csv"][..]),
+        ("evaluate --probs p.csv --labels y.csv", &["p.csv", "y.csv"]),
     ] {
-        let outcome = place.run(&[&["evaluate"], &arguments[..]].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = place.succeed(command);
         let note = |file: &&str| {
             format!("note: {file}: the first line is taken as data, not as a header\n")
         };
@@ -367,12 +336,10 @@ fn a_first_line_that_may_be_a_header_is_mentioned() {
 #[test]
 fn several_sets_make_a_list() {
     let place = place();
-    let one = place.json(&["evaluate", "--probs", "p.npy", "--ood", "letters=o.npy"]);
+    let one = place.json("evaluate --probs p.npy --ood letters=o.npy");
     assert_out_of_domain(&one["ood"]);
     assert_eq!(one["ood"]["name"], "letters");
-    let several = place.json(&split(
-        "evaluate --probs p.npy --ood letters=o.npy --ood p.npy",
-    ));
+    let several = place.json("evaluate --probs p.npy --ood letters=o.npy --ood p.npy");
     let list = several["ood"].as_array().unwrap();
     assert_eq!(list.len(), 2);
     assert_eq!(list[0], one["ood"]);
@@ -390,19 +357,17 @@ fn ready_made_scores_can_point_either_way() {
             doubles(&[4, 1], &[-0.875, -0.75, -0.625, -0.5]),
         )
         .with("distances.csv", "-0.625\n-0.375\n");
-    let value = place.json(&["evaluate", "--scores", "s.npy", "--ood-scores", "o.csv"]);
+    let value = place.json("evaluate --scores s.npy --ood-scores o.csv");
     assert_eq!(value["in_domain"], Value::Null);
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["score"], "given");
-    let value = place.json(&split(
-        "evaluate --scores distance.npy --ood-scores distances.csv --higher-is-out",
-    ));
+    let value =
+        place.json("evaluate --scores distance.npy --ood-scores distances.csv --higher-is-out");
     assert_out_of_domain(&value["ood"]);
     assert_eq!(value["ood"]["score"], "given, negated");
     // both parts at once, the score from elsewhere
-    let value = place.json(&split(
-        "evaluate --probs p.npy --labels y.npy --scores s.npy --ood-scores o.csv",
-    ));
+    let value =
+        place.json("evaluate --probs p.npy --labels y.npy --scores s.npy --ood-scores o.csv");
     assert_in_domain(&value["in_domain"]);
     assert_out_of_domain(&value["ood"]);
 }
@@ -413,21 +378,17 @@ fn logits_entropy_and_bins() {
     let place = place()
         .with("logits.npy", doubles(&[4, 3], &logs(&PROBABILITIES)))
         .with("others.npy", doubles(&[2, 3], &logs(&OTHERS)));
-    let value = place.json(&split(
-        "evaluate --logits --probs logits.npy --labels y.npy --ood others.npy",
-    ));
+    let value = place.json("evaluate --logits --probs logits.npy --labels y.npy --ood others.npy");
     let found = &value["in_domain"];
-    let expected = place.json(&["evaluate", "--probs", "p.npy", "--labels", "y.npy"]);
+    let expected = place.json("evaluate --probs p.npy --labels y.npy");
     for key in ["accuracy", "nll", "brier", "auroc"] {
         assert_close(&found[key], number(&expected["in_domain"][key]));
     }
-    let value = place.json(&split("evaluate --probs p.npy --ood o.npy --score entropy"));
+    let value = place.json("evaluate --probs p.npy --ood o.npy --score entropy");
     assert_eq!(value["ood"]["score"], "negative entropy");
     // entropies in nats: 1.04, 0.74, 0.90, 0.46 within, 0.90 and 1.08 without
     assert_close(&value["ood"]["auroc"], (4.0 + 2.5) / 8.0);
-    let value = place.json(&split(
-        "evaluate --probs p.npy --labels y.npy --bins 1 --scheme equal-mass",
-    ));
+    let value = place.json("evaluate --probs p.npy --labels y.npy --bins 1 --scheme equal-mass");
     assert_close(
         &value["in_domain"]["ece"],
         (0.5 + 0.75 + 0.625 + 0.875 - 2.0) / 4.0,
@@ -440,19 +401,8 @@ fn logits_entropy_and_bins() {
 fn intervals_come_with_their_seed() {
     let place = place();
     let run = |seed: &str| {
-        place.json(&[
-            "evaluate",
-            "--probs",
-            "p.npy",
-            "--labels",
-            "y.npy",
-            "--ood",
-            "o.npy",
-            "--bootstrap",
-            "200",
-            "--seed",
-            seed,
-        ])
+        let sets = "--probs p.npy --labels y.npy --ood o.npy";
+        place.json(&format!("evaluate {sets} --bootstrap 200 --seed {seed}"))
     };
     let value = run("5");
     assert_in_domain(&value["in_domain"]);
@@ -471,22 +421,13 @@ fn intervals_come_with_their_seed() {
     assert!(number(&value["ood"]["intervals"]["auroc"]["high"]) > 0.8125);
     assert_eq!(value, run("5"));
     assert_ne!(value, run("6"));
-    let outcome = place.run(&split(
-        "evaluate --probs p.npy --labels y.npy --bootstrap 50 --level 0.5",
-    ));
-    assert!(
-        outcome
-            .stdout
-            .contains("in brackets 50 % bootstrap intervals"),
-        "{}",
-        outcome.stdout
-    );
+    let outcome = place.run("evaluate --probs p.npy --labels y.npy --bootstrap 50 --level 0.5");
+    outcome.stdout_has("in brackets 50 % bootstrap intervals");
 }
 
 #[test]
 fn people_get_a_table() {
-    let outcome = place().run(&split("evaluate --probs p.npy --labels y.npy --ood o.npy"));
-    assert_eq!(outcome.code, Some(0));
+    let outcome = place().succeed("evaluate --probs p.npy --labels y.npy --ood o.npy");
     assert_eq!(
         outcome.stdout,
         "\
@@ -515,7 +456,7 @@ Out-of-domain, o: 4 images in, 2 out, by maximum probability
 #[test]
 fn risk_over_coverage_is_worked_by_hand() {
     // surest first: wrong, right, wrong, right
-    let value = place().json(&["evaluate", "--probs", "p.npy", "--labels", "y.npy"]);
+    let value = place().json("evaluate --probs p.npy --labels y.npy");
     let found = &value["in_domain"];
     assert_close(
         &found["aurc"],
@@ -535,34 +476,21 @@ fn a_temperature_is_fitted_to_validation_predictions() {
         .with("v.npy", doubles(&[4, 2], &[5.0, 0.0].repeat(4)))
         .with("vy.csv", "0\n0\n0\n1\n")
         .with("right.csv", "0\n0\n0\n0\n");
-    let base = split("evaluate --logits --probs z.npy --labels vy.csv");
-    let fitted = ["--validation", "v.npy", "--validation-labels", "vy.csv"];
-    let value = place.json(&[&base[..], &fitted].concat());
+    let fitted = "evaluate --logits --probs z.npy --labels vy.csv --validation v.npy \
+                  --validation-labels";
+    let value = place.json(&format!("{fitted} vy.csv"));
     assert_close(&value["temperature"]["value"], 5.0 / 3f64.ln());
     // two of four right with probability 3/4 each
     assert_close(
         &value["in_domain"]["nll"],
         -(0.75f64.ln() * 2.0 + 0.25f64.ln() * 2.0) / 4.0,
     );
-    let bad = place.run(
-        &[
-            &base[..],
-            &["--validation", "v.npy", "--validation-labels", "right.csv"],
-        ]
-        .concat(),
-    );
-    assert_eq!(bad.code, Some(2));
-    assert!(
-        bad.stderr
-            .contains("v.npy: no temperature in 0.001 to 1000"),
-        "{}",
-        bad.stderr
-    );
+    let bad = place.refuse(&format!("{fitted} right.csv"));
+    bad.stderr_has("v.npy: no temperature in 0.001 to 1000");
     // probabilities as logits are refused, whichever file they are in
-    let bad = place.run(&["evaluate", "--logits", "--probs", "z.npy", "--ood", "p.npy"]);
-    assert_eq!(bad.code, Some(2));
+    let bad = place.refuse("evaluate --logits --probs z.npy --ood p.npy");
     let expected = "p.npy: every row is one of probabilities that add up to 1; leave out --logits";
-    assert!(bad.stderr.contains(expected), "{}", bad.stderr);
+    bad.stderr_has(expected);
 }
 
 #[test]
@@ -576,14 +504,12 @@ fn scores_of_logits_tell_sets_apart() {
         ("max-logit", 1.0),
         ("max-probability", 0.5),
     ] {
-        let value = place.json(&[
-            "evaluate", "--logits", "--probs", "z.npy", "--ood", "o.npy", "--score", score,
-        ]);
+        let sets = "--logits --probs z.npy --ood o.npy";
+        let value = place.json(&format!("evaluate {sets} --score {score}"));
         assert_close(&value["ood"]["auroc"], auroc);
     }
-    let bad = place.run(&split("evaluate --probs z.npy --ood o.npy --score energy"));
-    assert_eq!(bad.code, Some(2));
-    assert!(bad.stderr.contains("add --logits"), "{}", bad.stderr);
+    let bad = place.refuse("evaluate --probs z.npy --ood o.npy --score energy");
+    bad.stderr_has("add --logits");
 }
 
 #[test]
@@ -608,8 +534,7 @@ fn predictions_of_any_program_become_a_record() {
          --row 'SGD (PyTorch)' --experiment mine --dataset shapes --network lenet \
          --run-seed 3",
     );
-    let outcome = place.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    place.succeed(&arguments);
     let text = std::fs::read(place.path("runs/torch/record.json")).unwrap();
     let record: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(record["seed"], 3);
@@ -621,29 +546,23 @@ fn predictions_of_any_program_become_a_record() {
             .len(),
         3
     );
-    let page = place.run(&["report", "runs", "-o", "page.html"]);
-    assert_eq!(page.code, Some(0), "{}", page.stderr);
-    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    place.succeed("report runs -o page.html");
+    let page = place.text("page.html");
     assert!(page.contains("SGD (PyTorch)"));
     // nothing is overwritten
-    let again = place.run(&arguments);
-    assert_eq!(again.code, Some(2));
-    assert!(
-        again.stderr.contains("there is a record already"),
-        "{}",
-        again.stderr
-    );
+    let again = place.refuse(&arguments);
+    again.stderr_has("there is a record already");
 }
 
 #[test]
 fn a_page_can_be_written_beside() {
     let place = place();
-    let arguments = split("--probs p.npy --labels y.npy --ood letters=o.npy");
-    let mut all = vec!["evaluate", "--bootstrap", "20", "--report", "out.html"];
-    all.extend(arguments);
-    let value = place.json(&all);
+    let value = place.json(
+        "evaluate --bootstrap 20 --report out.html --probs p.npy --labels y.npy \
+         --ood letters=o.npy",
+    );
     assert_in_domain(&value["in_domain"]);
-    let page = std::fs::read_to_string(place.path("out.html")).unwrap();
+    let page = place.text("out.html");
     for words in [
         "Predictions in p.npy",
         "20 resamples, seed 0",
@@ -662,31 +581,18 @@ fn a_page_can_be_written_beside() {
     assert_eq!(place.files(), ["o.npy", "out.html", "p.npy", "y.npy"]);
     // ready-made scores have a page, too
     let place = place.with("s.npy", doubles(&[2], &[3.0, f64::INFINITY]));
-    let arguments = split(
+    place.succeed(
         "evaluate --probs p.npy --labels y.npy --scores s.npy --ood-scores s.npy \
          --report two.html",
     );
-    assert_eq!(place.run(&arguments).code, Some(0));
-    refuse(
-        &place,
-        &["--probs", "p.npy", "--ood", "o.npy", "--report", "x.html"],
-        &["--labels"],
-    );
-    let pair = ["--probs", "p.npy", "--labels", "y.npy"];
-    refuse(
-        &place,
-        &[&pair[..], &["--report", "x.pdf"]].concat(),
-        &["x.pdf: a page ends in .html"],
-    );
-    refuse(
-        &place,
-        &[&pair[..], &["--ood", "o.npy", "--ood", "o=p.npy"]].concat(),
-        &["two out-of-domain sets are called \"o\"; say NAME=FILE"],
-    );
-    refuse(
-        &place,
-        &split("--probs p.npy --labels y.npy --report none/x.html"),
-        &["none/x.html: cannot be written"],
+    place.refuse_each(
+        "evaluate --probs p.npy *",
+        r#"
+--ood o.npy --report x.html => --labels
+--labels y.npy --report x.pdf => x.pdf: a page ends in .html
+--labels y.npy --ood o.npy --ood o=p.npy => two out-of-domain sets are called "o"; say NAME=FILE
+--labels y.npy --report none/x.html => none/x.html: cannot be written
+"#,
     );
     assert_eq!(
         place.files(),
@@ -694,21 +600,30 @@ fn a_page_can_be_written_beside() {
     );
 }
 
-#[track_caller]
-pub fn refuse(place: &Place, arguments: &[&str], words: &[&str]) {
-    let mut all = vec!["evaluate"];
-    all.extend(arguments);
-    let outcome = place.run(&all);
-    assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
-    assert_eq!(outcome.stdout, "", "{arguments:?}");
-    for word in words {
-        assert!(
-            outcome.stderr.contains(word),
-            "{word:?} in {}",
-            outcome.stderr
-        );
-    }
-}
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+--probs nan.npy --labels y.npy => nan.npy: row 1: probability NaN of class 1 is not in [0, 1]\n
+--probs negative.npy --labels y.npy => negative.npy: row 1: probability -2.5 of class 1 & add --logits
+--probs loose.npy --labels y.npy => loose.npy: row 3: sum of the probabilities 1.1875 is not in 1 ± 0.001 & --logits
+--probs flat.npy --labels y.npy => flat.npy: probabilities need the shape [images, classes], found [12]
+--probs one.npy --labels y.npy => one.npy: number of classes 1 is not in 2..
+--probs nowhere.npy --labels y.npy => nowhere.npy: there is no such file
+--probs . --labels y.npy => .: is a folder, not a file
+--probs cut.npy --labels y.npy => cut.npy: data at byte
+--probs words.csv --labels y.npy => words.csv: line 3, column "b": "half" is not a number
+--probs p.npy --labels short.npy => short.npy: labels has 3 entries, expected 4, one for each row of probabilities in p.npy
+--probs p.npy --labels high.npy => high.npy: row 3: label 3 is not in 0..=2
+--probs p.npy --labels low.npy => low.npy: row 2: label -1 is not in 0..=2
+--probs p.npy --labels part.npy => part.npy: row 2: 0.5 is not a whole number; labels are
+--probs p.npy --labels p.npy => p.npy: labels need the shape [images], one number each, found [4, 3]
+--probs p.npy => nothing to compare with & --labels & --ood
+--probs p.npy --ood two.npy => two.npy has 2 classes, but p.npy has 3
+--scores scores.npy --ood-scores fine.npy => scores.npy: row 1 is not a number
+--scores fine.npy --ood-scores scores.npy => scores.npy: row 1 is not a number
+--scores fine.npy => --ood-scores
+--probs p.npy --labels y.npy --bins 0 => number of bins 0 is not in 1..=10000
+--probs p.npy --ood o.npy --bootstrap 9 --level 1 => level of the intervals 1 is not in (0, 1)
+"#;
 
 #[test]
 fn mistakes_name_file_row_and_value() {
@@ -733,97 +648,8 @@ fn mistakes_name_file_row_and_value() {
         .with("words.csv", "a,b\n0.5,0.5\n0.5,half\n")
         .with("scores.npy", doubles(&[3], &[0.5, f64::NAN, 0.25]))
         .with("fine.npy", doubles(&[2], &[0.5, 0.25]));
-    let labels = |file: &'static str| ["--probs", "p.npy", "--labels", file];
-    let probs = |file: &'static str| ["--probs", file, "--labels", "y.npy"];
-    let cases: [(&[&str], &[&str]); 21] = [
-        (
-            &probs("nan.npy"),
-            &["nan.npy: row 1: probability NaN of class 1 is not in [0, 1]\n"],
-        ),
-        (
-            &probs("negative.npy"),
-            &[
-                "negative.npy: row 1: probability -2.5 of class 1",
-                "add --logits",
-            ],
-        ),
-        (
-            &probs("loose.npy"),
-            &[
-                "loose.npy: row 3: sum of the probabilities 1.1875 is not in 1 ± 0.001",
-                "--logits",
-            ],
-        ),
-        (
-            &probs("flat.npy"),
-            &["flat.npy: probabilities need the shape [images, classes], found [12]"],
-        ),
-        (
-            &probs("one.npy"),
-            &["one.npy: number of classes 1 is not in 2.."],
-        ),
-        (
-            &probs("nowhere.npy"),
-            &["nowhere.npy: there is no such file"],
-        ),
-        (&probs("."), &[".: is a folder, not a file"]),
-        (&probs("cut.npy"), &["cut.npy: data at byte"]),
-        (
-            &probs("words.csv"),
-            &["words.csv: line 3, column \"b\": \"half\" is not a number"],
-        ),
-        (
-            &labels("short.npy"),
-            &[
-                "short.npy: labels has 3 entries, expected 4, one for each row of probabilities in p.npy",
-            ],
-        ),
-        (
-            &labels("high.npy"),
-            &["high.npy: row 3: label 3 is not in 0..=2"],
-        ),
-        (
-            &labels("low.npy"),
-            &["low.npy: row 2: label -1 is not in 0..=2"],
-        ),
-        (
-            &labels("part.npy"),
-            &["part.npy: row 2: 0.5 is not a whole number; labels are"],
-        ),
-        (
-            &labels("p.npy"),
-            &["p.npy: labels need the shape [images], one number each, found [4, 3]"],
-        ),
-        (
-            &["--probs", "p.npy"],
-            &["nothing to compare with", "--labels", "--ood"],
-        ),
-        (
-            &["--probs", "p.npy", "--ood", "two.npy"],
-            &["two.npy has 2 classes, but p.npy has 3"],
-        ),
-        (
-            &["--scores", "scores.npy", "--ood-scores", "fine.npy"],
-            &["scores.npy: row 1 is not a number"],
-        ),
-        (
-            &["--scores", "fine.npy", "--ood-scores", "scores.npy"],
-            &["scores.npy: row 1 is not a number"],
-        ),
-        (&["--scores", "fine.npy"], &["--ood-scores"]),
-        (
-            &["--probs", "p.npy", "--labels", "y.npy", "--bins", "0"],
-            &["number of bins 0 is not in 1..=10000"],
-        ),
-        (
-            &split("--probs p.npy --ood o.npy --bootstrap 9 --level 1"),
-            &["level of the intervals 1 is not in (0, 1)"],
-        ),
-    ];
-    for (arguments, words) in cases {
-        refuse(&place, arguments, words);
-    }
-    refuse(&place, &[], &["--probs"]);
+    place.refuse_each("evaluate *", MISTAKES);
+    place.refuse_each("*", "evaluate => --probs");
 }
 
 #[track_caller]
@@ -888,7 +714,7 @@ fn golden_metrics_through_the_command() {
         let place = Place::new()
             .with("s.npy", doubles(&[ins.len()], &ins))
             .with("o.npy", doubles(&[outs.len()], &outs));
-        let value = place.json(&["evaluate", "--scores", "s.npy", "--ood-scores", "o.npy"]);
+        let value = place.json("evaluate --scores s.npy --ood-scores o.npy");
         let keys = [
             ("auroc", "auroc"),
             ("aupr_in", "aupr_in"),

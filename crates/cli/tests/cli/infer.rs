@@ -17,10 +17,10 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn bernoulli_report_has_the_promised_shape_and_values() {
     let place = Place::new().with("d.csv", "id,ok\n1,1\n2,yes\n3,TRUE\n4,no\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer bernoulli d.csv --column ok --event 'p > 0.5' --event 'x = 0.5' \
          --alpha 0.25",
-    ));
+    );
     assert_eq!(
         keys(&report),
         split("family n parameter mode precision lambda nu alpha_cuts events log_consistency")
@@ -56,9 +56,7 @@ fn bernoulli_report_has_the_promised_shape_and_values() {
 #[test]
 fn a_prior_is_worth_its_weight_in_observations() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n0\n");
-    let report = place.json(&split(
-        "infer bernoulli d.csv --prior-mean 0.5 --prior-weight 2",
-    ));
+    let report = place.json("infer bernoulli d.csv --prior-mean 0.5 --prior-weight 2");
     assert_close(&report["lambda"], 4.0 / 6.0);
     assert_close(&report["nu"], 6.0);
     // sup p⁴(1-p)² / (1/4), at p = 2/3
@@ -75,7 +73,7 @@ fn a_prior_is_worth_its_weight_in_observations() {
 #[test]
 fn poisson_values() {
     let place = Place::new().with("d.csv", "# calls\nk\n2\n3\n7\n");
-    let report = place.json(&["infer", "poisson", "d.csv", "--event", "rate <= 3"]);
+    let report = place.json("infer poisson d.csv --event 'rate <= 3'");
     assert_eq!(report["parameter"], "rate");
     assert_close(&report["mode"], 4.0);
     assert_close(&report["precision"], 0.75);
@@ -86,7 +84,7 @@ fn poisson_values() {
     );
     let log = -3.0 * (4.0 * (4.0_f64 / 3.0).ln() - 1.0);
     assert_close(&report["events"][0]["possibility"], log.exp());
-    let natural = place.json(&["infer", "poisson", "d.csv", "--parameter", "natural"]);
+    let natural = place.json("infer poisson d.csv --parameter natural");
     assert_eq!(natural["parameter"], "theta");
     assert_close(&natural["mode"], 4.0_f64.ln());
     assert_close(&natural["precision"], 12.0);
@@ -96,7 +94,7 @@ fn poisson_values() {
 #[test]
 fn exponential_and_gamma_values() {
     let place = Place::new().with("d.csv", "t\n1\n2\n6\n");
-    let report = place.json(&["infer", "exponential", "d.csv", "--event", "mean > 6"]);
+    let report = place.json("infer exponential d.csv --event 'mean > 6'");
     assert_eq!(report["parameter"], "mean");
     assert_close(&report["mode"], 3.0);
     assert_close(&report["precision"], 1.0 / 3.0);
@@ -104,12 +102,12 @@ fn exponential_and_gamma_values() {
     let log = -3.0 * (2.0_f64.ln() + 0.5 - 1.0);
     assert_close(&report["events"][0]["possibility"], log.exp());
 
-    let report = place.json(&["infer", "gamma", "d.csv", "--shape", "2"]);
+    let report = place.json("infer gamma d.csv --shape 2");
     assert_close(&report["mode"], 3.0);
     assert_close(&report["precision"], 6.0 / 9.0);
     let log = 12.0_f64.ln() - 6.0 - 6.0 * 1.5_f64.ln();
     assert_close(&report["log_consistency"], log);
-    let natural = place.json(&split("infer gamma d.csv --shape 2 --parameter natural"));
+    let natural = place.json("infer gamma d.csv --shape 2 --parameter natural");
     assert_close(&natural["mode"], -2.0 / 3.0);
     assert_close(&natural["precision"], 13.5);
 }
@@ -117,9 +115,7 @@ fn exponential_and_gamma_values() {
 #[test]
 fn normal_values() {
     let place = Place::new().with("d.csv", "x\n1\n2\n6\n");
-    let report = place.json(&split(
-        "infer normal d.csv --variance 2 --alpha 0.5 --event '2 <= mean <= 5'",
-    ));
+    let report = place.json("infer normal d.csv --variance 2 --alpha 0.5 --event '2 <= mean <= 5'");
     assert_close(&report["mode"], 3.0);
     assert_close(&report["precision"], 1.5);
     let reach = (2.0 * 2.0_f64.ln() / 1.5).sqrt();
@@ -130,10 +126,10 @@ fn normal_values() {
         -1.5 * (4.0 * PI).ln() - 14.0 / 4.0,
     );
     assert_close(&report["events"][0]["necessity"], 1.0 - (-0.75_f64).exp());
-    let natural = place.json(&split(
+    let natural = place.json(
         "infer normal d.csv --variance 2 --parameter natural --prior-mean -1 \
          --prior-weight 1",
-    ));
+    );
     assert_close(&natural["lambda"], 2.0);
     assert_close(&natural["mode"], 1.0);
     assert_close(&natural["precision"], 8.0);
@@ -142,9 +138,8 @@ fn normal_values() {
 #[test]
 fn categorical_values() {
     let place = Place::new().with("d.csv", "color\nred\n blue \nred\ngreen\n");
-    let report = place.json(&split(
-        "infer categorical d.csv --event 'p[red] < 0.25' --event 'blue > 0.25'",
-    ));
+    let report =
+        place.json("infer categorical d.csv --event 'p[red] < 0.25' --event 'blue > 0.25'");
     assert_eq!(
         report["classes"],
         serde_json::json!(["blue", "green", "red"])
@@ -170,10 +165,10 @@ fn categorical_values() {
     assert_close(&report["events"][1]["possibility"], 1.0);
     assert_close(&report["events"][1]["necessity"], 0.0);
 
-    let report = place.json(&split(
+    let report = place.json(
         "infer categorical d.csv --classes 'red, green, blue, black' \
          --parameter natural --prior-mean 0.1,0.2,0.3,0.4 --prior-weight 10",
-    ));
+    );
     assert_eq!(report["mode"].as_array().unwrap().len(), 3);
     assert_eq!(report["lambda"].as_array().unwrap().len(), 4);
     assert_close(&report["lambda"][0], 3.0 / 14.0);
@@ -184,7 +179,7 @@ fn categorical_values() {
 #[test]
 fn classes_that_are_numbers_are_sorted_as_numbers() {
     let place = Place::new().with("d.csv", "c\n10\n9\n-1\n9\n");
-    let report = place.json(&["infer", "categorical", "d.csv", "--event", "p[9] > 0.1"]);
+    let report = place.json("infer categorical d.csv --event 'p[9] > 0.1'");
     assert_eq!(report["classes"], serde_json::json!(["-1", "9", "10"]));
     assert_close(&report["events"][0]["possibility"], 1.0);
 }
@@ -194,10 +189,10 @@ fn multivariate_normal_values() {
     let place = Place::new()
         .with("d.csv", "b,skip,a\n0,x,1\n2,y,3\n")
         .with("cov.csv", "a,b\n2,1\n1,3\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer multivariate-normal d.csv --columns a,b --covariance cov.csv \
          --event 'a > 3' --event 'mean[a] - mean[b] >= 2' --event 'a > 1 and b < 10'",
-    ));
+    );
     assert_eq!(report["columns"], serde_json::json!(["a", "b"]));
     for (i, mean) in [2.0, 1.0].into_iter().enumerate() {
         assert_close(&report["mode"][i], mean);
@@ -225,15 +220,8 @@ fn a_covariance_without_header_is_in_the_order_of_the_columns() {
         .with("named.csv", "b,a\n3,1\n1,2\n")
         .with("plain.csv", "# covariance of a and b\n2,1\n1,3\n");
     let report = |covariance: &str| {
-        place.json(&[
-            "infer",
-            "multivariate-normal",
-            "d.csv",
-            "--columns",
-            "a,b",
-            "--covariance",
-            covariance,
-        ])
+        let command = "infer multivariate-normal d.csv --columns a,b --covariance";
+        place.json(&format!("{command} {covariance}"))
     };
     assert_eq!(report("plain.csv"), report("named.csv"));
 }
@@ -241,10 +229,10 @@ fn a_covariance_without_header_is_in_the_order_of_the_columns() {
 #[test]
 fn logistic_values_solve_their_equations() {
     let place = Place::new().with("d.csv", "x,y\n1,yes\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer logistic d.csv --target y --no-intercept --prior-precision 0.5 \
          --threads 1 --alpha 0.1",
-    ));
+    );
     assert_eq!(report["family"], "logistic");
     assert_eq!(report["n"], 1);
     let coefficients = report["coefficients"].as_array().unwrap();
@@ -303,39 +291,26 @@ fn logistic_profiles_are_exact_where_laplace_is_far_off() {
     let place = Place::new()
         .with("separated.csv", "x,y\n1,0\n2,0\n3,1\n4,1\n")
         .with("spector.csv", spector);
-    let arguments = split("infer logistic separated.csv --target y --prior-precision 1e-6");
-    let outcome = place.run(&arguments);
-    let line = outcome
-        .stdout
-        .lines()
-        .find(|line| line.starts_with("x > 0"));
-    assert!(line.unwrap().contains("0.937"), "{}", outcome.stdout);
-    let mut arguments = split("infer logistic spector.csv --target GRADE --prior-precision 1e-4");
-    let outcome = place.run(&arguments);
-    let line = outcome
-        .stdout
-        .lines()
-        .find(|line| line.starts_with("GPA < 0"));
-    assert!(line.unwrap().contains("0.0336544"), "{}", outcome.stdout);
-    assert!(
-        outcome.stdout.contains("certified to"),
-        "{}",
-        outcome.stdout
-    );
+    let separated = "infer logistic separated.csv --target y --prior-precision 1e-6";
+    let grades = "infer logistic spector.csv --target GRADE --prior-precision 1e-4";
+    for (command, event, digits) in [
+        (separated, "x > 0", "0.937"),
+        (grades, "GPA < 0", "0.0336544"),
+    ] {
+        let stdout = place.run(command).stdout;
+        let line = stdout.lines().find(|line| line.starts_with(event));
+        assert!(line.unwrap().contains(digits), "{stdout}");
+    }
+    let outcome = place.run(grades);
+    outcome.stdout_has("certified to");
     // one coefficient against another, and a prediction
-    arguments.extend([
-        "--event",
-        "GPA > PSI",
-        "--event",
-        "intercept + 3*GPA + 20*TUCE < 0",
-    ]);
-    let events = place.json(&arguments)["events"].as_array().unwrap().clone();
+    let events = "--event 'GPA > PSI' --event 'intercept + 3*GPA + 20*TUCE < 0'";
+    let report = place.json(&format!("{grades} {events}"));
+    let events = report["events"].as_array().unwrap();
     assert_eq!(events.len(), 2);
     let credence = |i: usize| {
-        (
-            number(&events[i]["possibility"]),
-            number(&events[i]["necessity"]),
-        )
+        let [possibility, necessity] = ["possibility", "necessity"].map(|key| &events[i][key]);
+        (number(possibility), number(necessity))
     };
     assert!(credence(0).0 == 1.0 && credence(0).1 > 0.0 && credence(0).1 < 0.5);
     assert!(credence(1).0 == 1.0 && credence(1).1 > 0.9);
@@ -345,19 +320,14 @@ fn logistic_profiles_are_exact_where_laplace_is_far_off() {
 fn a_coverage_asks_for_its_cut() {
     // relative likelihood of the mean of numbers of known variance: the cut is the z interval
     let place = Place::new().with("d.csv", "x\n1\n2\n6\n");
-    let arguments = split("infer normal d.csv --variance 3 --coverage 0.95");
-    let cut = place.json(&arguments)["alpha_cuts"][0].clone();
+    let command = "infer normal d.csv --variance 3 --coverage 0.95";
+    let cut = &place.json(command)["alpha_cuts"][0];
     assert_close(&cut["upper"], 3.0 + 1.959_963_984_540_054);
     assert_close(
         &cut["alpha"],
         (-0.5 * 1.959_963_984_540_054_f64.powi(2)).exp(),
     );
-    let outcome = place.run(&arguments);
-    assert!(
-        outcome.stdout.contains("a 0.1465-cut 95.0 %"),
-        "{}",
-        outcome.stdout
-    );
+    place.run(command).stdout_has("a 0.1465-cut 95.0 %");
 }
 
 #[test]
@@ -378,16 +348,8 @@ fn standardizing_makes_units_irrelevant() {
         .with("m.csv", table(1.0))
         .with("mm.csv", table(1000.0));
     let slope = |file: &str| {
-        let report = place.json(&[
-            "infer",
-            "logistic",
-            file,
-            "--target",
-            "y",
-            "--standardize",
-            "--intercept-precision",
-            "0.3",
-        ]);
+        let settings = "--target y --standardize --intercept-precision 0.3";
+        let report = place.json(&format!("infer logistic {file} {settings}"));
         report["coefficients"][1].clone()
     };
     let (m, mm) = (slope("m.csv"), slope("mm.csv"));
@@ -404,23 +366,10 @@ fn linear_regression_has_its_closed_forms() {
     // y = 1, 2, 6 without covariates: mean 3, squared deviations 14, and 41 around 0
     let place = Place::new().with("d.csv", "y\n1\n2\n6\n");
     let at_zero = (41.0f64 / 14.0).powf(-1.5);
-    for arguments in [
-        vec!["infer", "normal", "d.csv"],
-        vec!["infer", "linear", "d.csv", "--target", "y"],
-    ] {
-        let mut arguments = arguments.clone();
-        arguments.extend(["--event", "coefficient > 0", "--event", "variance < 28/3"]);
-        let arguments: Vec<&str> = arguments
-            .into_iter()
-            .map(|word| {
-                if word == "variance < 28/3" {
-                    "variance < 9.333333333333334"
-                } else {
-                    word
-                }
-            })
-            .collect();
-        let report = place.json(&arguments);
+    for command in ["infer normal d.csv", "infer linear d.csv --target y"] {
+        // the second is 28/3
+        let events = "--event 'coefficient > 0' --event 'variance < 9.333333333333334'";
+        let report = place.json(&format!("{command} {events}"));
         let mean = &report["coefficients"][0];
         assert_close(&mean["mode"], 3.0);
         assert_close(&mean["events"][0]["necessity"], 1.0 - at_zero);
@@ -428,7 +377,7 @@ fn linear_regression_has_its_closed_forms() {
         let twice = (0.5 * 0.5f64.exp()).powf(1.5);
         assert_close(&report["variance"]["events"][0]["necessity"], 1.0 - twice);
     }
-    let known = place.json(&split("infer linear d.csv --target y --variance 2"));
+    let known = place.json("infer linear d.csv --target y --variance 2");
     // n/variance times the squared distance
     let event = &known["coefficients"][0]["events"][1];
     assert_close(&event["possibility"], (-0.5 * 9.0 * 3.0 / 2.0f64).exp());
@@ -439,7 +388,7 @@ fn linear_regression_has_its_closed_forms() {
 fn poisson_regression_on_a_group_is_the_rate_of_the_group() {
     // rates 2 and 6: with one indicator the coefficients are log 2 and log 3
     let place = Place::new().with("d.csv", "group,calls\n0,1\n0,3\n1,7\n1,5\n");
-    let report = place.json(&["infer", "poisson-regression", "d.csv", "--target", "calls"]);
+    let report = place.json("infer poisson-regression d.csv --target calls");
     assert_eq!(report["family"], "poisson-regression");
     let mode = |i: usize| number(&report["coefficients"][i]["mode"]);
     assert!((mode(0) - 2f64.ln()).abs() < 1e-12 && (mode(1) - 3f64.ln()).abs() < 1e-12);
@@ -454,10 +403,10 @@ fn poisson_regression_on_a_group_is_the_rate_of_the_group() {
 #[test]
 fn logistic_takes_all_other_columns_and_asks_events_of_those_they_name() {
     let place = Place::new().with("d.csv", "a,y,b\n1,1,0\n-1,0,2\n0.5,0,1\n2,1,-1\n-2,1,0\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer logistic d.csv --target y --event 'a > 0.1' \
          --event 'coefficient in [-1, 1]'",
-    ));
+    );
     let coefficients = report["coefficients"].as_array().unwrap();
     let names: Vec<&str> = coefficients
         .iter()
@@ -473,7 +422,7 @@ fn logistic_takes_all_other_columns_and_asks_events_of_those_they_name() {
                 && precision("laplace") <= precision("lower")
         );
     }
-    let chosen = place.json(&split("infer logistic d.csv --target y --covariates b"));
+    let chosen = place.json("infer logistic d.csv --target y --covariates b");
     assert_eq!(chosen["coefficients"].as_array().unwrap().len(), 2);
 }
 
@@ -484,15 +433,9 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
         .collect();
     let place = Place::new().with("d.csv", format!("x,y\n{rows}"));
     let run = |threads: &str| {
-        place.json(&[
-            "infer",
-            "logistic",
-            "d.csv",
-            "--target",
-            "y",
-            "--threads",
-            threads,
-        ])
+        place.json(&format!(
+            "infer logistic d.csv --target y --threads {threads}"
+        ))
     };
     assert_eq!(run("1"), run("3"));
 }
@@ -503,15 +446,14 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 fn both_parameters_agree() {
     type Link = fn(f64) -> f64;
     let logit: Link = |p| (p / (1.0 - p)).ln();
-    let cases: [(&[&str], &str, Link); 5] = [
-        (&["bernoulli"], "ok\n1\n0\n1\n1\n0\n1\n", logit),
-        (&["poisson"], "k\n2\n3\n7\n0\n", f64::ln),
-        (&["exponential"], "t\n0.5\n0.3\n0.7\n", |mean| -1.0 / mean),
-        (&["gamma", "--shape", "2.5"], "t\n0.5\n0.3\n0.7\n", |mean| {
-            -2.5 / mean
-        }),
+    let times = "t\n0.5\n0.3\n0.7\n";
+    let cases: [(&str, &str, Link); 5] = [
+        ("bernoulli d.csv", "ok\n1\n0\n1\n1\n0\n1\n", logit),
+        ("poisson d.csv", "k\n2\n3\n7\n0\n", f64::ln),
+        ("exponential d.csv", times, |mean| -1.0 / mean),
+        ("gamma d.csv --shape 2.5", times, |mean| -2.5 / mean),
         (
-            &["normal", "--variance", "1.7"],
+            "normal d.csv --variance 1.7",
             "x\n0.5\n-0.3\n0.7\n",
             |mean| mean / 1.7,
         ),
@@ -520,19 +462,11 @@ fn both_parameters_agree() {
         let place = Place::new().with("d.csv", data);
         let run = |parameter: &str, map: Link| {
             let (a, b) = (map(0.4), map(0.6));
-            let events = [
-                format!("x > {a}"),
-                format!("x in ({a}, {b}]"),
-                format!("x < {a} or x > {b}"),
-                format!("not (x = {b})"),
-            ];
-            let mut arguments = vec!["infer", family[0], "d.csv", "--parameter", parameter];
-            arguments.extend(&family[1..]);
-            arguments.extend(["--prior-mean", "0.45", "--prior-weight", "1.5"]);
-            for event in &events {
-                arguments.extend(["--event", event]);
-            }
-            place.json(&arguments)
+            place.json(&format!(
+                "infer {family} --parameter {parameter} --prior-mean 0.45 --prior-weight 1.5 \
+                 --event 'x > {a}' --event 'x in ({a}, {b}]' --event 'x < {a} or x > {b}' \
+                 --event 'not (x = {b})'"
+            ))
         };
         let (mean, natural) = (run("mean", |x| x), run("natural", link));
         let relative = |found: &Value, expected: f64| {
@@ -564,18 +498,14 @@ fn both_parameters_agree() {
 #[test]
 fn boundary_data_have_one_sided_cuts_and_infinities_are_strings() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n");
-    let report = place.json(&split(
-        "infer bernoulli d.csv --alpha 0.125 --event 'p <= 0.5'",
-    ));
+    let report = place.json("infer bernoulli d.csv --alpha 0.125 --event 'p <= 0.5'");
     assert_close(&report["mode"], 1.0);
     assert_close(&report["alpha_cuts"][0]["lower"], 0.5);
     assert_close(&report["alpha_cuts"][0]["upper"], 1.0);
     assert_close(&report["events"][0]["possibility"], 0.125);
     assert_eq!(report["precision"], Value::Null);
     assert_close(&report["log_consistency"], 0.0);
-    let natural = place.json(&split(
-        "infer bernoulli d.csv --parameter natural --alpha 0.125",
-    ));
+    let natural = place.json("infer bernoulli d.csv --parameter natural --alpha 0.125");
     assert_eq!(natural["mode"], "inf");
     assert_eq!(natural["alpha_cuts"][0]["upper"], "inf");
     assert_close(&natural["alpha_cuts"][0]["lower"], 0.0);
@@ -584,8 +514,7 @@ fn boundary_data_have_one_sided_cuts_and_infinities_are_strings() {
 #[test]
 fn the_table_for_people_shows_the_same_numbers() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n0\n");
-    let outcome = place.run(&split("infer bernoulli d.csv --event 'p > 0.5' --timings"));
-    assert_eq!(outcome.code, Some(0));
+    let outcome = place.succeed("infer bernoulli d.csv --event 'p > 0.5' --timings");
     // one blank between the words of a line: alignment is tested elsewhere
     let lines: Vec<String> = outcome
         .stdout
@@ -608,7 +537,7 @@ fn the_table_for_people_shows_the_same_numbers() {
             outcome.stdout
         );
     }
-    assert!(outcome.stdout.contains("Possibility says"));
+    outcome.stdout_has("Possibility says");
     assert!(outcome.stderr.starts_with("reading ") && outcome.stderr.contains(" s, fitting "));
 }
 
@@ -617,13 +546,10 @@ fn tables_of_vectors_and_of_logistic_regression_name_every_coordinate() {
     let place = Place::new()
         .with("c.csv", "color\nred\nblue\nred\n")
         .with("l.csv", "dose,cured\n1,1\n2,1\n-1,0\n0,1\n");
-    let outcome = place.run(&["infer", "categorical", "c.csv"]);
-    assert!(
-        outcome.stdout.contains("\nblue ") && outcome.stdout.contains("\nred "),
-        "{}",
-        outcome.stdout
-    );
-    let outcome = place.run(&["infer", "logistic", "l.csv", "--target", "cured"]);
+    let outcome = place.run("infer categorical c.csv");
+    outcome.stdout_has("\nblue ");
+    outcome.stdout_has("\nred ");
+    let outcome = place.run("infer logistic l.csv --target cured");
     for text in [
         "\nintercept ",
         "\ndose ",
@@ -633,7 +559,7 @@ fn tables_of_vectors_and_of_logistic_regression_name_every_coordinate() {
         "dose > 0",
         "certified to",
     ] {
-        assert!(outcome.stdout.contains(text), "{text}\n{}", outcome.stdout);
+        outcome.stdout_has(text);
     }
 }
 
@@ -642,15 +568,13 @@ fn plots_are_written_and_hold_what_they_should() {
     let place = Place::new()
         .with("d.csv", "ok\n1\n1\n1\n0\n")
         .with("l.csv", "dose,cured\n1,1\n2,1\n-1,0\n0,1\n");
-    let outcome = place.run(&["infer", "bernoulli", "d.csv", "--plot", "p.svg"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
+    place.succeed("infer bernoulli d.csv --plot p.svg");
+    let svg = place.text("p.svg");
     for text in split("<svg <polyline <polygon possibility 0.05-cut 'mode 0.75'") {
         assert!(svg.contains(text), "{text}");
     }
     assert!(!svg.contains("NaN") && svg.trim_end().ends_with("</svg>"));
-    let outcome = place.run(&split("infer logistic l.csv --target cured --plot l.png"));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    place.succeed("infer logistic l.csv --target cured --plot l.png");
     let png = std::fs::read(place.path("l.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG") && png.len() > 20_000);
     assert_eq!(place.files(), ["d.csv", "l.csv", "l.png", "p.svg"]);
@@ -660,17 +584,9 @@ fn plots_are_written_and_hold_what_they_should() {
 fn boundary_posteriors_can_be_drawn() {
     let place = Place::new().with("d.csv", "k\n0\n0\n");
     for parameter in ["mean", "natural"] {
-        let outcome = place.run(&[
-            "infer",
-            "poisson",
-            "d.csv",
-            "--parameter",
-            parameter,
-            "--plot",
-            "z.svg",
-        ]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let svg = std::fs::read_to_string(place.path("z.svg")).unwrap();
+        let command = format!("infer poisson d.csv --parameter {parameter} --plot z.svg");
+        place.succeed(&command);
+        let svg = place.text("z.svg");
         assert!(svg.contains("<polyline") && !svg.contains("NaN"));
     }
 }

@@ -1,10 +1,13 @@
 //! `maxitive infer`: predictions at new covariates, and what a file may hold.
 
-use crate::common::{Place, assert_close, number, split};
+use crate::common::{Difference, Place, assert_close, number, same};
 use serde_json::Value;
 
 /// Golden numbers come from extended precision (`golden/generate/gen_regression.py`).
 const GOLDEN: f64 = 1e-9;
+
+/// A fit in other steps.
+const FITTED: Difference = (1e-11, &["certified_to", "newton_steps"]);
 
 #[track_caller]
 fn near(found: &Value, expected: &Value, what: &str) {
@@ -55,8 +58,7 @@ fn golden_predictions() {
             near(&event["necessity"], &expected["necessity_above"], name);
         }
         // the table for spreadsheets holds the same numbers
-        let outcome = place.run(&arguments);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = place.succeed(&arguments);
         let delimiter = if arguments.contains(&";") { ';' } else { ',' };
         let rows: Vec<Vec<&str>> = outcome
             .stdout
@@ -78,10 +80,10 @@ fn without_intercept_the_origin_is_certain() {
     let place = Place::new()
         .with("d.csv", "x,y\n1,1\n2,1\n-1,0\n3,0\n")
         .with("n.csv", "x\n0\n1\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer predict logistic d.csv --target y --no-intercept --new n.csv \
          --event 'p > 0.4' --event 'p = 0.5' --event 'p > 2' --event 'p < 1'",
-    ));
+    );
     let origin = &report["predictions"][0];
     assert_close(&origin["mode"], 0.5);
     assert_close(&origin["alpha_cuts"][0]["lower"], 0.5);
@@ -103,63 +105,24 @@ fn without_intercept_the_origin_is_certain() {
 fn a_weight_is_worth_so_many_rows() {
     let weighted = Place::new().with("d.csv", "k,times,word\n2,3,a\n7,1,b\n4,2,a\n");
     let repeated = Place::new().with("d.csv", "k,word\n2,a\n2,a\n2,a\n7,b\n4,a\n4,a\n");
-    for family in [
-        &["poisson", "d.csv", "--column", "k", "--event", "rate > 3"][..],
-        &["exponential", "d.csv", "--column", "k"],
-        &["normal", "d.csv", "--column", "k", "--variance", "2"],
-        &split("normal d.csv --column k --event 'variance > 3'"),
-        &["categorical", "d.csv", "--column", "word"],
+    for command in [
+        "infer poisson d.csv --column k --event 'rate > 3'",
+        "infer exponential d.csv --column k",
+        "infer normal d.csv --column k --variance 2",
+        "infer normal d.csv --column k --event 'variance > 3'",
+        "infer categorical d.csv --column word",
     ] {
-        let mut arguments = vec!["infer"];
-        arguments.extend(family);
-        let plain = repeated.json(&arguments);
-        arguments.extend(["--weight", "times"]);
-        let mut found = weighted.json(&arguments);
+        let plain = repeated.json(command);
+        let mut found = weighted.json(&format!("{command} --weight times"));
         assert_close(&found["total_weight"], 6.0);
         assert_eq!(found["n"], 3);
         let object = found.as_object_mut().unwrap();
         object.remove("total_weight");
         object.insert("n".to_owned(), 6.into());
-        same(&found, &plain, &format!("{family:?}"));
+        same(&found, &plain, FITTED, command);
     }
-    let text = weighted.run(&split("infer poisson d.csv --column k --weight times"));
-    assert!(
-        text.stdout
-            .contains("3 observations of total weight 6 from d.csv"),
-        "{}",
-        text.stdout
-    );
-}
-
-/// Two reports with the same keys, and numbers that agree to rounding.
-#[track_caller]
-fn same(one: &Value, other: &Value, what: &str) {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let keys = |map: &serde_json::Map<String, Value>| {
-                let mut keys: Vec<String> = map.keys().cloned().collect();
-                keys.sort();
-                keys
-            };
-            assert_eq!(keys(one), keys(other), "{what}");
-            for (key, value) in one {
-                // bounds of rounding and steps depend on the number of rows
-                if !["certified_to", "newton_steps"].contains(&key.as_str()) {
-                    same(value, &other[key], &format!("{what} {key}"));
-                }
-            }
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            assert_eq!(one.len(), other.len(), "{what}");
-            one.iter().zip(other).for_each(|(a, b)| same(a, b, what));
-        }
-        (Value::Number(_), Value::Number(expected)) => {
-            let (found, expected) = (number(one), expected.as_f64().unwrap());
-            let close = (found - expected).abs() <= 1e-11 * expected.abs().max(1.0);
-            assert!(close, "{what}: {found} {expected}");
-        }
-        _ => assert_eq!(one, other, "{what}"),
-    }
+    let text = weighted.run("infer poisson d.csv --column k --weight times");
+    text.stdout_has("3 observations of total weight 6 from d.csv");
 }
 
 #[test]
@@ -170,27 +133,16 @@ fn rows_with_missing_values_are_dropped_and_counted() {
             "y,x,note\n1,1,\n0,NA,b\n,2,c\n0,3,d\n1,2,\n0,1.5,\n",
         )
         .with("whole.csv", "y,x\n1,1\n0,3\n1,2\n0,1.5\n");
-    let arguments = |file: &'static str| {
-        vec![
-            "infer",
-            "logistic",
-            file,
-            "--target",
-            "y",
-            "--covariates",
-            "x",
-        ]
-    };
-    let mut dropping = arguments("d.csv");
-    dropping.extend(["--missing", "drop"]);
-    let mut found = place.json(&dropping);
+    let dropping = "infer logistic d.csv --target y --covariates x --missing drop";
+    let mut found = place.json(dropping);
     assert_eq!(found["dropped"], 2);
     found.as_object_mut().unwrap().remove("dropped");
-    same(&found, &place.json(&arguments("whole.csv")), "dropped");
-    let text = place.run(&dropping).stdout;
+    let whole = place.json("infer logistic whole.csv --target y --covariates x");
+    same(&found, &whole, FITTED, "dropped");
+    let text = place.run(dropping).stdout;
     let head = "logistic: 4 observations of \"y\" from d.csv; 2 rows with a missing value dropped";
     assert!(text.starts_with(head), "{text}");
-    let report = place.json(&split("infer bernoulli d.csv --column y --missing drop"));
+    let report = place.json("infer bernoulli d.csv --column y --missing drop");
     assert_eq!((&report["n"], &report["dropped"]), (&5.into(), &1.into()));
 }
 
@@ -200,22 +152,10 @@ fn categorical_covariates_have_a_coefficient_for_each_level_but_the_reference() 
         "d.csv",
         "ward,\"dose, mg\",calls\nb,1,3\na,2,4\nc,1,9\nb,0,2\na,1,1\nc,3,12\n",
     );
-    let arguments = [
-        "infer",
-        "poisson-regression",
-        "d.csv",
-        "--target",
-        "calls",
-        "--covariates",
-        "\"dose, mg\",ward",
-        "--categorical",
-        "ward",
-        "--event",
-        "ward[c] > ward[b]",
-        "--event",
-        "\"dose, mg\" > 0",
-    ];
-    let report = place.json(&arguments);
+    let command = r#"infer poisson-regression d.csv --target calls
+        --covariates '"dose, mg",ward' --categorical ward
+        --event 'ward[c] > ward[b]' --event '"dose, mg" > 0'"#;
+    let report = place.json(command);
     assert_eq!(report["references"]["ward"], "a");
     let names: Vec<&str> = report["coefficients"]
         .as_array()
@@ -225,11 +165,8 @@ fn categorical_covariates_have_a_coefficient_for_each_level_but_the_reference() 
         .collect();
     assert_eq!(names, ["intercept", "dose, mg", "ward[b]", "ward[c]"]);
     // another reference shifts the coefficients and leaves what can be observed as it was
-    let mut other = arguments.to_vec();
-    let place_of_event = other.len() - 3;
-    other[place_of_event] = "ward[c] > 0";
-    other.extend(["--reference", "ward=b"]);
-    let shifted = place.json(&other);
+    let other = command.replace("ward[c] > ward[b]", "ward[c] > 0");
+    let shifted = place.json(&(other + " --reference ward=b"));
     assert_eq!(shifted["references"]["ward"], "b");
     let mode = |report: &Value, i: usize| number(&report["coefficients"][i]["mode"]);
     let contrast = mode(&report, 3) - mode(&report, 2);
@@ -238,8 +175,7 @@ fn categorical_covariates_have_a_coefficient_for_each_level_but_the_reference() 
     let single = &shifted["coefficients"][3]["events"][0];
     let off = number(&event["necessity"]) - number(&single["necessity"]);
     assert!(off.abs() < 1e-9, "{event} {single}");
-    let text = place.run(&arguments).stdout;
-    assert!(text.contains("reference of ward"), "{text}");
+    place.run(command).stdout_has("reference of ward");
 }
 
 #[test]
@@ -254,15 +190,9 @@ fn delimiters_are_named() {
         let data = format!("a{sign}\"b{sign}c\"\n1{sign}4\n2{sign}\"6\"\n");
         let place = Place::new().with("d.csv", data);
         let column = format!("b{sign}c");
-        let report = place.json(&[
-            "infer",
-            "poisson",
-            "d.csv",
-            "--delimiter",
-            name,
-            "--column",
-            &column,
-        ]);
+        let report = place.json(&format!(
+            "infer poisson d.csv --delimiter {name} --column '{column}'"
+        ));
         assert_close(&report["mode"], 5.0);
     }
 }
@@ -270,12 +200,10 @@ fn delimiters_are_named() {
 #[test]
 fn data_cannot_write_to_the_terminal() {
     let place = Place::new().with("d.csv", "w\n\u{1b}[2Ja\n\u{1b}[2Ja\nb\n");
-    let outcome = place.run(&["infer", "categorical", "d.csv"]);
-    assert_eq!(outcome.code, Some(0));
+    let outcome = place.succeed("infer categorical d.csv");
     assert!(!outcome.stdout.contains('\u{1b}'), "{:?}", outcome.stdout);
-    assert!(outcome.stdout.contains("\\u{1b}[2Ja"), "{}", outcome.stdout);
-    let outcome = place.run(&["infer", "poisson", "d.csv"]);
-    assert_eq!(outcome.code, Some(2));
+    outcome.stdout_has("\\u{1b}[2Ja");
+    let outcome = place.refuse("infer poisson d.csv");
     assert!(!outcome.stderr.contains('\u{1b}'), "{:?}", outcome.stderr);
 }
 
@@ -284,30 +212,58 @@ fn data_cannot_write_to_the_terminal() {
 fn a_field_without_end_is_told_in_few_words() {
     let field = "1".repeat(200_000);
     let place = Place::new().with("d.csv", format!("w\n3\n{field}\n"));
-    let outcome = place.run(&["infer", "poisson", "d.csv"]);
-    let error = outcome.stderr;
-    assert_eq!(outcome.code, Some(2), "{error}");
+    let error = place.refuse("infer poisson d.csv").stderr;
     assert!(error.starts_with("error: d.csv: line 3"), "{error}");
     assert!(error.ends_with("is not a finite number\n"), "{error}");
     assert!(error.contains("111 … 111"), "{error}");
     assert!(error.len() < 4200, "{}", error.len());
 }
 
-/// Runs `infer` and expects a refusal with these words, and nothing written.
-#[track_caller]
-pub fn refuse(place: &Place, arguments: &str, words: &[&str]) {
-    let before = place.files();
-    let mut all = vec!["infer"];
-    all.extend(arguments.split_whitespace());
-    let outcome = place.run(&all);
-    assert_eq!(outcome.code, Some(2), "{arguments}: {}", outcome.stderr);
-    assert_eq!(outcome.stdout, "", "{arguments}");
-    for word in words {
-        let message = &outcome.stderr;
-        assert!(message.contains(word), "{arguments}: {word:?} in {message}");
-    }
-    assert_eq!(place.files(), before, "{arguments}");
-}
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+poisson d.csv --column y --missing keep => --missing & keep
+poisson d.csv --column y --delimiter :: => --delimiter & tab
+poisson d.csv --column y --delimiter x => --delimiter
+poisson d.csv --column y --delimiter => --delimiter
+poisson semi.csv --column y => unknown column "y" & --delimiter
+poisson semi.csv --column y --delimiter | => unknown column & --delimiter
+poisson d.csv --column y --weight v => unknown column "v" & "w"
+poisson d.csv --column y --weight y => --weight & column of the observations
+bernoulli zero.csv --weight w => zero.csv & weights add up to 0
+normal zero.csv --weight w => zero.csv & "w" add up to 0
+bernoulli negative.csv --column y --weight w => negative.csv: line 3, column "w" & -1 is not in [0, inf)
+logistic negative.csv --target y --weight w => negative.csv: line 3, column "w" & -1 is not in [0, inf)
+bernoulli words.csv --column y --weight w => line 3, column "w" & "two"
+bernoulli none.csv --column x --missing refuse => line 3, column "x" & missing
+linear none.csv --target y --missing drop => none.csv & every row lacks
+logistic d.csv --target y --covariates x --weight y => --weight & "y" is the target
+logistic d.csv --target y --covariates x --weight x => --covariates & "x" is the weight
+logistic d.csv --target y --covariates x --categorical y => "y" is the target
+logistic d.csv --target y --covariates x --categorical z => unknown column "z"
+logistic d.csv --target y --covariates x --categorical g,g => "g" is asked for twice
+logistic d.csv --target y --covariates x --categorical w --weight w => "w" is the weight
+logistic d.csv --target y --covariates x --reference g=a => --categorical
+logistic d.csv --target y --covariates x --categorical g --reference g => --reference & COLUMN=LEVEL
+logistic d.csv --target y --covariates x --categorical g --reference x=1 => --reference & unknown categorical covariate "x" & "g"
+logistic d.csv --target y --covariates x --categorical g --reference g=c => --reference & column "g" & unknown level "c" & "a", "b"
+logistic d.csv --target y --covariates x --categorical g --reference g=a --reference g=b => two references
+logistic d.csv --target y --covariates x --categorical "g => --categorical & never closed
+logistic d.csv --target y --covariates x --categorical g --event g[c]>0 => unknown variable "g[c]" & g[b]
+logistic d.csv --target y --covariates x --categorical g --event g>0 => unknown variable "g"
+logistic one.csv --target y --categorical g => one.csv, column "g" & the only level is "a"
+logistic d.csv --target y --covariates x,g => line 2, column "g" & not a number
+predict logistic d.csv --target y --covariates x => --new
+predict poisson d.csv --column y --new new.csv => unrecognized subcommand
+predict logistic d.csv --target y --covariates x --new nowhere.csv => nowhere.csv: there is no such file
+predict logistic d.csv --target y --covariates x --new lacks.csv => lacks.csv: unknown column "x"
+predict logistic d.csv --target y --covariates x --categorical g --new strange.csv => strange.csv: line 3, column "g" & unknown level "z" & "a", "b"
+predict logistic d.csv --target y --covariates x --categorical g --new holes.csv => holes.csv: line 2, column "g" & missing
+predict logistic d.csv --target y --covariates x --categorical g --new text.csv => text.csv: line 2, column "x" & not a number
+predict logistic d.csv --target y --covariates x --categorical g --new mode.csv => --new & "mode" is called like one of the answers
+predict logistic d.csv --target y --covariates x --categorical g --new new.csv --event rate>1 => unknown variable "rate" & "p"
+predict logistic d.csv --target y --covariates x --categorical g --new new.csv --alpha 0 => --alpha
+predict logistic d.csv --target y --covariates x --categorical g --new new.csv --plot p.svg => --plot
+"#;
 
 #[test]
 fn mistakes_in_data_options_are_named() {
@@ -328,186 +284,5 @@ fn mistakes_in_data_options_are_named() {
         .with("holes.csv", "x,g\n1,\n")
         .with("text.csv", "x,g\none,a\n")
         .with("mode.csv", "x,g,mode\n1,a,3\n");
-    let logistic = "logistic d.csv --target y --covariates x";
-    let predict = format!("predict {logistic} --categorical g");
-    let cases: Vec<(String, &[&str])> = vec![
-        (
-            "poisson d.csv --column y --missing keep".into(),
-            &["--missing", "keep"],
-        ),
-        (
-            "poisson d.csv --column y --delimiter ::".into(),
-            &["--delimiter", "tab"],
-        ),
-        (
-            "poisson d.csv --column y --delimiter x".into(),
-            &["--delimiter"],
-        ),
-        (
-            "poisson d.csv --column y --delimiter".into(),
-            &["--delimiter"],
-        ),
-        (
-            "poisson semi.csv --column y".into(),
-            &["unknown column \"y\"", "--delimiter"],
-        ),
-        (
-            "poisson semi.csv --column y --delimiter |".into(),
-            &["unknown column", "--delimiter"],
-        ),
-        (
-            "poisson d.csv --column y --weight v".into(),
-            &["unknown column \"v\"", "\"w\""],
-        ),
-        (
-            "poisson d.csv --column y --weight y".into(),
-            &["--weight", "column of the observations"],
-        ),
-        (
-            "bernoulli zero.csv --weight w".into(),
-            &["zero.csv", "weights add up to 0"],
-        ),
-        (
-            "normal zero.csv --weight w".into(),
-            &["zero.csv", "\"w\" add up to 0"],
-        ),
-        (
-            "bernoulli negative.csv --column y --weight w".into(),
-            &[
-                "negative.csv: line 3, column \"w\"",
-                "-1 is not in [0, inf)",
-            ],
-        ),
-        (
-            "logistic negative.csv --target y --weight w".into(),
-            &[
-                "negative.csv: line 3, column \"w\"",
-                "-1 is not in [0, inf)",
-            ],
-        ),
-        (
-            "bernoulli words.csv --column y --weight w".into(),
-            &["line 3, column \"w\"", "\"two\""],
-        ),
-        (
-            "bernoulli none.csv --column x --missing refuse".into(),
-            &["line 3, column \"x\"", "missing"],
-        ),
-        (
-            "linear none.csv --target y --missing drop".into(),
-            &["none.csv", "every row lacks"],
-        ),
-        (
-            format!("{logistic} --weight y"),
-            &["--weight", "\"y\" is the target"],
-        ),
-        (
-            format!("{logistic} --weight x"),
-            &["--covariates", "\"x\" is the weight"],
-        ),
-        (
-            format!("{logistic} --categorical y"),
-            &["\"y\" is the target"],
-        ),
-        (
-            format!("{logistic} --categorical z"),
-            &["unknown column \"z\""],
-        ),
-        (
-            format!("{logistic} --categorical g,g"),
-            &["\"g\" is asked for twice"],
-        ),
-        (
-            format!("{logistic} --categorical w --weight w"),
-            &["\"w\" is the weight"],
-        ),
-        (format!("{logistic} --reference g=a"), &["--categorical"]),
-        (
-            format!("{logistic} --categorical g --reference g"),
-            &["--reference", "COLUMN=LEVEL"],
-        ),
-        (
-            format!("{logistic} --categorical g --reference x=1"),
-            &[
-                "--reference",
-                "unknown categorical covariate \"x\"",
-                "\"g\"",
-            ],
-        ),
-        (
-            format!("{logistic} --categorical g --reference g=c"),
-            &[
-                "--reference",
-                "column \"g\"",
-                "unknown level \"c\"",
-                "\"a\", \"b\"",
-            ],
-        ),
-        (
-            format!("{logistic} --categorical g --reference g=a --reference g=b"),
-            &["two references"],
-        ),
-        (
-            format!("{logistic} --categorical \"g"),
-            &["--categorical", "never closed"],
-        ),
-        (
-            format!("{logistic} --categorical g --event g[c]>0"),
-            &["unknown variable \"g[c]\"", "g[b]"],
-        ),
-        (
-            format!("{logistic} --categorical g --event g>0"),
-            &["unknown variable \"g\""],
-        ),
-        (
-            "logistic one.csv --target y --categorical g".into(),
-            &["one.csv, column \"g\"", "the only level is \"a\""],
-        ),
-        (
-            "logistic d.csv --target y --covariates x,g".into(),
-            &["line 2, column \"g\"", "not a number"],
-        ),
-        (format!("predict {logistic}"), &["--new"]),
-        (
-            "predict poisson d.csv --column y --new new.csv".into(),
-            &["unrecognized subcommand"],
-        ),
-        (
-            format!("predict {logistic} --new nowhere.csv"),
-            &["nowhere.csv: there is no such file"],
-        ),
-        (
-            format!("predict {logistic} --new lacks.csv"),
-            &["lacks.csv: unknown column \"x\""],
-        ),
-        (
-            format!("{predict} --new strange.csv"),
-            &[
-                "strange.csv: line 3, column \"g\"",
-                "unknown level \"z\"",
-                "\"a\", \"b\"",
-            ],
-        ),
-        (
-            format!("{predict} --new holes.csv"),
-            &["holes.csv: line 2, column \"g\"", "missing"],
-        ),
-        (
-            format!("{predict} --new text.csv"),
-            &["text.csv: line 2, column \"x\"", "not a number"],
-        ),
-        (
-            format!("{predict} --new mode.csv"),
-            &["--new", "\"mode\" is called like one of the answers"],
-        ),
-        (
-            format!("{predict} --new new.csv --event rate>1"),
-            &["unknown variable \"rate\"", "\"p\""],
-        ),
-        (format!("{predict} --new new.csv --alpha 0"), &["--alpha"]),
-        (format!("{predict} --new new.csv --plot p.svg"), &["--plot"]),
-    ];
-    for (arguments, words) in cases {
-        refuse(&place, &arguments, words);
-    }
+    place.refuse_each("infer *", MISTAKES);
 }

@@ -1,7 +1,6 @@
 //! `maxitive infer`: events about several classes, several groups, and mixed events.
 
-use crate::common::{Place, number, split};
-use crate::infer_data::refuse;
+use crate::common::{Place, number};
 use serde_json::Value;
 
 /// Golden numbers have thirty digits (`golden/generate/gen_shares.py`, `gen_combine.py`).
@@ -37,15 +36,9 @@ fn golden_forms_of_classes() {
             case["value"]
         );
         let classes = names[..counts.len()].join(",");
-        let report = place.json(&[
-            "infer",
-            "categorical",
-            "d.csv",
-            "--classes",
-            &classes,
-            "--event",
-            &event,
-        ]);
+        let report = place.json(&format!(
+            "infer categorical d.csv --classes {classes} --event '{event}'"
+        ));
         let expected = golden::number(&case["possibility"]);
         near(&report["events"][0]["possibility"], expected, &event);
     }
@@ -55,21 +48,11 @@ fn golden_forms_of_classes() {
 fn classes_are_compared_with_classes() {
     let data = "class\n".to_owned() + &"setosa\n".repeat(5) + &"virginica\n".repeat(3) + "b\nb\n";
     let place = Place::new().with("d.csv", data);
-    let report = place.json(&[
-        "infer",
-        "categorical",
-        "d.csv",
-        "--event",
-        "setosa > virginica",
-        "--event",
-        "setosa + virginica > 0.6",
-        "--event",
-        "setosa + virginica + b > 0.999",
-        "--event",
-        "p[setosa] - p[b] > 2",
-        "--event",
-        "setosa < virginica or setosa > virginica",
-    ]);
+    let report = place.json(
+        "infer categorical d.csv --event 'setosa > virginica' \
+         --event 'setosa + virginica > 0.6' --event 'setosa + virginica + b > 0.999' \
+         --event 'p[setosa] - p[b] > 2' --event 'setosa < virginica or setosa > virginica'",
+    );
     let events = &report["events"];
     // equal shares of 8/10 are the nearest
     let equal = (0.4_f64 / 0.5).powi(5) * (0.4_f64 / 0.3).powi(3);
@@ -115,15 +98,15 @@ fn golden_forms_of_three_groups() {
         let [a, b, c] = <[f64; 3]>::try_from(golden::numbers(&case["factors"])).unwrap();
         for point in golden::list(&case["points"]) {
             let event = format!("{a}*a + {b}*b + {c}*c = {}", point["value"]).replace("+ -", "- ");
-            let mut arguments = vec!["infer", family, "d.csv", "--column", "x", "--weight", "w"];
-            arguments.extend(["--by", "g", "--event", &event]);
+            let mut command =
+                format!("infer {family} d.csv --column x --weight w --by g --event '{event}'");
             if family == "normal" {
-                arguments.extend(["--variance", "2"]);
+                command += " --variance 2";
             }
             if is_natural {
-                arguments.extend(["--parameter", "natural"]);
+                command += " --parameter natural";
             }
-            let report = place.json(&arguments);
+            let report = place.json(&command);
             let expected = golden::number(&point["log_possibility"]).exp();
             near(&report["events"][0]["possibility"], expected, &event);
         }
@@ -136,10 +119,10 @@ fn conditions_on_a_normal_vector_may_be_mixed() {
     let place = Place::new()
         .with("d.csv", "a,b\n1,-2\n")
         .with("c.csv", "a,b\n1,0\n0,4\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer multivariate-normal d.csv --covariance c.csv \
          --event 'a > 2 and (b > 0 or b < -6)' --event 'a > 0 and (b < 0 or a + b < 4)'",
-    ));
+    );
     near(
         &report["events"][0]["possibility"],
         (-1.0_f64).exp(),
@@ -152,6 +135,22 @@ fn conditions_on_a_normal_vector_may_be_mixed() {
     );
 }
 
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+categorical c.csv --event a>b+d => unknown variable "d"
+categorical c.csv --event a>b+ => event "a>b+" & the event ends
+categorical c.csv --event a>b>c => one linear form
+categorical c.csv --event a*b>0 => event "a*b>0"
+categorical c.csv --event a-a>0 => a variable is needed
+categorical c.csv --parameter natural --event a>b => --parameter mean
+exponential d.csv --column x --by g --event a+b>c => only two groups & "a", "b", "c"
+normal d.csv --column x --by g --event mean[a]+mean[b]>mean[c] => only two groups & "c"
+poisson d.csv --column x --by g --event a+b**c>1 => event "a+b**c>1"
+poisson d.csv --column x --by g --event a+b>c, => event "a+b>c,"
+multivariate-normal v.csv --covariance cov.csv --event a>0&b>0 => unexpected character '&'
+multivariate-normal v.csv --covariance cov.csv --event a+c>0 => unknown variable "c"
+"#;
+
 #[test]
 fn mistakes_about_events_are_named() {
     let place = Place::new()
@@ -159,70 +158,17 @@ fn mistakes_about_events_are_named() {
         .with("d.csv", "x,g\n1,a\n2,a\n3,b\n5,b\n4,c\n7,c\n")
         .with("v.csv", "a,b\n1,-2\n")
         .with("cov.csv", "a,b\n1,0\n0,4\n");
-    let normal = "multivariate-normal v.csv --covariance cov.csv";
-    let cases: [(String, &[&str]); 12] = [
-        (
-            "categorical c.csv --event a>b+d".into(),
-            &["unknown variable \"d\""],
-        ),
-        (
-            "categorical c.csv --event a>b+".into(),
-            &["event \"a>b+\"", "the event ends"],
-        ),
-        (
-            "categorical c.csv --event a>b>c".into(),
-            &["one linear form"],
-        ),
-        (
-            "categorical c.csv --event a*b>0".into(),
-            &["event \"a*b>0\""],
-        ),
-        (
-            "categorical c.csv --event a-a>0".into(),
-            &["a variable is needed"],
-        ),
-        (
-            "categorical c.csv --parameter natural --event a>b".into(),
-            &["--parameter mean"],
-        ),
-        (
-            "exponential d.csv --column x --by g --event a+b>c".into(),
-            &["only two groups", "\"a\", \"b\", \"c\""],
-        ),
-        (
-            "normal d.csv --column x --by g --event mean[a]+mean[b]>mean[c]".into(),
-            &["only two groups", "\"c\""],
-        ),
-        (
-            "poisson d.csv --column x --by g --event a+b**c>1".into(),
-            &["event \"a+b**c>1\""],
-        ),
-        (
-            "poisson d.csv --column x --by g --event a+b>c,".into(),
-            &["event \"a+b>c,\""],
-        ),
-        (
-            format!("{normal} --event a>0&b>0"),
-            &["unexpected character '&'"],
-        ),
-        (
-            format!("{normal} --event a+c>0"),
-            &["unknown variable \"c\""],
-        ),
-    ];
-    for (arguments, words) in &cases {
-        refuse(&place, arguments, words);
-    }
+    place.refuse_each("infer *", MISTAKES);
 }
 
 /// Numbers from the log likelihood on a fine grid, written down by another program.
 #[test]
 fn mean_and_variance_are_asked_together() {
     let place = Place::new().with("n.csv", "x\n5.1\n4.9\n6.2\n5.8\n5.5\n6.0\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer normal n.csv --event 'mean > 6 and variance < 0.3' \
          --event 'variance < 1 and mean > 5'",
-    ));
+    );
     let events = report["events"].as_array().unwrap();
     let found = |event: usize, what: &str| number(&events[event][what]);
     assert!((found(0, "possibility") - 0.153_544_558_041_991_35).abs() < 1e-12);
@@ -230,20 +176,14 @@ fn mean_and_variance_are_asked_together() {
     assert_eq!(found(1, "possibility"), 1.0);
     assert!((found(1, "necessity") - 0.891_736_032_094_220_7).abs() < 1e-12);
     // the region stands beside the two curves
-    let drawn = place.run(&["infer", "normal", "n.csv", "--plot", "n.svg"]);
-    assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
-    let picture = std::fs::read_to_string(place.path("n.svg")).unwrap();
+    place.succeed("infer normal n.csv --plot n.svg");
+    let picture = place.text("n.svg");
     assert_eq!(picture.matches("variance").count(), 2);
-    let event = "mean > 5 and variance < 1";
-    for (more, rule) in [
-        (
-            "--valid",
-            "--valid: a coefficient and the variance together",
-        ),
-        ("--variance=1", "unknown variable \"variance\""),
-    ] {
-        let refused = place.run(&["infer", "normal", "n.csv", more, "--event", event]);
-        assert_eq!(refused.code, Some(2), "{more}: {}", refused.stdout);
-        assert!(refused.stderr.contains(rule), "{}", refused.stderr);
-    }
+    place.refuse_each(
+        "infer normal n.csv --event 'mean > 5 and variance < 1' *",
+        r#"
+--valid => --valid: a coefficient and the variance together
+--variance=1 => unknown variable "variance"
+"#,
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Place, split};
+use crate::common::Place;
 
 /// A possibility that is printed in full and computed in a handful of operations.
 const TOLERANCE: f64 = 1e-12;
@@ -13,12 +13,8 @@ type Curves = BTreeMap<String, Vec<(f64, f64)>>;
 /// Runs `infer` with an export and reads the file.
 #[track_caller]
 fn export(place: &Place, arguments: &str) -> Curves {
-    let mut all = vec!["infer"];
-    all.extend(arguments.split_whitespace());
-    all.extend(["--export", "curve.csv"]);
-    let outcome = place.run(&all);
-    assert_eq!(outcome.code, Some(0), "{arguments}: {}", outcome.stderr);
-    let text = std::fs::read_to_string(place.path("curve.csv")).unwrap();
+    place.succeed(&format!("infer {arguments} --export curve.csv"));
+    let text = place.text("curve.csv");
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("name,parameter,possibility"));
     let mut curves = Curves::new();
@@ -121,9 +117,7 @@ fn a_posterior_that_was_merged_is_exported_too() {
         .with("a.csv", "k\n2\n3\n")
         .with("b.csv", "k\n7\n");
     for part in ["a", "b"] {
-        let (csv, json) = (format!("{part}.csv"), format!("{part}.json"));
-        let outcome = place.run(&["infer", "poisson", &csv, "--save", &json]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        place.succeed(&format!("infer poisson {part}.csv --save {part}.json"));
     }
     let curves = export(&place, "merge a.json b.json");
     follows(&curves, "rate", rate(3.0, 4.0));
@@ -131,7 +125,7 @@ fn a_posterior_that_was_merged_is_exported_too() {
 
 /// The texts of a picture, each in one line.
 fn texts(place: &Place, file: &str) -> String {
-    let svg = std::fs::read_to_string(place.path(file)).unwrap();
+    let svg = place.text(file);
     assert!(!svg.contains("NaN"), "{file}");
     svg.replace('\n', "")
         .replace("&gt;", ">")
@@ -139,70 +133,31 @@ fn texts(place: &Place, file: &str) -> String {
         .replace("&quot;", "\"")
 }
 
+/// Command lines, and the words of their pictures.
+const PICTURES: &str = r#"
+poisson d.csv --column k --alpha 0.3 --alpha 0.02 --alpha 0.7 --coverage 0.9 => d.csv, column "k" & 0.3-cut & 0.02-cut & 0.7-cut & 0.258523-cut
+poisson d.csv --column k --event rate>6 --event rate=5 => rate>6: possibility 0.822143, necessity 0 & rate=5: possibility 0.975707, necessity 0
+poisson d.csv --column k --by g --event rate>6 --event rate[a]<rate[b] => d.csv, column "k" by "g" & rate>6: possibility  & rate[a]<rate[b]: possibility 1, necessity 0.
+linear d.csv --target k --covariates x --event x>0 --event variance<9 => d.csv, target "k" & x>0: possibility 1 & variance<9: possibility 1
+multivariate-normal d.csv --covariance cov.csv --event k>5 --event k>x => d.csv, columns k, x & k>5: possibility 1 & k>x: possibility 1
+"#;
+
 #[test]
 fn pictures_name_data_levels_and_events() {
     let place = Place::new()
         .with("d.csv", "k,g,x\n2,a,1\n3,a,2\n7,b,5\n9,b,3\n")
         .with("cov.csv", "k,x\n1,0\n0,1\n");
-    let cases: [(&str, &[&str]); 5] = [
-        (
-            "poisson d.csv --column k --alpha 0.3 --alpha 0.02 --alpha 0.7 --coverage 0.9",
-            &[
-                "d.csv, column \"k\"",
-                "0.3-cut",
-                "0.02-cut",
-                "0.7-cut",
-                "0.258523-cut",
-            ],
-        ),
-        (
-            "poisson d.csv --column k --event rate>6 --event rate=5",
-            &[
-                "rate>6: possibility 0.822143, necessity 0",
-                "rate=5: possibility 0.975707, necessity 0",
-            ],
-        ),
-        (
-            "poisson d.csv --column k --by g --event rate>6 --event rate[a]<rate[b]",
-            &[
-                "d.csv, column \"k\" by \"g\"",
-                "rate>6: possibility ",
-                "rate[a]<rate[b]: possibility 1, necessity ",
-            ],
-        ),
-        (
-            "linear d.csv --target k --covariates x --event x>0 --event variance<9",
-            &[
-                "d.csv, target \"k\"",
-                "x>0: possibility 1",
-                "variance<9: possibility 1",
-            ],
-        ),
-        (
-            "multivariate-normal d.csv --covariance cov.csv --event k>5 --event k>x",
-            &[
-                "d.csv, columns k, x",
-                "k>5: possibility 1",
-                "k>x: possibility 1",
-            ],
-        ),
-    ];
-    for (arguments, words) in cases {
-        let mut all = vec!["infer"];
-        all.extend(arguments.split_whitespace());
-        all.extend(["--plot", "p.svg", "--forest", "f.svg"]);
-        let outcome = place.run(&all);
-        assert_eq!(outcome.code, Some(0), "{arguments}: {}", outcome.stderr);
+    for line in PICTURES.trim().lines() {
+        let (arguments, words) = line.split_once(" => ").unwrap();
+        place.succeed(&format!("infer {arguments} --plot p.svg --forest f.svg"));
         let svg = texts(&place, "p.svg");
-        for word in words {
+        for word in words.split(" & ") {
             assert!(svg.contains(word), "{arguments}: {word}");
         }
         assert!(texts(&place, "f.svg").contains("d.csv, "), "{arguments}");
     }
     // without events the signs that a regression reports are not drawn
-    let all = "infer linear d.csv --target k --covariates x --plot p.svg";
-    let outcome = place.run(&split(all));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    place.succeed("infer linear d.csv --target k --covariates x --plot p.svg");
     assert!(!texts(&place, "p.svg").contains("necessity"));
 }
 
@@ -211,43 +166,28 @@ fn reports_explain_their_symbols_and_print_no_noise() {
     let place = Place::new()
         .with("x.csv", "x,g,y\n0.1,a,1\n0.2,a,0\n-0.3,a,1\n")
         .with("c.csv", "c\na\nb\n");
-    let scalar = place.run(&["infer", "poisson", "x.csv", "--column", "y"]);
-    assert!(
-        scalar
-            .stdout
-            .contains("(lambda: mean statistic of data and prior; nu: ")
-    );
-    let vector = place.run(&["infer", "categorical", "c.csv"]);
-    assert!(
-        vector
-            .stdout
-            .contains("(nu: observations that data and prior are worth)")
-    );
+    let scalar = place.run("infer poisson x.csv --column y");
+    scalar.stdout_has("(lambda: mean statistic of data and prior; nu: ");
+    let vector = place.run("infer categorical c.csv");
+    vector.stdout_has("(nu: observations that data and prior are worth)");
     for arguments in [
         "normal x.csv --column x --variance 1",
         "normal x.csv --column x --variance 1 --parameter natural",
         "normal x.csv --column x",
         "normal x.csv --column x --by g",
     ] {
-        let mut all = vec!["infer"];
-        all.extend(arguments.split_whitespace());
-        all.extend(["--plot", "p.svg"]);
-        let outcome = place.run(&all);
-        assert_eq!(outcome.code, Some(0), "{arguments}: {}", outcome.stderr);
+        let stdout = place
+            .succeed(&format!("infer {arguments} --plot p.svg"))
+            .stdout;
         for noise in ["e-16", "e-17", "e-18"] {
-            let lines = outcome.stdout.lines();
             // a certificate is small in earnest
-            let mut lines = lines.filter(|line| !line.contains("certified"));
-            assert!(
-                !lines.any(|line| line.contains(noise)),
-                "{}",
-                outcome.stdout
-            );
+            let mut lines = stdout.lines().filter(|line| !line.contains("certified"));
+            assert!(!lines.any(|line| line.contains(noise)), "{stdout}");
         }
         assert!(texts(&place, "p.svg").contains("mode 0<"), "{arguments}");
     }
     // programs get what was computed
-    let report = place.json(&split("infer normal x.csv --column x --variance 1"));
+    let report = place.json("infer normal x.csv --column x --variance 1");
     let mode = report["mode"].as_f64().unwrap();
     assert!(mode != 0.0 && mode.abs() < 1e-16, "{mode}");
 }
@@ -260,39 +200,18 @@ fn mistakes_about_exports_write_nothing() {
     std::fs::create_dir(place.path("folder.csv")).unwrap();
     let events: String = (0..25).map(|i| format!(" --event rate>{i}")).collect();
     let many = format!("poisson d.csv{events} --plot p.svg --export c.csv");
-    let cases: [(&str, &[&str]); 8] = [
-        ("poisson d.csv --export", &["--export"]),
-        ("poisson d.csv --export c.txt", &["c.txt", ".csv"]),
-        ("poisson d.csv --export curve", &["curve", ".csv"]),
-        ("poisson d.csv --export none/c.csv", &["no folder none"]),
-        (
-            "poisson d.csv --export folder.csv",
-            &["folder.csv", "is a folder"],
-        ),
-        (
-            "poisson d.csv --export c.csv --event rate>",
-            &["event \"rate>\""],
-        ),
-        (
-            "predict logistic t.csv --target y --new t.csv --export c.csv",
-            &["--export"],
-        ),
-        (&many, &["--plot: 25 events do not fit"]),
-    ];
-    let before = place.files();
-    for (arguments, words) in cases {
-        let mut all = vec!["infer"];
-        all.extend(arguments.split_whitespace());
-        let outcome = place.run(&all);
-        assert_eq!(outcome.code, Some(2), "{arguments}: {}", outcome.stderr);
-        assert_eq!(outcome.stdout, "", "{arguments}");
-        for word in words {
-            assert!(
-                outcome.stderr.contains(word),
-                "{word} in {}",
-                outcome.stderr
-            );
-        }
-        assert_eq!(place.files(), before, "{arguments}");
-    }
+    let lines = r#"
+poisson d.csv --export => --export
+poisson d.csv --export c.txt => c.txt & .csv
+poisson d.csv --export curve => curve & .csv
+poisson d.csv --export none/c.csv => no folder none
+poisson d.csv --export folder.csv => folder.csv & is a folder
+poisson d.csv --export c.csv --event rate> => event "rate>"
+predict logistic t.csv --target y --new t.csv --export c.csv => --export
+"#;
+    place.refuse_each("infer *", lines);
+    place.refuse_each(
+        "infer *",
+        &format!("{many} => --plot: 25 events do not fit"),
+    );
 }

@@ -1,7 +1,6 @@
 //! `maxitive infer --by`: one posterior for each group, events across groups, forest plots.
 
 use crate::common::{Place, assert_close, number, split};
-use crate::infer_data::refuse;
 use serde_json::Value;
 
 /// Two results of a few operations and a root to the last digit.
@@ -30,7 +29,7 @@ fn rates_of_groups_are_compared_exactly() {
     assert_close(&groups[1]["mode"], 20.0 / 3.0);
     // a group alone is inferred like a file of its own
     let alone = Place::new().with("d.csv", "k\n7\n9\n4\n");
-    let alone = alone.json(&split("infer poisson d.csv --alpha 0.1 --event 'x > 5'"));
+    let alone = alone.json("infer poisson d.csv --alpha 0.1 --event 'x > 5'");
     assert_eq!(groups[1]["alpha_cuts"], alone["alpha_cuts"]);
     assert_eq!(
         groups[1]["events"][0]["necessity"],
@@ -53,11 +52,11 @@ fn rates_of_groups_are_compared_exactly() {
 #[test]
 fn means_of_unknown_variance_and_variances_are_compared() {
     let place = Place::new().with("d.csv", "x,g\n1,u\n2,u\n4,u\n5,v\n6,v\n6.5,v\n9,v\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer normal d.csv --column x --by g --event 'mean[v] - mean[u] > 0.5' \
          --event 'variance[u] > variance[v]' --event 'mean[u] > 0' \
          --event 'variance > 1'",
-    ));
+    );
     let (m, n): ([f64; 2], [f64; 2]) = ([7.0 / 3.0, 26.5 / 4.0], [3.0, 4.0]);
     let squares = |data: &[f64], m: f64| data.iter().map(|x| (x - m).powi(2)).sum::<f64>();
     let q = [
@@ -93,13 +92,11 @@ fn the_log_odds_ratio_is_a_difference_of_natural_parameters() {
     };
     let data = format!("y,g\n{}{}", rows(7, 3, "a"), rows(6, 9, "b"));
     let place = Place::new().with("d.csv", data);
-    let report = place.json(&split(
+    let report = place.json(
         "infer bernoulli d.csv --column y --by g --parameter natural \
          --event 'theta[a] > theta[b]'",
-    ));
-    let mean = place.json(&split(
-        "infer bernoulli d.csv --column y --by g --event 'p[a] > p[b]'",
-    ));
+    );
+    let mean = place.json("infer bernoulli d.csv --column y --by g --event 'p[a] > p[b]'");
     let necessity = |report: &Value| number(&report["events"][0]["necessity"]);
     assert!((necessity(&report) - necessity(&mean)).abs() < TOLERANCE);
 }
@@ -112,42 +109,44 @@ fn groups_and_coefficients_can_be_drawn() {
     let place = Place::new()
         .with("many.csv", format!("k,x,g,z\n{rows}"))
         .with("few.csv", "k,g\n3,a\n4,a\n9,b\n0,c\n");
-    for (arguments, names) in [
-        (
-            "poisson few.csv --column k --by g --plot few.svg",
-            &["rate[a]", "rate[c]"][..],
-        ),
-        (
-            "normal few.csv --column k --by g --variance 1 --forest f.svg",
-            &["mode", ">b<"],
-        ),
-        (
-            "poisson many.csv --column k --by g --forest g.svg --alpha 0.05 --alpha 0.5",
-            &[">g39<", "0.5-cut"],
-        ),
-        (
-            "poisson-regression many.csv --target k --categorical g --prior-precision 1 --forest c.svg",
-            &["g[g7]", "intercept"],
-        ),
-        (
-            "categorical many.csv --column g --forest p.svg",
-            &["p[g12]"],
-        ),
-    ] {
-        let mut all = vec!["infer"];
-        all.extend(arguments.split_whitespace());
-        let outcome = place.run(&all);
-        assert_eq!(outcome.code, Some(0), "{arguments}: {}", outcome.stderr);
-        let file = arguments
-            .split_whitespace()
-            .find(|word| word.ends_with(".svg"))
-            .unwrap();
-        let svg = std::fs::read_to_string(place.path(file)).unwrap();
-        for name in names {
-            assert!(svg.replace("\n", "").contains(name), "{arguments}: {name}");
+    let pictures = r"
+poisson few.csv --column k --by g --plot => rate[a] & rate[c]
+normal few.csv --column k --by g --variance 1 --forest => mode & >b<
+poisson many.csv --column k --by g --alpha 0.05 --alpha 0.5 --forest => >g39< & 0.5-cut
+poisson-regression many.csv --target k --categorical g --prior-precision 1 --forest => g[g7] & intercept
+categorical many.csv --column g --forest => p[g12]
+";
+    for line in pictures.trim().lines() {
+        let (arguments, names) = line.split_once(" => ").unwrap();
+        place.succeed(&format!("infer {arguments} p.svg"));
+        let svg = place.text("p.svg").replace('\n', "");
+        for name in names.split(" & ") {
+            assert!(svg.contains(name), "{arguments}: {name}");
         }
     }
 }
+
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+poisson d.csv --column k --by h => unknown column "h" & "g"
+poisson d.csv --column k --by k => --by & "k" is the column of the
+poisson d.csv --column k --by w --weight w => --by & "w" is the column of
+poisson d.csv --column k --by g --weight w => group "b" & weights add up to 0
+poisson holes.csv --column k --by g => line 3, column "g" & missing
+poisson text.csv --column k --by g => line 3, column "k" & -4 is not in
+poisson d.csv --column k --by g --event rate[d]>1 => unknown label "d" & "a", "b", "c"
+poisson d.csv --column k --by g --event rate>rate[a] => name the group & rate[a]
+poisson d.csv --column k --by g --event p[a]>1 => unknown variable "p"
+poisson d.csv --column k --by g --event variance[a]>1 => unknown variable "variance"
+normal d.csv --column k --by g => d.csv, column "k", group "b"
+normal d.csv --column k --by g --parameter natural => needs --variance
+bernoulli d.csv --column k --by g => line 2, column "k" & {0, 1}
+poisson many.csv --column k --by g --plot p.svg => --plot: 300 & --forest
+poisson many.csv --column k --by g --forest p.svg => --forest: 300 rows
+poisson d.csv --column k --by g --forest p.gif => --forest & .svg, .pdf or .png
+poisson d.csv --column k --by g --prior-mean 1,2 --prior-weight 1 => one number is expected
+categorical d.csv --column g --by k => --by
+"#;
 
 #[test]
 fn mistakes_about_groups_are_named() {
@@ -155,92 +154,13 @@ fn mistakes_about_groups_are_named() {
         .with("d.csv", "k,g,w\n3,a,1\n4,a,1\n9,b,0\n2,c,1\n")
         .with("holes.csv", "k,g\n3,a\n4,\n")
         .with("text.csv", "k,g\n3,a\n-4,b\n");
-    let poisson = "poisson d.csv --column k --by g";
     let many: String = (0..300).map(|i| format!("1,g{i}\n")).collect();
     let place = place.with("many.csv", format!("k,g\n{many}"));
-    let cases: Vec<(String, &[&str])> = vec![
-        (
-            "poisson d.csv --column k --by h".into(),
-            &["unknown column \"h\"", "\"g\""],
-        ),
-        (
-            "poisson d.csv --column k --by k".into(),
-            &["--by", "\"k\" is the column of the"],
-        ),
-        (
-            "poisson d.csv --column k --by w --weight w".into(),
-            &["--by", "\"w\" is the column of"],
-        ),
-        (
-            format!("{poisson} --weight w"),
-            &["group \"b\"", "weights add up to 0"],
-        ),
-        (
-            "poisson holes.csv --column k --by g".into(),
-            &["line 3, column \"g\"", "missing"],
-        ),
-        (
-            "poisson text.csv --column k --by g".into(),
-            &["line 3, column \"k\"", "-4 is not in"],
-        ),
-        (
-            format!("{poisson} --event rate[d]>1"),
-            &["unknown label \"d\"", "\"a\", \"b\", \"c\""],
-        ),
-        (
-            format!("{poisson} --event rate>rate[a]"),
-            &["name the group", "rate[a]"],
-        ),
-        (
-            format!("{poisson} --event p[a]>1"),
-            &["unknown variable \"p\""],
-        ),
-        (
-            format!("{poisson} --event variance[a]>1"),
-            &["unknown variable \"variance\""],
-        ),
-        (
-            "normal d.csv --column k --by g".into(),
-            &["d.csv, column \"k\", group \"b\""],
-        ),
-        (
-            "normal d.csv --column k --by g --parameter natural".into(),
-            &["needs --variance"],
-        ),
-        (
-            "bernoulli d.csv --column k --by g".into(),
-            &["line 2, column \"k\"", "{0, 1}"],
-        ),
-        (
-            "poisson many.csv --column k --by g --plot p.svg".into(),
-            &["--plot: 300", "--forest"],
-        ),
-        (
-            "poisson many.csv --column k --by g --forest p.svg".into(),
-            &["--forest: 300 rows"],
-        ),
-        (
-            format!("{poisson} --forest p.gif"),
-            &["--forest", ".svg, .pdf or .png"],
-        ),
-        (
-            format!("{poisson} --prior-mean 1,2 --prior-weight 1"),
-            &["one number is expected"],
-        ),
-        ("categorical d.csv --column g --by k".into(), &["--by"]),
-    ];
-    for (arguments, words) in cases {
-        refuse(&place, &arguments, words);
-    }
+    place.refuse_each("infer *", MISTAKES);
     // quoted spaces: parts that speak of one group twice
-    let outcome = place.run(&split(
+    let outcome = place.refuse(
         "infer normal d.csv --column k --by g --variance 1 \
          --event 'mean[a] > mean[b] and mean[a] > 1'",
-    ));
-    assert_eq!(outcome.code, Some(2));
-    assert!(
-        outcome.stderr.contains("group \"a\" comes twice"),
-        "{}",
-        outcome.stderr
     );
+    outcome.stderr_has("group \"a\" comes twice");
 }

@@ -1,36 +1,7 @@
 //! Posteriors that travel: `--save`, `--prior-from`, `infer merge`.
 
-use crate::common::{Place, number};
-use crate::infer_data::refuse;
-use serde_json::{Value, json};
-
-/// Evidence adds up to rounding.
-const TOLERANCE: f64 = 1e-12;
-
-#[track_caller]
-fn same(one: &Value, other: &Value, what: &str) {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            assert_eq!(one.len(), other.len(), "{what}");
-            for (key, value) in one {
-                same(value, &other[key], &format!("{what} {key}"));
-            }
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            assert_eq!(one.len(), other.len(), "{what}");
-            one.iter().zip(other).for_each(|(a, b)| same(a, b, what));
-        }
-        (Value::Number(_), Value::Number(_)) => {
-            let (found, expected) = (number(one), number(other));
-            let off = (found - expected).abs();
-            assert!(
-                off <= TOLERANCE * expected.abs().max(1.0),
-                "{what}: {found} {expected}"
-            );
-        }
-        _ => assert_eq!(one, other, "{what}"),
-    }
-}
+use crate::common::{Place, ROUNDED, same};
+use serde_json::json;
 
 /// What a family is asked with, an event of it, and a row of data for a number.
 type Case = (&'static str, &'static str, fn(u32) -> String);
@@ -91,12 +62,12 @@ fn shards_add_up_to_one_file_in_any_order() {
             let mut all = vec!["infer", "merge"];
             all.extend(files.iter().map(String::as_str));
             all.extend(["--event", event, "--save", "merged.json"]);
-            same(&place.json(&all), &whole, family);
+            same(&place.json(&all), &whole, ROUNDED, family);
             files.reverse();
         }
         // what was merged is a posterior like any other
         let again = place.json(&["infer", "merge", "merged.json", "--event", event]);
-        same(&again, &whole, family);
+        same(&again, &whole, ROUNDED, family);
     }
 }
 
@@ -124,10 +95,10 @@ fn a_thousand_shards_equal_one_file() {
         std::fs::write(place.path(&names[shard as usize]), file.to_string()).unwrap();
     }
     let place = place.with("all.csv", all);
-    let whole = place.json(&["infer", "normal", "all.csv", "--variance", "2"]);
+    let whole = place.json("infer normal all.csv --variance 2");
     let mut merge = vec!["infer", "merge"];
     merge.extend(names.iter().rev().map(String::as_str));
-    same(&place.json(&merge), &whole, "a thousand shards");
+    same(&place.json(&merge), &whole, ROUNDED, "a thousand shards");
 }
 
 #[test]
@@ -141,18 +112,17 @@ fn yesterdays_posterior_is_todays_prior() {
             .with("second.csv", text(&rows[9..]))
             .with("all.csv", text(&rows));
         place.json(&arguments(family, "first.csv", &["--save", "p.json"]));
-        let rest = [
-            "--prior-from",
-            "p.json",
-            "--event",
-            event,
-            "--save",
-            "q.json",
-        ];
+        let rest = ["--prior-from", "p.json", "--save", "q.json"];
+        let rest = [&rest[..], &["--event", event]].concat();
         let found = place.json(&arguments(family, "second.csv", &rest));
         let whole = place.json(&arguments(family, "all.csv", &["--event", event]));
         for key in ["mode", "precision", "lambda", "nu", "alpha_cuts", "events"] {
-            same(&found[key], &whole[key], &format!("{family} {key}"));
+            same(
+                &found[key],
+                &whole[key],
+                ROUNDED,
+                &format!("{family} {key}"),
+            );
         }
         assert!(place.files().contains(&"q.json".to_owned()));
     }
@@ -165,13 +135,43 @@ fn classes_that_a_part_has_not_seen_are_added() {
         .with("b.csv", "w\nz\ny\n")
         .with("all.csv", "w\nx\ny\nx\nz\ny\n");
     for part in ["a", "b"] {
-        let (csv, json) = (format!("{part}.csv"), format!("{part}.json"));
-        place.json(&["infer", "categorical", &csv, "--save", &json]);
+        place.json(&format!("infer categorical {part}.csv --save {part}.json"));
     }
-    let merged = place.json(&["infer", "merge", "b.json", "a.json", "--event", "z > 0.1"]);
-    let whole = place.json(&["infer", "categorical", "all.csv", "--event", "z > 0.1"]);
-    same(&merged, &whole, "classes");
+    let merged = place.json("infer merge b.json a.json --event 'z > 0.1'");
+    let whole = place.json("infer categorical all.csv --event 'z > 0.1'");
+    same(&merged, &whole, ROUNDED, "classes");
 }
+
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+merge => FILE
+merge nowhere.json => nowhere.json: there is no such file
+merge no.json => no.json & "format" is null
+merge list.json => list.json & "format" is null
+merge bad.json => bad.json & not the JSON of a posterior
+merge format.json => posterior/9 & expected "maxitive-posterior/1"
+merge family.json => family.json & no family "binomial"
+merge count.json => count.json & count -2 is not in (0, inf)
+merge words.json => words.json & "data.count" is "two", expected a number
+merge mean.json => mean.json & -3.5
+merge twice.json => twice.json & the field "count" stands there twice
+merge rows.json => rows.json & "data.rows" is not a count
+merge p.json g.json => g.json holds a posterior of the family gamma & p.json is poisson
+merge g.json h.json => h.json has the settings {"shape":3.0} & g.json
+merge p.json q.json => q.json and p.json & different priors
+merge p.json p.json => "p.json" is given twice
+merge p.json --event p>1 => unknown variable "p"
+merge p.json --save nowhere/x.json => --save & there is no folder nowhere
+merge p.json --alpha 2 => --alpha
+poisson k.csv --prior-from g.json => --prior-from & family gamma & poisson
+gamma k.csv --shape 3 --prior-from g.json => --prior-from & {"shape":2.0} & {"shape":3.0}
+poisson k.csv --prior-from p.json --prior-mean 1 --prior-weight 1 => --prior-from
+categorical k.csv --prior-from c.json --classes 3,4,5 => --prior-from & classes
+normal k.csv --save x.json => --save & --variance
+poisson k.csv --by k --save x.json => --by & --save
+linear k.csv --target k --save x.json => --save
+poisson k.csv --save . => --save & folder
+"#;
 
 #[test]
 fn mistakes_about_saved_posteriors_are_named() {
@@ -188,12 +188,9 @@ fn mistakes_about_saved_posteriors_are_named() {
         ("gamma k.csv --shape 3", "h.json"),
         ("categorical k.csv", "c.json"),
     ] {
-        let mut all = vec!["infer"];
-        all.extend(arguments.split_whitespace());
-        all.extend(["--save", file]);
-        place.json(&all);
+        place.json(&format!("infer {arguments} --save {file}"));
     }
-    let text = std::fs::read_to_string(place.path("p.json")).unwrap();
+    let text = place.text("p.json");
     let mut place = place;
     for (name, from, to) in [
         ("family", "poisson", "binomial"),
@@ -207,87 +204,5 @@ fn mistakes_about_saved_posteriors_are_named() {
         assert!(text.contains(from), "{from} in {text}");
         place = place.with(&format!("{name}.json"), text.replace(from, to));
     }
-    let cases: [(&str, &[&str]); 27] = [
-        ("merge", &["FILE"]),
-        (
-            "merge nowhere.json",
-            &["nowhere.json: there is no such file"],
-        ),
-        ("merge no.json", &["no.json", "\"format\" is null"]),
-        ("merge list.json", &["list.json", "\"format\" is null"]),
-        (
-            "merge bad.json",
-            &["bad.json", "not the JSON of a posterior"],
-        ),
-        (
-            "merge format.json",
-            &["posterior/9", "expected \"maxitive-posterior/1\""],
-        ),
-        (
-            "merge family.json",
-            &["family.json", "no family \"binomial\""],
-        ),
-        (
-            "merge count.json",
-            &["count.json", "count -2 is not in (0, inf)"],
-        ),
-        (
-            "merge words.json",
-            &["words.json", "\"data.count\" is \"two\", expected a number"],
-        ),
-        ("merge mean.json", &["mean.json", "-3.5"]),
-        (
-            "merge twice.json",
-            &["twice.json", "the field \"count\" stands there twice"],
-        ),
-        (
-            "merge rows.json",
-            &["rows.json", "\"data.rows\" is not a count"],
-        ),
-        (
-            "merge p.json g.json",
-            &[
-                "g.json holds a posterior of the family gamma",
-                "p.json is poisson",
-            ],
-        ),
-        (
-            "merge g.json h.json",
-            &["h.json has the settings {\"shape\":3.0}", "g.json"],
-        ),
-        (
-            "merge p.json q.json",
-            &["q.json and p.json", "different priors"],
-        ),
-        ("merge p.json p.json", &["\"p.json\" is given twice"]),
-        ("merge p.json --event p>1", &["unknown variable \"p\""]),
-        (
-            "merge p.json --save nowhere/x.json",
-            &["--save", "there is no folder nowhere"],
-        ),
-        ("merge p.json --alpha 2", &["--alpha"]),
-        (
-            "poisson k.csv --prior-from g.json",
-            &["--prior-from", "family gamma", "poisson"],
-        ),
-        (
-            "gamma k.csv --shape 3 --prior-from g.json",
-            &["--prior-from", "{\"shape\":2.0}", "{\"shape\":3.0}"],
-        ),
-        (
-            "poisson k.csv --prior-from p.json --prior-mean 1 --prior-weight 1",
-            &["--prior-from"],
-        ),
-        (
-            "categorical k.csv --prior-from c.json --classes 3,4,5",
-            &["--prior-from", "classes"],
-        ),
-        ("normal k.csv --save x.json", &["--save", "--variance"]),
-        ("poisson k.csv --by k --save x.json", &["--by", "--save"]),
-        ("linear k.csv --target k --save x.json", &["--save"]),
-        ("poisson k.csv --save .", &["--save", "folder"]),
-    ];
-    for (arguments, words) in cases {
-        refuse(&place, arguments, words);
-    }
+    place.refuse_each("infer *", MISTAKES);
 }

@@ -1,7 +1,6 @@
 //! `maxitive infer --valid`: cuts that cover the truth at every sample size.
 
 use crate::common::{Place, assert_close, number, split};
-use crate::infer_data::refuse;
 
 /// Quantiles from SciPy, and roots to the last digits.
 const TOLERANCE: f64 = 1e-9;
@@ -9,9 +8,7 @@ const TOLERANCE: f64 = 1e-9;
 #[test]
 fn valid_cuts_of_normal_numbers_are_the_classical_intervals() {
     let place = Place::new().with("d.csv", "x\n4.1\n5.3\n3.9\n6.0\n5.1\n");
-    let report = place.json(&split(
-        "infer normal d.csv --valid --alpha 0.05 --event 'mean > 4'",
-    ));
+    let report = place.json("infer normal d.csv --valid --alpha 0.05 --event 'mean > 4'");
     assert_eq!(report["valid"], true);
     // scipy.stats.t.interval(0.95, 4, mean, sem)
     let cut = &report["coefficients"][0]["alpha_cuts"][0];
@@ -27,36 +24,27 @@ fn valid_cuts_of_normal_numbers_are_the_classical_intervals() {
         (number(&cut["upper"]) - (mean + half)).abs() < TOLERANCE,
         "{cut}"
     );
-    let known = place.json(&split(
-        "infer normal d.csv --variance 2 --valid --alpha 0.05",
-    ));
+    let known = place.json("infer normal d.csv --variance 2 --valid --alpha 0.05");
     let half = 1.959_963_984_540_054 * (2.0_f64 / 5.0).sqrt();
     assert!((number(&known["alpha_cuts"][0]["lower"]) - (mean - half)).abs() < TOLERANCE);
     // a regression on nothing but a constant is the same
-    let linear = place.json(&split(
-        "infer linear d.csv --target x --valid --alpha 0.05 --event 'intercept > 4'",
-    ));
+    let linear =
+        place.json("infer linear d.csv --target x --valid --alpha 0.05 --event 'intercept > 4'");
     let same = &linear["coefficients"][0];
     assert_eq!(same["alpha_cuts"][0], *cut);
     assert_eq!(
         same["events"][0]["necessity"],
         report["coefficients"][0]["events"][0]["necessity"]
     );
-    let text = place
-        .run(&["infer", "linear", "d.csv", "--target", "x", "--valid"])
-        .stdout;
-    assert!(
-        text.contains("covers the truth with probability at least"),
-        "{text}"
-    );
+    let text = place.run("infer linear d.csv --target x --valid");
+    text.stdout_has("covers the truth with probability at least");
 }
 
 #[test]
 fn valid_cuts_of_counts_are_enumerated() {
     let place = Place::new().with("d.csv", "ok\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n");
-    let report = place.json(&split(
-        "infer bernoulli d.csv --valid --alpha 0.05 --event 'p < 0.6' --plot p.svg",
-    ));
+    let report =
+        place.json("infer bernoulli d.csv --valid --alpha 0.05 --event 'p < 0.6' --plot p.svg");
     // ten successes, or at most three, which agree less well with this p
     let p = number(&report["alpha_cuts"][0]["lower"]);
     let below: f64 = [1.0, 10.0, 45.0, 120.0]
@@ -90,8 +78,8 @@ fn golden_valid_possibilities_of_vectors() {
         let place = Place::new()
             .with("d.csv", csv(&names, &golden::matrix(&case["data"])))
             .with("c.csv", csv(&names, &golden::matrix(&case["covariance"])));
-        let mut arguments = vec!["infer", "multivariate-normal", "d.csv", "--covariance"];
-        arguments.extend(["c.csv", "--valid", "--alpha", "0.05"]);
+        let mut arguments =
+            split("infer multivariate-normal d.csv --covariance c.csv --valid --alpha 0.05");
         let events = golden::list(&case["events"]);
         for event in events {
             arguments.extend(["--event", event["event"].as_str().unwrap()]);
@@ -124,11 +112,11 @@ fn the_same_event_about_a_vector_has_one_possibility() {
     let place = Place::new()
         .with("d.csv", "a,b\n1,2\n0,1\n2,4\n")
         .with("c.csv", "a,b\n1,0.5\n0.5,2\n");
-    let report = place.json(&split(
+    let report = place.json(
         "infer multivariate-normal d.csv --covariance c.csv --valid --event 'a > 2' \
          --event '2*a > 4 or a > 3' --event 'a > 2 and b > 1' \
          --event 'a > 2 and (b > 1 or a + b > 3)' --event 'a > 1 and a < 0'",
-    ));
+    );
     let found: Vec<f64> = (0..5)
         .map(|i| number(&report["events"][i]["possibility"]))
         .collect();
@@ -141,16 +129,11 @@ fn the_same_event_about_a_vector_has_one_possibility() {
     assert!((found[2] - (-1.5_f64).exp()).abs() < TOLERANCE, "{found:?}");
     assert!((found[2] - found[3]).abs() < TOLERANCE, "{found:?}");
     assert_eq!(found[4], 0.0);
-    let curve = place.run(&split(
+    let curve = place.succeed(
         "infer multivariate-normal d.csv --covariance c.csv --valid --export curve.csv \
          --plot p.svg --forest f.svg",
-    ));
-    assert_eq!(curve.code, Some(0), "{}", curve.stderr);
-    assert!(
-        curve
-            .stdout
-            .contains("covers the truth with probability at least")
     );
+    curve.stdout_has("covers the truth with probability at least");
 }
 
 /// Twenty rows whose slope is uncertain.
@@ -229,16 +212,15 @@ fn coefficients_are_simulated_with_stated_errors() {
 #[test]
 fn simulated_curves_are_drawn_at_the_values_that_were_simulated() {
     let place = Place::new().with("d.csv", twenty_rows());
-    let outcome = place.run(&split(
+    place.succeed(
         "infer poisson-regression d.csv --target y --covariates x --valid \
          --simulations 99 --alpha 0.2 --export c.csv --plot p.svg --forest f.svg",
-    ));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    );
     for picture in ["p.svg", "f.svg"] {
-        let svg = std::fs::read_to_string(place.path(picture)).unwrap();
+        let svg = place.text(picture);
         assert!(svg.contains("simulated, approximate"), "{picture}");
     }
-    let text = std::fs::read_to_string(place.path("c.csv")).unwrap();
+    let text = place.text("c.csv");
     let rows: Vec<(String, f64, f64)> = text
         .lines()
         .skip(1)
@@ -266,15 +248,13 @@ fn simulated_curves_are_drawn_at_the_values_that_were_simulated() {
 #[test]
 fn a_simulated_rate_agrees_with_the_exact_one() {
     let place = Place::new().with("d.csv", "y\n3\n0\n1\n2\n2\n");
-    let exact = place.json(&split(
-        "infer poisson d.csv --valid --event 'rate < 0.6' --event 'rate > 2.5'",
-    ));
+    let exact = place.json("infer poisson d.csv --valid --event 'rate < 0.6' --event 'rate > 2.5'");
     // log 0.6 and log 2.5
-    let found = place.json(&split(
+    let found = place.json(
         "infer poisson-regression d.csv --target y --valid --simulations 1999 \
          --event 'intercept < -0.5108256237659907' \
          --event 'intercept > 0.9162907318741551'",
-    ));
+    );
     assert_eq!(found["simulation"]["approximate"], false);
     for i in 0..2 {
         let event = &found["coefficients"][0]["events"][i];
@@ -302,12 +282,12 @@ fn classes_are_exact_and_differences_simulated() {
         .with("c.csv", format!("color\n{words}"))
         .with("red.csv", format!("ok\n{reds}"))
         .with("pair.csv", format!("ok\n{pairs}"));
-    let found = place.json(&split(
+    let found = place.json(
         "infer categorical c.csv --valid --event 'red > 0.7' \
          --event 'red + green > 0.9' --event '2*red + 2*green - blue < 1.4'",
-    ));
+    );
     assert!(found.get("simulation").is_none(), "{found}");
-    let exact = place.json(&split("infer bernoulli red.csv --valid --event 'p > 0.7'"));
+    let exact = place.json("infer bernoulli red.csv --valid --event 'p > 0.7'");
     for i in 0..3 {
         let (found, exact) = (&found["alpha_cuts"][i], &exact["alpha_cuts"][i]);
         // classes are sorted: red is the last
@@ -318,9 +298,7 @@ fn classes_are_exact_and_differences_simulated() {
         found["events"][0]["possibility"],
         exact["events"][0]["possibility"]
     );
-    let pair = place.json(&split(
-        "infer bernoulli pair.csv --valid --event 'p > 0.9' --event 'p < 0.8'",
-    ));
+    let pair = place.json("infer bernoulli pair.csv --valid --event 'p > 0.9' --event 'p < 0.8'");
     assert_close(
         &found["events"][1]["possibility"],
         number(&pair["events"][0]["possibility"]),
@@ -347,6 +325,44 @@ fn classes_are_exact_and_differences_simulated() {
     assert!(text.contains("±") && text.contains("approximate"), "{text}");
 }
 
+/// What is refused, and the words that say why.
+const MISTAKES: &str = r#"
+poisson d.csv --column x --valid --prior-mean 1 --prior-weight 1 => --valid & a prior
+poisson d.csv --column x --valid --by y => --valid & --by
+poisson d.csv --column x --valid --weight w => --valid & --weight
+poisson d.csv --column x --valid --parameter natural => --valid & --parameter natural
+normal d.csv --column x --valid --prior-mean 1 --prior-weight 1 => --valid & a prior
+linear d.csv --target x --valid --prior-precision 1 => --valid & a prior
+linear d.csv --target x --valid --intercept-precision 1 => --valid & a prior
+multivariate-normal d.csv --covariance c.csv --valid --prior-mean 0,0 --prior-weight 1 => --valid & a prior
+multivariate-normal d.csv --covariance c.csv --valid --parameter natural => --valid & --parameter natural
+multivariate-normal d.csv --covariance c.csv --valid --weight w => --valid & --weight
+logistic two.csv --target y --valid --prior-precision 1 => --valid & a prior
+logistic two.csv --target y --valid --intercept-precision 0.5 => --valid & a prior
+poisson-regression two.csv --target y --valid --prior-precision 1 => --valid & a prior
+logistic two.csv --target y --covariates x --valid --weight w => --valid & --weight
+logistic split.csv --target y --valid => split.csv & no finite mode & --valid
+logistic two.csv --target y --valid --simulations 0 => --simulations & '0' & from 1 to 1000000
+logistic two.csv --target y --valid --simulations -5 => --simulations & '-5' & from 1 to 1000000
+logistic two.csv --target y --valid --simulations 1000001 => --simulations & from 1 to 1000000
+logistic two.csv --target y --valid --simulations 99999999999999999999999 => --simulations & from 1 to 1000000
+poisson-regression two.csv --target y --valid --simulations many => --simulations & 'many' & from 1 to 1000000
+categorical two.csv --column y --valid --simulations 2.5 => --simulations & '2.5'
+logistic two.csv --target y --valid --simulations 19 --alpha 0.05 => --simulations & 19 & 0.05 & more than 19
+logistic two.csv --target y --valid --seed -1 => --seed & '-1' & from 0 to 18446744073709551615
+logistic two.csv --target y --valid --seed 18446744073709551616 => --seed & from 0 to 18446744073709551615
+categorical two.csv --column y --valid --seed x => --seed & 'x'
+logistic two.csv --target y --simulations 99 => --valid
+categorical two.csv --column y --seed 3 => --valid
+bernoulli two.csv --column y --valid --simulations 99 => --simulations
+categorical two.csv --column y --valid --weight w => --valid & --weight
+categorical two.csv --column y --valid --prior-mean 0.5,0.5 --prior-weight 1 => --valid & a prior
+categorical two.csv --column y --valid --parameter natural => --valid & --parameter natural
+predict logistic two.csv --target y --new two.csv --valid => --valid
+merge two.csv --valid => --valid
+predict linear d.csv --target x --new d.csv --valid => --valid
+"#;
+
 #[test]
 fn mistakes_about_valid_possibilities_are_named() {
     let place = Place::new()
@@ -354,136 +370,5 @@ fn mistakes_about_valid_possibilities_are_named() {
         .with("c.csv", "x,y\n1,0\n0,1\n")
         .with("two.csv", "x,y,w\n1,0,1\n2,1,1\n3,0,2\n4,1,1\n")
         .with("split.csv", "x,y\n1,0\n2,0\n3,1\n4,1\n");
-    let cases: [(&str, &[&str]); 34] = [
-        (
-            "poisson d.csv --column x --valid --prior-mean 1 --prior-weight 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "poisson d.csv --column x --valid --by y",
-            &["--valid", "--by"],
-        ),
-        (
-            "poisson d.csv --column x --valid --weight w",
-            &["--valid", "--weight"],
-        ),
-        (
-            "poisson d.csv --column x --valid --parameter natural",
-            &["--valid", "--parameter natural"],
-        ),
-        (
-            "normal d.csv --column x --valid --prior-mean 1 --prior-weight 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "linear d.csv --target x --valid --prior-precision 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "linear d.csv --target x --valid --intercept-precision 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "multivariate-normal d.csv --covariance c.csv --valid --prior-mean 0,0 --prior-weight 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "multivariate-normal d.csv --covariance c.csv --valid --parameter natural",
-            &["--valid", "--parameter natural"],
-        ),
-        (
-            "multivariate-normal d.csv --covariance c.csv --valid --weight w",
-            &["--valid", "--weight"],
-        ),
-        (
-            "logistic two.csv --target y --valid --prior-precision 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "logistic two.csv --target y --valid --intercept-precision 0.5",
-            &["--valid", "a prior"],
-        ),
-        (
-            "poisson-regression two.csv --target y --valid --prior-precision 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "logistic two.csv --target y --covariates x --valid --weight w",
-            &["--valid", "--weight"],
-        ),
-        (
-            "logistic split.csv --target y --valid",
-            &["split.csv", "no finite mode", "--valid"],
-        ),
-        (
-            "logistic two.csv --target y --valid --simulations 0",
-            &["--simulations", "'0'", "from 1 to 1000000"],
-        ),
-        (
-            "logistic two.csv --target y --valid --simulations -5",
-            &["--simulations", "'-5'", "from 1 to 1000000"],
-        ),
-        (
-            "logistic two.csv --target y --valid --simulations 1000001",
-            &["--simulations", "from 1 to 1000000"],
-        ),
-        (
-            "logistic two.csv --target y --valid --simulations 99999999999999999999999",
-            &["--simulations", "from 1 to 1000000"],
-        ),
-        (
-            "poisson-regression two.csv --target y --valid --simulations many",
-            &["--simulations", "'many'", "from 1 to 1000000"],
-        ),
-        (
-            "categorical two.csv --column y --valid --simulations 2.5",
-            &["--simulations", "'2.5'"],
-        ),
-        (
-            "logistic two.csv --target y --valid --simulations 19 --alpha 0.05",
-            &["--simulations", "19", "0.05", "more than 19"],
-        ),
-        (
-            "logistic two.csv --target y --valid --seed -1",
-            &["--seed", "'-1'", "from 0 to 18446744073709551615"],
-        ),
-        (
-            "logistic two.csv --target y --valid --seed 18446744073709551616",
-            &["--seed", "from 0 to 18446744073709551615"],
-        ),
-        (
-            "categorical two.csv --column y --valid --seed x",
-            &["--seed", "'x'"],
-        ),
-        ("logistic two.csv --target y --simulations 99", &["--valid"]),
-        ("categorical two.csv --column y --seed 3", &["--valid"]),
-        (
-            "bernoulli two.csv --column y --valid --simulations 99",
-            &["--simulations"],
-        ),
-        (
-            "categorical two.csv --column y --valid --weight w",
-            &["--valid", "--weight"],
-        ),
-        (
-            "categorical two.csv --column y --valid --prior-mean 0.5,0.5 --prior-weight 1",
-            &["--valid", "a prior"],
-        ),
-        (
-            "categorical two.csv --column y --valid --parameter natural",
-            &["--valid", "--parameter natural"],
-        ),
-        (
-            "predict logistic two.csv --target y --new two.csv --valid",
-            &["--valid"],
-        ),
-        ("merge two.csv --valid", &["--valid"]),
-        (
-            "predict linear d.csv --target x --new d.csv --valid",
-            &["--valid"],
-        ),
-    ];
-    for (arguments, words) in cases {
-        refuse(&place, arguments, words);
-    }
+    place.refuse_each("infer *", MISTAKES);
 }

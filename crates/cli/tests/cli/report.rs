@@ -34,47 +34,36 @@ fn place() -> Place {
 #[test]
 fn the_page_and_the_tables_are_written() {
     let place = place();
-    let outcome = place.run(&split(
-        "report runs -o new/page.html --csv t.csv --markdown t.md --latex t.tex",
-    ));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome =
+        place.succeed("report runs -o new/page.html --csv t.csv --markdown t.md --latex t.tex");
     assert_eq!(outcome.stdout, "new/page.html\nt.csv\nt.md\nt.tex\n");
     assert_eq!(outcome.stderr, "");
-    let page = fs::read_to_string(place.path("new/page.html")).unwrap();
+    let page = place.text("new/page.html");
     assert!(page.starts_with("<!doctype html>") && page.contains("0.625"));
     // the one address in it is the name of the drawing language
     let addresses: Vec<&str> = page.split("://").skip(1).map(|rest| &rest[..18]).collect();
     assert_eq!(addresses, ["www.w3.org/2000/sv"]);
-    let csv = fs::read_to_string(place.path("t.csv")).unwrap();
+    let csv = place.text("t.csv");
     assert!(
         csv.contains("mine,fashion-mnist,lenet,final,SGD,,,,nll,2,inf,,false"),
         "{csv}"
     );
-    assert!(
-        fs::read_to_string(place.path("t.md"))
-            .unwrap()
-            .contains("| SGD | 0.625 ± 0.177 |")
-    );
-    assert!(
-        fs::read_to_string(place.path("t.tex"))
-            .unwrap()
-            .contains("$0.625_{\\pm 0.177}$")
-    );
+    assert!(place.text("t.md").contains("| SGD | 0.625 ± 0.177 |"));
+    assert!(place.text("t.tex").contains("$0.625_{\\pm 0.177}$"));
     assert_eq!(place.files(), ["new", "runs", "t.csv", "t.md", "t.tex"]);
 
-    let summary = place.json(&["report", "runs/0", "runs/1/record.json", "--title", "A & B"]);
+    let summary = place.json("report runs/0 runs/1/record.json --title 'A & B'");
     assert_eq!(summary.to_string(), r#"{"records":2,"html":"report.html"}"#);
-    let page = fs::read_to_string(place.path("report.html")).unwrap();
+    let page = place.text("report.html");
     assert!(page.contains("<h1>A &amp; B</h1>"));
 }
 
 #[test]
 fn the_papers_layout_is_written() {
     let place = place();
-    let outcome = place.run(&["report", "runs", "--paper-layout", "paper"]);
-    assert_eq!(outcome.code, Some(2));
+    let outcome = place.refuse("report runs --paper-layout paper");
     let reason = "--paper-layout: no record belongs to a table of the paper";
-    assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+    outcome.stderr_has(reason);
     assert_eq!(place.files(), ["runs"], "nothing is half written");
 
     for seed in 0..2 {
@@ -88,8 +77,7 @@ fn the_papers_layout_is_written() {
         let text = text.replace("\"curves\": []", curve);
         fs::write(&path, text).unwrap();
     }
-    let outcome = place.run(&["report", "runs", "--paper-layout", "new/paper"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed("report runs --paper-layout new/paper");
     let names = split(
         "all.tex all.md in-domain-final.tex in-domain-final.md fmnist-training-loss.svg \
          fmnist-training-loss.pdf fmnist-validation-loss.svg fmnist-validation-loss.pdf \
@@ -103,14 +91,14 @@ fn the_papers_layout_is_written() {
         expected += &format!("new/paper/{name}\n");
     }
     assert_eq!(outcome.stdout, expected);
-    let table = fs::read_to_string(place.path("new/paper/in-domain-final.md")).unwrap();
+    let table = place.text("new/paper/in-domain-final.md");
     assert!(
         table.contains("| SGD | ours (2) | 0.625 ± 0.177 |"),
         "{table}"
     );
     let picture = fs::read(place.path("new/paper/fmnist-training-loss.pdf")).unwrap();
     assert!(picture.starts_with(b"%PDF-") && picture.ends_with(b"%%EOF\n"));
-    let summary = place.json(&["report", "runs", "--paper-layout", "new/paper"]);
+    let summary = place.json("report runs --paper-layout new/paper");
     assert_eq!(summary["paper_layout"], "new/paper");
 }
 
@@ -121,45 +109,18 @@ fn mistakes_are_named_and_nothing_is_written() {
     let other = record(0, 0.5).replace("maxitive-run/1", "maxitive-run/9");
     fs::write(place.path("other.json"), other).unwrap();
     fs::write(place.path("broken.json"), "{\"schema\": \"maxitive-run/1\"").unwrap();
-    let before = place.files();
-    let cases: [(&[&str], &str); 7] = [
-        (&["nowhere"], "nowhere: cannot be read"),
-        (
-            &["empty"],
-            "empty: no record.json in this folder or below it",
-        ),
-        (
-            &["other.json"],
-            "other.json: the schema is \"maxitive-run/9\", this program reads \"maxitive-run/1\" and \
-             \"maxitive-run/2\"",
-        ),
-        (
-            &["broken.json"],
-            "broken.json: this is no run record: EOF while parsing",
-        ),
-        (&["runs", "-o", "empty"], "empty: is a folder, not a file"),
-        (&["runs", "-o", "page.html/x.html"], "page.html"),
-        (
-            &["runs", "--csv", "report.html"],
-            "report.html: named for two files",
-        ),
-    ];
-    for (arguments, words) in cases {
-        let mut all = vec!["report"];
-        all.extend(arguments);
-        let outcome = place.run(&all);
-        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains(words),
-            "{arguments:?}: {}",
-            outcome.stderr
-        );
-        assert_eq!(outcome.stdout, "");
-        assert_eq!(place.files(), before, "{arguments:?}");
-    }
-    assert_eq!(
-        fs::read_to_string(place.path("page.html")).unwrap(),
-        "precious"
+    place.refuse_each(
+        "report *",
+        r#"
+nowhere => nowhere: cannot be read
+empty => empty: no record.json in this folder or below it
+other.json => other.json: the schema is "maxitive-run/9", this program reads "maxitive-run/1" and "maxitive-run/2"
+broken.json => broken.json: this is no run record: EOF while parsing
+runs -o empty => empty: is a folder, not a file
+runs -o page.html/x.html => page.html
+runs --csv report.html => report.html: named for two files
+"#,
     );
-    assert_eq!(place.run(&["report"]).code, Some(2));
+    assert_eq!(place.text("page.html"), "precious");
+    place.refuse("report");
 }

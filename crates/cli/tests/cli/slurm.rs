@@ -44,8 +44,7 @@ fn the_script_says_all_that_a_job_needs() {
          --gpus a100:1 '--sbatch-arg=--account=my lab' --set optimizer.lr=0.2 \
          --threads 4",
     );
-    let outcome = place.run(&words(&more));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = place.succeed(&words(&more));
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines[0], "#!/bin/bash");
     let folder = place.folder().canonicalize().unwrap();
@@ -81,13 +80,12 @@ fn the_script_says_all_that_a_job_needs() {
     let place = place.with("job.sh", &outcome.stdout);
     let checked = with_stand_ins(&place, "bash", &["-n", "job.sh"]);
     assert!(checked.status.success(), "{checked:?}");
-    let outcome = place.run(&split(
+    let outcome = place.succeed(
         "reproduce fmnist --seeds 2 --epochs 3 --slurm --print --data-dir data \
          --unverified",
-    ));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    );
     let words = " reproduce fmnist --seeds 2 --epochs 3 --out ";
-    assert!(outcome.stdout.contains(words), "{}", outcome.stdout);
+    outcome.stdout_has(words);
 }
 
 #[test]
@@ -101,7 +99,7 @@ fn a_job_is_submitted_and_its_task_queued_again_while_something_is_left() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(submitted.status.success(), "{}", text(&submitted.stderr));
     assert_eq!(text(&submitted.stdout), "42\n");
-    let said = std::fs::read_to_string(place.path("submitted")).unwrap();
+    let said = place.text("submitted");
     assert!(
         said.starts_with("--parsable ") && said.ends_with("/slurm/job.sh\n"),
         "{said}"
@@ -118,7 +116,7 @@ fn a_job_is_submitted_and_its_task_queued_again_while_something_is_left() {
     let message = "Nothing is left to do: 3 runs: 3 finished\n";
     assert_eq!(text(&again.stderr), message);
     // a task whose time is over is queued again; a signal reaches it
-    let script = std::fs::read_to_string(place.path(job)).unwrap();
+    let script = place.text(job);
     let task = script.lines().find(|line| line.ends_with('&')).unwrap();
     for (stand_in, sent, code, queued) in [
         ("(exit 75) &", "", 0, true),
@@ -196,11 +194,9 @@ fn mistakes_about_jobs_are_named() {
         ("a\\b", "no path with a backslash"),
         ("a\nb", "only plain text"),
     ] {
-        let outcome = place.run(&["sweep", "sweep.toml", "--out", path, "--slurm", "--print"]);
-        assert_eq!(outcome.code, Some(2));
-        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+        let outcome = place.refuse(&["sweep", "sweep.toml", "--out", path, "--slurm", "--print"]);
+        outcome.stderr_has(part);
     }
-    let outcome = place.run(&["sweep", "sweep.toml", "--out", "x", "--tasks", "2"]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("--slurm"), "{}", outcome.stderr);
+    let outcome = place.refuse("sweep sweep.toml --out x --tasks 2");
+    outcome.stderr_has("--slurm");
 }

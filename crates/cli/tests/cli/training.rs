@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Place, split};
+use crate::common::{CommandLine, Outcome, Place, split};
 
 /// A config for tiny images of the user's own, in the layout of Fashion-MNIST.
 const CONFIG: &str = r#"
@@ -55,29 +55,44 @@ pub fn place() -> Place {
 
 pub const DATA: [&str; 3] = ["--data-dir", "data", "--unverified"];
 
-pub fn run(place: &Place, arguments: &[&str]) -> crate::common::Outcome {
-    place.run(&[arguments, &DATA].concat())
+/// Runs a command on these data, which must end with this code.
+#[track_caller]
+pub fn run<C: CommandLine + ?Sized>(place: &Place, command: &C, code: i32) -> Outcome {
+    place
+        .run(&[&command.words()[..], &DATA].concat())
+        .ended(code)
+}
+
+/// Starts a command on these data without waiting for its end.
+pub fn start<C: CommandLine + ?Sized>(place: &Place, command: &C) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_maxitive"))
+        .args(command.words())
+        .args(DATA)
+        .current_dir(place.folder())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+pub fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !ready() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
 fn a_run_prints_a_table_and_leaves_a_record() {
     let place = place();
-    let outcome = run(
-        &place,
-        &["train", "tiny.toml", "--set", "seed=3", "--out", "run"],
-    );
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("samples"), "{}", outcome.stdout);
-    assert!(
-        outcome.stderr.contains("tiny-seed3: 4 epochs of 7 steps"),
-        "{}",
-        outcome.stderr
-    );
+    let outcome = run(&place, "train tiny.toml --set seed=3 --out run", 0);
+    outcome.stdout_has("samples");
+    outcome.stderr_has("tiny-seed3: 4 epochs of 7 steps");
     for file in split("config.toml record.json best.safetensors last.safetensors") {
         assert!(place.path("run").join(file).exists(), "{file}");
     }
-    let record: Value =
-        serde_json::from_slice(&std::fs::read(place.path("run/record.json")).unwrap()).unwrap();
+    let record: Value = place.value("run/record.json");
     assert_eq!(record["schema"], "maxitive-run/2");
     assert_eq!(
         (&record["device"], &record["precision"]),
@@ -85,29 +100,15 @@ fn a_run_prints_a_table_and_leaves_a_record() {
     );
     assert_eq!(record["config"]["optimizer"]["ess"], 108.0);
     // another config is another run; the same one is there and finished
-    let outcome = run(&place, &["train", "tiny.toml", "--out", "run"]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(
-        outcome.stderr.contains("of another run, seed differs"),
-        "{}",
-        outcome.stderr
-    );
-    for arguments in [
-        &["resume", "run"][..],
-        &["train", "tiny.toml", "--set", "seed=3", "--out", "run"],
-    ] {
-        let outcome = run(&place, arguments);
-        assert_eq!(outcome.code, Some(0));
-        assert!(
-            outcome.stderr.contains("was finished before"),
-            "{}",
-            outcome.stderr
-        );
+    let outcome = run(&place, "train tiny.toml --out run", 2);
+    outcome.stderr_has("of another run, seed differs");
+    for again in ["resume run", "train tiny.toml --set seed=3 --out run"] {
+        run(&place, again, 0).stderr_has("was finished before");
     }
 }
 
 /// The JSON objects that were printed, one a line.
-fn events(outcome: &crate::common::Outcome) -> Vec<Value> {
+fn events(outcome: &Outcome) -> Vec<Value> {
     let lines = outcome.stdout.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
@@ -123,11 +124,9 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 fn a_reason_to_fail_is_told_once() {
     let sweep = "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[set]\ndata.out_of_domain = [\"kmnist\"]\n[grid]\nseed = [0, 1, 2]\n";
     let place = place().with("sweep.toml", sweep);
-    for quiet in [false, true] {
-        let mut arguments = vec!["sweep", "sweep.toml", "--out", "runs", "--jobs", "1"];
-        arguments.extend(quiet.then_some("--quiet"));
-        let outcome = run(&place, &arguments);
-        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    for quiet in ["", "--quiet"] {
+        let sweep = format!("sweep sweep.toml --out runs --jobs 1 {quiet}");
+        let outcome = run(&place, &sweep, 1);
         let count = |text: &str| outcome.stderr.matches(text).count();
         assert_eq!(count("kmnist is not on this machine"), 1);
         assert_eq!(count("failed like tiny-seed0"), 2);
@@ -138,8 +137,7 @@ fn a_reason_to_fail_is_told_once() {
 #[test]
 fn events_are_json_lines() {
     let place = place();
-    let outcome = run(&place, &["train", "tiny.toml", "--out", "run", "--json"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = run(&place, "train tiny.toml --out run --json", 0);
     assert_eq!(outcome.stderr, "");
     let events = events(&outcome);
     let kinds = kinds(&events);
@@ -158,75 +156,34 @@ fn events_are_json_lines() {
 #[test]
 fn mistakes_are_named_before_anything_starts() {
     let place = place();
-    for (arguments, part) in [
-        (
-            &["train", "nothing.toml", "--out", "x"][..],
-            "nothing.toml: no such file",
-        ),
-        (
-            &["train", "tiny.toml", "--set", "train.epoch=2", "--out", "x"],
-            "train.epoch: no such key",
-        ),
-        (
-            &split("train tiny.toml --set train.epochs=0 --out x"),
-            "train.epochs: 0 is not in 1..=100000",
-        ),
-        (
-            &split("train tiny.toml --set optimizer.lr=-1 --out x"),
-            "optimizer.lr: -1 is not in (0, inf)",
-        ),
-        (
-            &split("train tiny.toml --set rows.0.row=samples --out x"),
-            "the name \"samples\" is listed twice",
-        ),
-        (
-            &["train", "tiny.toml", "--set", "seed", "--out", "x"],
-            "not of the form key=value",
-        ),
-        (
-            &split("train tiny.toml --set network.name=vgg --out x"),
-            "known are lenet",
-        ),
-        (
-            &split("train tiny.toml --set optimizer.rule=adam --out x"),
-            "optimizer.rule: expected one of \"ucbopt\"",
-        ),
-        (&["resume", "nowhere"], "nowhere: holds no run"),
-        (
-            &split("train tiny.toml --checkpoint-seconds=nan --out x"),
-            "not a number of seconds from 0 on",
-        ),
-        (&["reproduce", "fmist"], "did you mean \"fmnist\"?"),
-        (
-            &["quickstart", "--set", "train.epochs=3", "--out", "x"],
-            "swag.start: 18 is not below train.epochs, 3; --epochs shortens",
-        ),
-        (&["sweep", "tiny.toml", "--out", "x"], "tiny.toml"),
-    ] {
-        let outcome = run(&place, arguments);
-        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains(part),
-            "{arguments:?}: {}",
-            outcome.stderr
-        );
-        assert!(!place.path("x").exists(), "{arguments:?}");
-    }
+    place.refuse_each(
+        "* --data-dir data --unverified",
+        r#"
+train nothing.toml --out x => nothing.toml: no such file
+train tiny.toml --set train.epoch=2 --out x => train.epoch: no such key
+train tiny.toml --set train.epochs=0 --out x => train.epochs: 0 is not in 1..=100000
+train tiny.toml --set optimizer.lr=-1 --out x => optimizer.lr: -1 is not in (0, inf)
+train tiny.toml --set rows.0.row=samples --out x => the name "samples" is listed twice
+train tiny.toml --set seed --out x => not of the form key=value
+train tiny.toml --set network.name=vgg --out x => known are lenet
+train tiny.toml --set optimizer.rule=adam --out x => optimizer.rule: expected one of "ucbopt"
+resume nowhere => nowhere: holds no run
+train tiny.toml --checkpoint-seconds=nan --out x => not a number of seconds from 0 on
+reproduce fmist => did you mean "fmnist"?
+quickstart --set train.epochs=3 --out x => swag.start: 18 is not below train.epochs, 3; --epochs shortens
+sweep tiny.toml --out x => tiny.toml
+"#,
+    );
 }
 
 #[test]
 fn data_that_are_not_there_are_asked_for() {
     let place = place();
-    let outcome = run(
-        &place,
-        &split("train tiny.toml --set data.dataset=kmnist --out x"),
-    );
-    assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("kmnist"), "{}", outcome.stderr);
+    let train = "train tiny.toml --set data.dataset=kmnist --out x";
+    run(&place, train, 2).stderr_has("kmnist");
     assert!(!place.path("x").exists());
     // asked for once, not by every run
-    let outcome = run(&place, &["reproduce", "cifar10", "--out", "x"]);
-    assert_eq!(outcome.code, Some(2));
+    let outcome = run(&place, "reproduce cifar10 --out x", 2);
     let count = outcome.stderr.matches("is not on this machine").count();
     assert_eq!(count, 1, "{}", outcome.stderr);
     assert!(!place.path("x").exists());
@@ -235,20 +192,12 @@ fn data_that_are_not_there_are_asked_for() {
 #[test]
 fn runtimes_are_measured_in_processes_of_their_own() {
     let place = place();
-    let outcome = run(
-        &place,
-        &["reproduce", "runtime", "--epochs", "1", "--out", "x"],
-    );
     // two of the three datasets are not there
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let outcome = run(&place, "reproduce runtime --epochs 1 --out x", 1);
     for name in ["cifar-10", "cifar-100"] {
         let part = format!("{name} is not here, runs on it are left out");
-        assert_eq!(
-            outcome.stderr.matches(&part).count(),
-            1,
-            "{}",
-            outcome.stderr
-        );
+        let count = outcome.stderr.matches(&part).count();
+        assert_eq!(count, 1, "{}", outcome.stderr);
     }
     let line = |rule: &str| {
         let mut lines = outcome.stdout.lines();
@@ -268,10 +217,8 @@ fn runtimes_are_measured_in_processes_of_their_own() {
         assert!(cells[5] == paper && cells[6].parse::<u32>().is_ok());
     }
     // a second time everything is there
-    let again = run(
-        &place,
-        &split("reproduce runtime --epochs 1 --out x --json --paper-layout paper"),
-    );
+    let again = "reproduce runtime --epochs 1 --out x --json --paper-layout paper";
+    let again = run(&place, again, 1);
     let kinds_again = events(&again);
     let kinds_again = kinds(&kinds_again);
     let (others, last) = kinds_again.split_at(kinds_again.len() - 2);
@@ -280,13 +227,10 @@ fn runtimes_are_measured_in_processes_of_their_own() {
         (&["report", "paper-layout"][..], &["skipped"; 6][..])
     );
     // the paper's table from the records, without training again
-    let table = std::fs::read_to_string(place.path("paper/runtime.md")).unwrap();
+    let table = place.text("paper/runtime.md");
     let line = |start: &str| {
         let mut lines = table.lines();
-        lines
-            .find(|line| line.starts_with(start))
-            .unwrap()
-            .to_owned()
+        lines.find(|line| line.starts_with(start)).unwrap()
     };
     let block = "| Fashion-MNIST, LeNet | Runtime (seconds per epoch) | ours |";
     assert!(!line(block).contains('–'), "{table}");
@@ -303,23 +247,16 @@ fn an_error_is_told_once_and_quiet_is_quiet() {
         "sweep.toml",
         "name = \"rates\"\nconfigs = [\"tiny.toml\"]\n[set]\ntrain.epochs = 1\n[grid]\noptimizer.lr = [0.1, 1e30]\n",
     );
-    let wild = ["--set", "optimizer.lr=1e30", "--set", "train.epochs=1"];
-    for (mode, out) in [(&[][..], "a"), (&["--quiet"], "b"), (&["--json"], "c")] {
-        let outcome = run(
-            &place,
-            &[&["train", "tiny.toml", "--out", out], &wild[..], mode].concat(),
-        );
-        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let train = "train tiny.toml --set train.epochs=1";
+    for mode in ["--out a", "--out b --quiet", "--out c --json"] {
+        let wild = format!("{train} --set optimizer.lr=1e30 {mode}");
+        let outcome = run(&place, &wild, 1);
         let count = outcome.stderr.matches("training diverged").count();
         assert_eq!(count, 1, "{mode:?}: {}", outcome.stderr);
     }
-    let outcome = run(
-        &place,
-        &split("train tiny.toml --set train.epochs=1 --out d --quiet"),
-    );
-    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
-    let outcome = run(&place, &["sweep", "sweep.toml", "--out", "s", "--quiet"]);
-    assert_eq!(outcome.code, Some(1));
+    let outcome = run(&place, &format!("{train} --out d --quiet"), 0);
+    assert_eq!(outcome.stderr, "");
+    let outcome = run(&place, "sweep sweep.toml --out s --quiet", 1);
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{}", outcome.stderr);
     assert!(
@@ -328,11 +265,7 @@ fn an_error_is_told_once_and_quiet_is_quiet() {
         lines[0]
     );
     assert_eq!(lines[1], "1 of 2 runs failed: tiny-lr=1e30-seed0");
-    assert!(
-        outcome.stdout.contains("mean, lr = 0.1"),
-        "{}",
-        outcome.stdout
-    );
+    outcome.stdout_has("mean, lr = 0.1");
     let best = outcome.stdout.lines().last().unwrap();
     assert!(
         best.contains("s/tiny-lr=0.1-seed0, validation loss")
@@ -344,28 +277,19 @@ fn an_error_is_told_once_and_quiet_is_quiet() {
 #[test]
 fn kept_predictions_are_evaluated_to_the_same_numbers() {
     let place = place();
-    let outcome = run(
-        &place,
-        &split("train tiny.toml --set evaluation.keep_predictions=true --out run --quiet"),
-    );
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let record: Value =
-        serde_json::from_slice(&std::fs::read(place.path("run/record.json")).unwrap()).unwrap();
+    let train = "train tiny.toml --set evaluation.keep_predictions=true --out run --quiet";
+    run(&place, train, 0);
+    let record: Value = place.value("run/record.json");
     for evaluation in record["evaluations"].as_array().unwrap() {
         let folder = evaluation["predictions"].as_str().unwrap();
         let file = |name: &str| format!("run/{folder}/{name}.npy");
         let (test, mnist) = (file("test"), file("mnist"));
         let labels = "run/predictions/labels.npy";
-        let arguments = [
-            "evaluate", "--probs", &test, "--labels", labels, "--ood", &mnist,
-        ];
-        let again = place.json(&arguments);
+        let again = format!("evaluate --probs {test} --labels {labels} --ood {mnist}");
+        let again = place.json(&again);
+        let (ours, theirs) = (&evaluation["in_domain"], &again["in_domain"]);
         for metric in ["accuracy", "nll", "ece", "brier", "auroc"] {
-            let (ours, theirs) = (
-                &evaluation["in_domain"][metric],
-                &again["in_domain"][metric],
-            );
-            assert_eq!(ours, theirs, "{folder} {metric}");
+            assert_eq!(ours[metric], theirs[metric], "{folder} {metric}");
         }
         let ours = &evaluation["out_of_domain"][0]["metrics"];
         for metric in ["auroc", "aupr_in", "aupr_out", "fpr_at_95_tpr"] {
@@ -380,15 +304,11 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
         "sweep.toml",
         "name = \"rates\"\nconfigs = [\"tiny.toml\"]\n[grid]\n\"optimizer.lr\" = [0.05, 0.1]\nseed = [0, 1]\n",
     );
-    let outcome = run(
-        &place,
-        &split("sweep sweep.toml --out runs --set train.epochs=1"),
-    );
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let sweep = "sweep sweep.toml --out runs --set train.epochs=1";
+    let outcome = run(&place, sweep, 0);
     let runs = split("tiny-lr=0.05-seed0 tiny-lr=0.05-seed1 tiny-lr=0.1-seed0 tiny-lr=0.1-seed1");
     let loss = |name: &&str| {
-        let text = std::fs::read_to_string(place.path(&format!("runs/{name}/record.json")));
-        let record: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        let record = place.value(&format!("runs/{name}/record.json"));
         record["curves"][0]["validation_loss"].as_f64().unwrap()
     };
     let best = runs.into_iter().min_by(|a, b| loss(a).total_cmp(&loss(b)));
@@ -399,17 +319,9 @@ fn a_sweep_runs_the_grid_and_goes_on_where_it_was() {
     );
     assert_eq!(outcome.stdout.lines().last(), Some(&expected[..]));
     std::fs::remove_file(place.path("runs/tiny-lr=0.1-seed1/record.json")).unwrap();
-    let outcome = run(
-        &place,
-        &split("sweep sweep.toml --out runs --set train.epochs=1"),
-    );
-    assert_eq!(outcome.code, Some(0));
-    assert_eq!(
-        outcome.stderr.matches("was finished before").count(),
-        3,
-        "{}",
-        outcome.stderr
-    );
+    let outcome = run(&place, sweep, 0);
+    let count = outcome.stderr.matches("was finished before").count();
+    assert_eq!(count, 3, "{}", outcome.stderr);
 }
 
 #[test]
@@ -418,16 +330,14 @@ fn runs_that_are_as_good_as_the_best_are_named() {
     let sweep = "name = \"s\"\nconfigs = [\"tiny.toml\"]\nset.train.epochs = 1\n\
                  grid.evaluation.keep_predictions = [false, true]\n";
     let place = place().with("sweep.toml", sweep);
-    let arguments = ["sweep", "sweep.toml", "--out", "runs"];
-    let outcome = run(&place, &arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = run(&place, "sweep sweep.toml --out runs", 0);
     let best = outcome.stdout.lines().last().unwrap();
     assert!(
         best.contains("runs/tiny-keep_predictions=false-seed0, validation loss")
             && best.ends_with("of 2 finished runs; tiny-keep_predictions=true-seed0 is as good"),
         "{best}"
     );
-    let outcome = run(&place, &[&arguments[..], &["--json"]].concat());
+    let outcome = run(&place, "sweep sweep.toml --out runs --json", 0);
     let events = events(&outcome);
     let best = events.last().unwrap();
     assert_eq!(best["event"], "best");
@@ -448,34 +358,22 @@ fn a_search_drops_what_is_left_behind_and_says_so() {
     let place = place()
         .with("search.toml", search)
         .with("reversed.toml", reversed);
-    let arguments = ["sweep", "search.toml", "--out", "runs"];
-    let outcome = run(&place, &arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert_eq!(
-        outcome
-            .stderr
-            .matches("dropped: validation_accuracy")
-            .count(),
-        3
-    );
+    let sweep = "sweep search.toml --out runs";
+    let outcome = run(&place, sweep, 0);
+    let dropped = outcome.stderr.matches("dropped: validation_accuracy");
+    assert_eq!(dropped.count(), 3);
     let best = outcome.stdout.lines().last().unwrap();
     assert!(best.contains(", validation accuracy "), "{best}");
-    let advice = "3 of 4 runs were dropped; runs/search.json says why";
-    assert!(outcome.stderr.contains(advice), "{}", outcome.stderr);
-    let text = std::fs::read_to_string(place.path("runs/search.json")).unwrap();
+    outcome.stderr_has("3 of 4 runs were dropped; runs/search.json says why");
+    let text = place.text("runs/search.json");
     let found: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(found["rounds"].as_array().unwrap().len(), 2);
     // once more: nothing is trained, and the same are dropped
-    let again = run(&place, &arguments);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let again = run(&place, sweep, 0);
     assert_eq!(again.stdout, outcome.stdout);
     assert!(!again.stderr.contains("epochs of"), "{}", again.stderr);
-    assert_eq!(
-        std::fs::read_to_string(place.path("runs/search.json")).unwrap(),
-        text
-    );
-    let outcome = run(&place, &["sweep", "reversed.toml", "--out", "none"]);
-    assert_eq!(outcome.code, Some(2));
+    assert_eq!(place.text("runs/search.json"), text);
+    let outcome = run(&place, "sweep reversed.toml --out none", 2);
     let message = "reversed.toml: random.keys.optimizer.lr: low 1 is not below high 0.2\n";
     assert!(outcome.stderr.ends_with(message), "{}", outcome.stderr);
     assert!(!place.path("none").exists());
@@ -485,97 +383,65 @@ fn a_search_drops_what_is_left_behind_and_says_so() {
 fn runs_are_watched_from_what_they_save() {
     let place = place();
     let refused = |folder: &str, words: &str| {
-        let outcome = place.run(&["watch", folder, "--once"]);
-        assert_eq!(outcome.code, Some(2));
+        let outcome = place.refuse(&["watch", folder, "--once"]);
         assert_eq!(outcome.stderr, format!("error: {folder}: {words}\n"));
     };
     refused("runs", "there is no such folder");
     std::fs::create_dir(place.path("runs")).unwrap();
     refused("runs", "holds no run (no config.toml)");
-    let train = ["train", "tiny.toml", "--out", "runs/whole", "--quiet"];
-    assert_eq!(run(&place, &train).code, Some(0));
+    run(&place, "train tiny.toml --out runs/whole --quiet", 0);
     // a search leaves one run at its first epoch
     let search =
         "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1]\n[halving]\neta = 2\n";
     std::fs::write(place.path("search.toml"), search).unwrap();
-    let sweep = split("sweep search.toml --out runs/s --set train.epochs=2");
-    assert_eq!(run(&place, &sweep).code, Some(0));
-    let outcome = place.run(&["watch", "runs", "--once", "--json"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let lines = outcome.stdout.lines();
-    let runs: Vec<Value> = lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let mut seen: Vec<_> = runs
-        .iter()
-        .map(|run| {
-            let epochs = run["curve"].as_array().unwrap().len();
-            (
-                run["state"].as_str().unwrap(),
-                epochs,
-                run["epochs"].as_u64().unwrap(),
-            )
-        })
-        .collect();
+    let sweep = "sweep search.toml --out runs/s --set train.epochs=2";
+    run(&place, sweep, 0);
+    let outcome = place.succeed("watch runs --once --json");
+    let runs = events(&outcome);
+    let seen = runs.iter().map(|run| {
+        let epochs = run["curve"].as_array().unwrap().len();
+        let state = run["state"].as_str().unwrap();
+        (state, epochs, run["epochs"].as_u64().unwrap())
+    });
+    let mut seen: Vec<_> = seen.collect();
     seen.sort_unstable();
     assert_eq!(
         seen,
         [("dropped", 1, 2), ("finished", 2, 2), ("finished", 4, 4)]
     );
-    let record = std::fs::read_to_string(place.path("runs/whole/record.json")).unwrap();
-    let record: Value = serde_json::from_str(&record).unwrap();
+    let record = place.value("runs/whole/record.json");
     let whole = runs.iter().find(|run| run["run"] == "whole").unwrap();
     assert_eq!(whole["curve"], record["curves"]);
-    let outcome = place.run(&["watch", "runs/whole", "--once"]);
+    let outcome = place.run("watch runs/whole --once");
     assert!(outcome.stdout.starts_with("whole "), "{}", outcome.stdout);
-    assert!(
-        outcome.stdout.contains("epoch 4/4 loss "),
-        "{}",
-        outcome.stdout
-    );
+    outcome.stdout_has("epoch 4/4 loss ");
     assert!(
         outcome.stdout.ends_with(" finished\n"),
         "{}",
         outcome.stdout
     );
     // all are over: it tells every epoch and ends
-    let outcome = place.run(&["watch", "runs", "--every", "0.01"]);
-    assert_eq!(outcome.code, Some(0));
+    let outcome = place.succeed("watch runs --every 0.01");
     assert_eq!(outcome.stdout.lines().count(), 7, "{}", outcome.stdout);
-    assert!(
-        outcome.stdout.contains("whole: epoch 4/4 loss "),
-        "{}",
-        outcome.stdout
-    );
+    outcome.stdout_has("whole: epoch 4/4 loss ");
 }
 
 #[test]
 fn a_run_is_watched_while_it_works() {
     let place = place();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
-        .args(split(
-            "train tiny.toml --set train.epochs=30 --out run --quiet",
-        ))
-        .args(["--checkpoint-seconds", "0"])
-        .args(DATA)
-        .current_dir(place.folder())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    while !place.path("run/checkpoint.safetensors").exists() {
-        assert!(start.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let outcome = place.run(&["watch", "run", "--every", "0.05", "--json"]);
+    let train = "train tiny.toml --set train.epochs=30 --out run --checkpoint-seconds 0";
+    let mut child = start(&place, train);
+    wait_for("a checkpoint", || {
+        place.path("run/checkpoint.safetensors").exists()
+    });
+    let outcome = place.run("watch run --every 0.05 --json");
     // it ended because the run did
     assert!(place.path("run/record.json").exists());
     assert!(child.wait().unwrap().success());
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let epochs = outcome.stdout.lines().map(|line| {
-        let object: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(object["event"], "epoch");
-        object["epoch"].as_u64().unwrap()
+    let epochs = events(&outcome).into_iter().map(|event| {
+        assert_eq!(event["event"], "epoch");
+        event["epoch"].as_u64().unwrap()
     });
     assert!(epochs.eq(0..30), "{}", outcome.stdout);
 }
@@ -587,20 +453,12 @@ fn a_terminal_shows_runs_line_by_line_while_they_work() {
     let place = place();
     let sweep = "name = \"s\"\nconfigs = [\"tiny.toml\"]\n[grid]\nseed = [0, 1]\n";
     std::fs::write(place.path("sweep.toml"), sweep).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
-        .args(["sweep", "sweep.toml", "--out", "runs", "--threads", "1"])
-        .args(["--set", "train.epochs=30", "--checkpoint-seconds", "0"])
-        .args(DATA)
-        .current_dir(place.folder())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    while !place.path("runs/tiny-seed0/config.toml").exists() {
-        assert!(start.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let sweep = "sweep sweep.toml --out runs --threads 1 --set train.epochs=30 \
+                 --checkpoint-seconds 0";
+    let mut child = start(&place, sweep);
+    wait_for("a run", || {
+        place.path("runs/tiny-seed0/config.toml").exists()
+    });
     let watch = format!(
         "stty cols 80 rows 24 && '{}' watch runs --every 0.05",
         env!("CARGO_BIN_EXE_maxitive")
@@ -637,11 +495,8 @@ fn a_terminal_shows_runs_line_by_line_while_they_work() {
             line.contains("epoch 30/30 loss ") && line.ends_with(" finished"),
             "{line}"
         );
-        assert_eq!(
-            line.matches(|c| ('▁'..='█').contains(&c)).count(),
-            24,
-            "{line}"
-        );
+        let bars = line.matches(|c| ('▁'..='█').contains(&c));
+        assert_eq!(bars.count(), 24, "{line}");
     }
 }
 
@@ -659,14 +514,9 @@ fn endless(place: &Place, program: &str, before: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begin = Instant::now();
-    while !place.path("long/checkpoint.safetensors").exists() {
-        assert!(
-            begin.elapsed() < Duration::from_secs(60),
-            "it does not begin"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("a checkpoint", || {
+        place.path("long/checkpoint.safetensors").exists()
+    });
     child
 }
 
@@ -723,28 +573,15 @@ fn a_hangup_that_is_ignored_does_not_stop_a_training() {
 #[test]
 fn a_time_limit_saves_and_says_how_to_go_on() {
     let place = place();
-    let limited = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_maxitive"))
-            .args(arguments)
-            .args(["--within", "3s"])
-            .args(DATA)
-            .current_dir(place.folder())
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), stderr)
-    };
     let begin = Instant::now();
-    let long = ["train", "tiny.toml", "--set", "train.epochs=100000"];
-    let (code, stderr) = limited(&[&long[..], &["--out", "long"]].concat());
-    assert_eq!(code, Some(75), "{stderr}");
-    let message = "Time is over and all is saved. Go on with: maxitive resume long --data-dir data \
-                   --unverified --within 3s";
-    assert!(stderr.contains(message), "{stderr}");
+    let train = "train tiny.toml --set train.epochs=100000 --out long --within 3s";
+    run(&place, train, 75).stderr_has(
+        "Time is over and all is saved. Go on with: maxitive resume long --data-dir data \
+         --unverified --within 3s",
+    );
     assert!(place.path("long/checkpoint.safetensors").exists());
     // again, from where it stands
-    let (code, stderr) = limited(&["resume", "long"]);
-    assert_eq!(code, Some(75), "{stderr}");
+    run(&place, "resume long --within 3s", 75);
     assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
@@ -762,13 +599,10 @@ pub fn random(state: &mut u64) -> u64 {
 #[test]
 fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
     let place = place();
-    let often = ["--checkpoint-seconds", "0", "--quiet"];
+    let often = "--checkpoint-seconds 0 --quiet";
+    let train = |folder: &str| format!("train tiny.toml --out {folder} {often}");
     let begin = Instant::now();
-    let whole = run(
-        &place,
-        &[&["train", "tiny.toml", "--out", "whole"], &often[..]].concat(),
-    );
-    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    run(&place, &train("whole"), 0);
     let mut length = begin.elapsed().as_micros() as u64;
     let read = |folder: &str, file: &str| std::fs::read(place.path(folder).join(file)).unwrap();
     let (mut state, mut killed, mut resumed, mut number) = (2026, 0, 0, 0);
@@ -776,33 +610,23 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
         number += 1;
         assert!(number < 500, "the runs end before they can be killed");
         let folder = format!("run{number}");
-        let start = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_maxitive"))
-            .args(["train", "tiny.toml", "--out", &folder])
-            .args(often)
-            .args(DATA)
-            .current_dir(place.folder())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let begin = Instant::now();
+        let mut child = start(&place, &train(&folder));
         let moment = random(&mut state) % length.max(1);
         std::thread::sleep(Duration::from_micros(moment));
         if child.try_wait().unwrap().is_some() {
             // too late: runs are shorter than the first one was
-            length = length.min(start.elapsed().as_micros() as u64);
+            length = length.min(begin.elapsed().as_micros() as u64);
             continue;
         }
         child.kill().unwrap();
         killed += u32::from(child.wait().unwrap().code().is_none());
         // killed before the config was there: it is begun anew
-        let arguments: &[&str] = if place.path(&folder).join("config.toml").exists() {
-            &["resume", &folder]
-        } else {
-            &["train", "tiny.toml", "--out", &folder]
+        let again = match place.path(&folder).join("config.toml").exists() {
+            true => format!("resume {folder} {often}"),
+            false => train(&folder),
         };
-        let outcome = run(&place, &[arguments, &often].concat());
-        assert_eq!(outcome.code, Some(0), "{folder}: {}", outcome.stderr);
+        run(&place, &again, 0);
         for file in ["last.safetensors", "best.safetensors"] {
             assert!(
                 read(&folder, file) == read("whole", file),
@@ -810,13 +634,10 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
             );
         }
         let mut metrics = |folder: &str| {
-            let record: Value = serde_json::from_slice(&read(folder, "record.json")).unwrap();
+            let record = place.value(&format!("{folder}/record.json"));
             resumed += u32::from(record["timings"]["resumed"].as_u64() > Some(0));
-            record["evaluations"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|e| (e["in_domain"].clone(), e["out_of_domain"].clone()))
+            let rows = record["evaluations"].as_array().unwrap().iter();
+            rows.map(|e| (e["in_domain"].clone(), e["out_of_domain"].clone()))
                 .collect::<Vec<_>>()
         };
         assert_eq!(metrics(&folder), metrics("whole"), "{folder}");
@@ -830,58 +651,33 @@ fn killed_at_any_moment_a_run_resumes_to_the_same_bits() {
 #[test]
 fn a_run_is_evaluated_again_by_another_method() {
     let place = place();
-    let outcome = run(
-        &place,
-        &["train", "tiny.toml", "--out", "runs/tiny", "--quiet"],
-    );
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let again = |more: &[&str]| {
-        let arguments = ["reevaluate", "runs/tiny", "--quiet"];
-        run(&place, &[&arguments[..], more].concat())
+    run(&place, "train tiny.toml --out runs/tiny --quiet", 0);
+    let again = |more: &str, code: i32| {
+        let command = format!("reevaluate runs/tiny --quiet {more}");
+        run(&place, &command, code)
     };
-    let outcome = again(&["--out", "again", "--method", "possibilistic"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("Lower prob."), "{}", outcome.stdout);
+    again("--out again --method possibilistic", 0).stdout_has("Lower prob.");
     assert!(place.path("again/tiny/record.json").exists());
-    let both = ["--out", "b", "--method", "point", "--set", "rows=[]"];
-    for (arguments, part) in [
-        (&["--out", "again"][..], "again/tiny"),
-        (&["--out", "b", "--method", "laplase"], "rows.0.predictive"),
-        (&["--out", "b", "--method", "swag"], "needs"),
-        (
-            &["--out", "b", "--set", "seed=3"],
-            "what can be set is rows",
-        ),
-        (&both, "one of them"),
+    for (more, part) in [
+        ("--out again", "again/tiny"),
+        ("--out b --method laplase", "rows.0.predictive"),
+        ("--out b --method swag", "needs"),
+        ("--out b --set seed=3", "what can be set is rows"),
+        ("--out b --method point --set rows=[]", "one of them"),
     ] {
-        let outcome = again(arguments);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+        again(more, 2).stderr_has(part);
         assert!(!place.path("b").exists());
     }
     // another rule: its row has a name of its own, and one name for both is refused
-    let more = [
-        "--set",
-        "optimizer.rule=\"sgd\"",
-        "--set",
-        "rows=[{row=\"sgd\",predictive=\"point\"}]",
-    ];
-    let train = ["train", "tiny.toml", "--out", "runs/sgd", "--quiet"];
-    assert_eq!(run(&place, &[&train[..], &more].concat()).code, Some(0));
-    let outcome = again(&["runs/sgd", "--out", "two", "--method", "possibilistic"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let rule = r#"optimizer.rule="sgd""#;
+    let rows = r#"rows=[{row="sgd",predictive="point"}]"#;
+    let train = format!("train tiny.toml --out runs/sgd --quiet --set {rule} --set {rows}");
+    run(&place, &train, 0);
+    let outcome = again("runs/sgd --out two --method possibilistic", 0);
     for name in ["mean, possibilistic", "sgd, possibilistic"] {
-        assert!(outcome.stdout.contains(name), "{}", outcome.stdout);
+        outcome.stdout_has(name);
     }
-    let one = ["--set", "rows=[{row=\"x\",predictive=\"point\"}]"];
-    let outcome = again(&[&["runs/sgd", "--out", "b"], &one[..]].concat());
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("both give the row"),
-        "{}",
-        outcome.stderr
-    );
-    let outcome = run(&place, &["reevaluate", "nowhere", "--out", "b"]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("nowhere"), "{}", outcome.stderr);
+    let one = r#"runs/sgd --out b --set rows=[{row="x",predictive="point"}]"#;
+    again(one, 2).stderr_has("both give the row");
+    run(&place, "reevaluate nowhere --out b", 2).stderr_has("nowhere");
 }

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use super::{Logits, Prediction};
-use crate::error::{Error, Result, check, check_size};
+use crate::error::{Error, Result, check_positive, check_size};
 
 /// What the weights still allow for every image, from logits `[n, classes]` and Gram matrices
 /// `[n, classes, classes]` of the logits' weight gradients, `c = JJᵀ`: the covariance of the logits
@@ -25,9 +25,7 @@ pub fn predict_each(
     classes: usize,
     precision: f64,
 ) -> Result<Vec<Result<Prediction>>> {
-    check("precision", precision, "(0, inf)", |p| {
-        p > 0.0 && p.is_finite()
-    })?;
+    check_positive("precision", precision)?;
     if classes == 0 {
         return Err(Error::Empty {
             name: "list of classes",

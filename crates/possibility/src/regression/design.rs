@@ -5,7 +5,7 @@
 //! growing the design never copies it.
 
 use super::response::Response;
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check, check_finite, check_not_negative, check_size};
 use crate::family::special::CompensatedSum;
 
 /// Rows of a block: a few columns fit the first-level cache, a whole block the second-level one,
@@ -148,9 +148,7 @@ impl Design {
         check_finite("row of covariates", covariates)?;
         let range = self.response.range();
         check("response", response, range, |y| self.response.accepts(y))?;
-        check("row weight", weight, "[0, inf)", |w| {
-            w >= 0.0 && w.is_finite()
-        })?;
+        check_not_negative("row weight", weight)?;
         let row = self.rows() % BLOCK_ROWS;
         let columns = self.columns();
         if row == 0 {

@@ -2,7 +2,7 @@
 //! the supremum-marginals of the Laplace, upper and lower Gaussian along one linear function of the
 //! coefficients.
 
-use crate::error::{Result, check};
+use crate::error::{Result, check_alpha, check_not_negative, check_real};
 use crate::function::{AsEvent, Credence, Measure, Possibility};
 use crate::set::{Interval, RealSet};
 use crate::univariate::Univariate;
@@ -44,10 +44,8 @@ impl Marginal {
     /// # Errors
     /// The mode is not finite or the standard deviation is not in `[0, ∞)`.
     pub fn new(mode: f64, standard_deviation: f64) -> Result<Self> {
-        check("mode", mode, "(-inf, inf)", f64::is_finite)?;
-        check("standard deviation", standard_deviation, "[0, inf)", |s| {
-            s >= 0.0 && s.is_finite()
-        })?;
+        check_real("mode", mode)?;
+        check_not_negative("standard deviation", standard_deviation)?;
         Ok(Self {
             mode,
             standard_deviation,
@@ -100,23 +98,6 @@ impl Marginal {
             }
         }
     }
-
-    /// `log sup_A f`.
-    fn log_supremum(&self, event: &RealSet) -> f64 {
-        if self.standard_deviation == 0.0 {
-            return if event.contains(self.mode) {
-                0.0
-            } else {
-                f64::NEG_INFINITY
-            };
-        }
-        // f is continuous and falls away from the mode: the nearest point of the closure counts
-        event
-            .parts()
-            .iter()
-            .map(|part| self.log_possibility(&part.clamp(self.mode)))
-            .fold(f64::NEG_INFINITY, f64::max)
-    }
 }
 
 impl Possibility for Marginal {
@@ -133,11 +114,15 @@ impl Possibility for Marginal {
 
 impl Measure<RealSet> for Marginal {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(event))
+        if self.standard_deviation == 0.0 {
+            let certain = event.contains(self.mode);
+            return Ok(if certain { 0.0 } else { f64::NEG_INFINITY });
+        }
+        Ok(event.supremum(self.mode, |x| self.log_possibility(&x)))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 
@@ -155,7 +140,7 @@ impl Univariate for Marginal {
     }
 
     fn cut(&self, alpha: f64) -> Result<Interval> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         let reach = self.standard_deviation * (-2.0 * alpha.ln()).sqrt();
         Interval::closed(self.mode - reach, self.mode + reach)
     }

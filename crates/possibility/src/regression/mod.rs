@@ -88,8 +88,10 @@ pub use region::FormAndVariance;
 pub use response::Response;
 pub use simulation::SimulatedForm;
 
-use crate::error::{Error, Result, check, check_entries, check_finite, check_size};
-use crate::linear::{block, cholesky, dot, eigen, multiply, solve, solve_lower_matrix, symmetric};
+use crate::error::{Error, Result, check, check_entries, check_finite, check_positive, check_size};
+use crate::linear::{
+    block, cholesky, difference, dot, eigen, multiply, solve, solve_lower_matrix, symmetric,
+};
 use kernel::{Demand, Evaluation, evaluate_each, greatest_leverage};
 
 /// Precision `Δ` of the Gaussian prior; zero in a direction of which nothing is known.
@@ -174,13 +176,9 @@ impl RegressionConfig {
             .unwrap_or_else(|| vec![0.0; columns]);
         check_size("prior mode", prior_mode.len(), columns)?;
         check_finite("prior mode", &prior_mode)?;
-        check("tolerance", self.tolerance, "(0, inf)", |t| {
-            t > 0.0 && t.is_finite()
-        })?;
+        check_positive("tolerance", self.tolerance)?;
         if let Dispersion::Known(known) = self.dispersion {
-            check("dispersion", known, "(0, inf)", |d| {
-                d > 0.0 && d.is_finite()
-            })?;
+            check_positive("dispersion", known)?;
         }
         if self.max_steps == 0 {
             return Err(Error::OutOfRange {
@@ -544,7 +542,7 @@ impl Regression {
         }
         // what still moves in the second half of the way does not come to rest
         let (middle, end) = (&points[points.len() / 2], &points[points.len() - 1]);
-        let direction: Vec<f64> = end.iter().zip(middle).map(|(w, s)| w - s).collect();
+        let direction = difference(end, middle);
         let free = self.free_part(&direction);
         dot(&free, &free) > 1.0 && design.never_rises(&free)
     }

@@ -32,9 +32,9 @@ use super::design::Design;
 use super::kernel::{Demand, greatest_leverage};
 use super::posterior::RegressionPosterior;
 use super::{Dispersion, Regression, Regularized, certificate};
-use crate::error::{Error, Result, check, check_finite, check_size};
+use crate::error::{Error, Result, check_alpha, check_finite, check_real, check_size};
 use crate::function::Credence;
-use crate::linear::{cholesky, dot, multiply_upper, solve};
+use crate::linear::{cholesky, difference, dot, multiply_upper, solve};
 use crate::set::{Interval, RealSet};
 
 /// What is asked of the profile of a linear form.
@@ -401,11 +401,7 @@ impl<'a> Profiles<'a> {
 
     /// `‖w - m‖_H ρ`: the log of the factor by which the curvature may have changed.
     fn drift(&self, point: &[f64]) -> f64 {
-        let step: Vec<f64> = point
-            .iter()
-            .zip(self.posterior.mode())
-            .map(|(w, m)| w - m)
-            .collect();
+        let step = difference(point, self.posterior.mode());
         let scaled = multiply_upper(self.factor.as_ref(), &step);
         self.leverage * dot(&scaled, &scaled).sqrt()
     }
@@ -457,19 +453,14 @@ enum Goal {
 impl Target {
     fn goal(self) -> Result<Goal> {
         let level = |alpha: f64, side: f64| {
-            check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+            check_alpha(alpha)?;
             Ok(Goal::Level {
                 level: 0.0 - alpha.ln(),
                 side,
             })
         };
         match self {
-            Self::Value(t) => Ok(Goal::Value(check(
-                "value",
-                t,
-                "(-inf, inf)",
-                f64::is_finite,
-            )?)),
+            Self::Value(t) => Ok(Goal::Value(check_real("value", t)?)),
             Self::LowerEnd(alpha) => level(alpha, -1.0),
             Self::UpperEnd(alpha) => level(alpha, 1.0),
         }

@@ -3,6 +3,7 @@
 use golden::number;
 use proptest::prelude::*;
 
+use super::tests::{build, with_prior};
 use super::*;
 use crate::function::Possibility;
 use crate::set::{Interval, RealSet};
@@ -16,13 +17,12 @@ fn design(response: Response, rows: &[(Vec<f64>, f64)]) -> Design {
     design
 }
 
-fn build(precision: PriorPrecision, columns: usize) -> Regression {
-    RegressionConfig {
-        prior_precision: precision,
-        ..RegressionConfig::default()
-    }
-    .build(columns)
-    .unwrap()
+fn unknown_variance(columns: usize) -> Regression {
+    let config = RegressionConfig {
+        dispersion: Dispersion::Unknown,
+        ..with_prior(PriorPrecision::Scalar(0.0))
+    };
+    config.build(columns).unwrap()
 }
 
 /// The golden numbers come from extended precision (`golden/generate/gen_regression.py`).
@@ -44,10 +44,11 @@ fn golden_regression() {
         let rows: Vec<(Vec<f64>, f64)> = rows.into_iter().zip(responses).collect();
         let design = design(response, &rows);
         let config = RegressionConfig {
-            prior_precision: PriorPrecision::Diagonal(golden::numbers(&case["prior_precision"])),
             dispersion: golden::optional(&case["variance"])
                 .map_or(Dispersion::Unknown, Dispersion::Known),
-            ..RegressionConfig::default()
+            ..with_prior(PriorPrecision::Diagonal(golden::numbers(
+                &case["prior_precision"],
+            )))
         };
         let model = config.build(design.columns()).unwrap();
         let posterior = model.fit(&design).unwrap();
@@ -97,9 +98,7 @@ fn golden_regression() {
 #[test]
 fn the_slope_of_four_separated_points_by_hand() {
     // with x = 0 the profile is the best intercept alone: two of four labels are 1
-    let rows: Vec<(Vec<f64>, f64)> = [(1.0, 0.0), (2.0, 0.0), (3.0, 1.0), (4.0, 1.0)]
-        .map(|(x, y)| (vec![x], y))
-        .to_vec();
+    let rows = [(1.0, 0.0), (2.0, 0.0), (3.0, 1.0), (4.0, 1.0)].map(|(x, y)| (vec![x], y));
     let design = design(Response::Bernoulli, &rows);
     let model = build(PriorPrecision::Diagonal(vec![0.0, 1e-6]), 2);
     let posterior = model.fit(&design).unwrap();
@@ -119,51 +118,33 @@ fn without_a_prior_separated_data_are_refused() {
     let separated: Vec<(Vec<f64>, f64)> = (1..=6)
         .map(|i| (vec![f64::from(i)], f64::from(u8::from(i > 3))))
         .collect();
-    let refuse = |response, rows: &[(Vec<f64>, f64)]| {
-        let error = build(PriorPrecision::Scalar(0.0), 2).fit(&design(response, rows));
-        error.unwrap_err()
+    let no_prior = build(PriorPrecision::Scalar(0.0), 2);
+    let refuse = |model: &Regression, response, rows: &[(Vec<f64>, f64)]| {
+        let error = model.fit(&design(response, rows)).unwrap_err();
+        assert!(matches!(error, Error::NoMode { .. }), "{error}");
     };
-    assert!(matches!(
-        refuse(Response::Bernoulli, &separated),
-        Error::NoMode { .. }
-    ));
+    refuse(&no_prior, Response::Bernoulli, &separated);
     let one_class: Vec<(Vec<f64>, f64)> = separated.iter().map(|(x, _)| (x.clone(), 1.0)).collect();
-    assert!(matches!(
-        refuse(Response::Bernoulli, &one_class),
-        Error::NoMode { .. }
-    ));
+    refuse(&no_prior, Response::Bernoulli, &one_class);
     // a group without a single count
-    let empty_group: Vec<(Vec<f64>, f64)> = [(0.0, 3.0), (0.0, 2.0), (1.0, 0.0), (1.0, 0.0)]
-        .map(|(x, y)| (vec![x], y))
-        .to_vec();
-    assert!(matches!(
-        refuse(Response::Poisson, &empty_group),
-        Error::NoMode { .. }
-    ));
+    let empty_group = [(0.0, 3.0), (0.0, 2.0), (1.0, 0.0), (1.0, 0.0)].map(|(x, y)| (vec![x], y));
+    refuse(&no_prior, Response::Poisson, &empty_group);
     // a column that is constant, and so a multiple of the intercept
     let constant: Vec<(Vec<f64>, f64)> = separated
         .iter()
         .map(|(x, _)| (vec![2.0], x[0] % 2.0))
         .collect();
     assert!(matches!(
-        refuse(Response::Bernoulli, &constant),
-        Error::NotPositiveDefinite { .. }
+        no_prior.fit(&design(Response::Bernoulli, &constant)),
+        Err(Error::NotPositiveDefinite { .. })
     ));
     // exact fits leave no variance
     let line: Vec<(Vec<f64>, f64)> = separated
         .iter()
         .map(|(x, _)| (x.clone(), 2.0 * x[0] + 1.0))
         .collect();
-    let config = RegressionConfig {
-        prior_precision: PriorPrecision::Scalar(0.0),
-        dispersion: Dispersion::Unknown,
-        ..RegressionConfig::default()
-    };
-    let model = config.build(2).unwrap();
-    assert!(matches!(
-        model.fit(&design(Response::Normal, &line)),
-        Err(Error::NoMode { .. })
-    ));
+    let model = unknown_variance(2);
+    refuse(&model, Response::Normal, &line);
     assert!(matches!(
         model.fit(&design(Response::Bernoulli, &separated)),
         Err(Error::Unsupported { .. })
@@ -177,12 +158,7 @@ fn the_mean_of_numbers_of_unknown_variance_by_hand() {
     for y in [1.0, 2.0, 6.0] {
         design.push(&[], y).unwrap();
     }
-    let config = RegressionConfig {
-        prior_precision: PriorPrecision::Scalar(0.0),
-        dispersion: Dispersion::Unknown,
-        ..RegressionConfig::default()
-    };
-    let model = config.build(1).unwrap();
+    let model = unknown_variance(1);
     let posterior = model.fit(&design).unwrap();
     assert!((posterior.dispersion() - 14.0 / 3.0).abs() < 1e-14);
     let profiles = Profiles::new(&model, &design, &posterior).unwrap();

@@ -7,7 +7,7 @@
 //! Section 5.1 of the paper has it for a known variance.
 
 use super::RegressionPosterior;
-use crate::error::{Result, check};
+use crate::error::{Result, check, check_alpha};
 use crate::family::special::{deviance, exp_m1_minus_roots};
 use crate::function::Credence;
 use crate::set::{Interval, RealSet};
@@ -94,7 +94,7 @@ impl FormAndVariance {
     /// # Errors
     /// A level outside `(0, 1]`.
     pub fn slice(&self, form: f64, alpha: f64) -> Result<Option<Interval>> {
-        check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0)?;
+        check_alpha(alpha)?;
         let ratio = self.ratio(form);
         let left = -2.0 * alpha.ln() / self.weight - (ratio - 1.0).ln_1p();
         if left < 0.0 {

@@ -35,6 +35,27 @@ fn unit(columns: usize, j: usize) -> Vec<f64> {
     (0..columns).map(|k| label(k == j)).collect()
 }
 
+/// A config with this prior around zero.
+pub(super) fn with_prior(precision: PriorPrecision) -> RegressionConfig {
+    RegressionConfig {
+        prior_precision: precision,
+        ..RegressionConfig::default()
+    }
+}
+
+pub(super) fn build(precision: PriorPrecision, columns: usize) -> Regression {
+    with_prior(precision).build(columns).unwrap()
+}
+
+/// A model with a prior around this mode.
+pub(super) fn around(mode: &[f64], precision: PriorPrecision) -> Regression {
+    let config = RegressionConfig {
+        prior_mode: Some(mode.to_vec()),
+        ..with_prior(precision)
+    };
+    config.build(mode.len()).unwrap()
+}
+
 #[track_caller]
 fn assert_close(what: &str, got: f64, want: f64) {
     golden::assert_close(what, &[got], &[want], CLOSED_FORM);
@@ -49,71 +70,33 @@ fn golden_logistic_1d() {
         design
             .push(&[1.0], label(number(&case["y"]) > 0.0))
             .unwrap();
-        let model = RegressionConfig {
-            prior_mode: Some(vec![number(&case["prior_mean"])]),
-            prior_precision: PriorPrecision::Scalar(number(&case["prior_precision"])),
-            ..RegressionConfig::default()
-        }
-        .build(1)
-        .unwrap();
+        let precision = PriorPrecision::Scalar(number(&case["prior_precision"]));
+        let model = around(&[number(&case["prior_mean"])], precision);
         let posterior = model.fit(&design).unwrap();
-        let mode = posterior.mode()[0];
-        assert_close(&what("mode"), mode, number(&case["mode"]));
-        assert_close(
-            &what("curvature"),
-            posterior.laplace().precision()[(0, 0)],
-            number(&case["curvature_at_mode"]),
-        );
-        assert_close(
-            &what("log_z_max"),
-            posterior.log_consistency(),
-            number(&case["log_z_max"]),
-        );
+        let close = |field: &str, got: f64, want: &golden::Value| {
+            assert_close(&what(field), got, number(want));
+        };
+        let precision = |normal: &crate::normal::Normal| normal.precision()[(0, 0)];
+        let sigma = Marginal::standard_deviation;
+        close("mode", posterior.mode()[0], &case["mode"]);
+        let curvature = precision(posterior.laplace());
+        close("curvature", curvature, &case["curvature_at_mode"]);
+        close("log_z_max", posterior.log_consistency(), &case["log_z_max"]);
         let coefficient = everywhere(&posterior, 0);
         let laplace = &case["laplace"];
-        assert_close(
-            &what("mu"),
-            coefficient.laplace.mode(),
-            number(&laplace["mu"]),
-        );
-        assert_close(
-            &what("sigma"),
-            coefficient.laplace.standard_deviation(),
-            number(&laplace["sigma"]),
-        );
+        close("mu", coefficient.laplace.mode(), &laplace["mu"]);
+        close("sigma", sigma(&coefficient.laplace), &laplace["sigma"]);
         let upper = &case["tightest_upper_at_mode"];
-        assert_close(
-            &what("upper precision"),
-            posterior.upper().unwrap().precision()[(0, 0)],
-            number(&upper["precision"]),
-        );
-        assert_close(
-            &what("upper sigma"),
-            coefficient.upper.standard_deviation(),
-            number(&upper["sigma"]),
-        );
+        let found = precision(posterior.upper().unwrap());
+        close("upper precision", found, &upper["precision"]);
+        close("upper sigma", sigma(&coefficient.upper), &upper["sigma"]);
         let lower = &case["widest_lower_at_mode"];
-        assert_close(
-            &what("lower precision"),
-            posterior.lower().unwrap().precision()[(0, 0)],
-            number(&lower["precision"]),
-        );
-        assert_close(
-            &what("lower sigma"),
-            coefficient.lower.standard_deviation(),
-            number(&lower["sigma"]),
-        );
+        let found = precision(posterior.lower().unwrap());
+        close("lower precision", found, &lower["precision"]);
+        close("lower sigma", sigma(&coefficient.lower), &lower["sigma"]);
         let widest = model.widest_lower_precision(&design, &posterior).unwrap();
-        assert_close(
-            &what("widest, below"),
-            widest.lower,
-            number(&lower["precision"]),
-        );
-        assert_close(
-            &what("widest, above"),
-            widest.upper,
-            number(&lower["precision"]),
-        );
+        close("widest, below", widest.lower, &lower["precision"]);
+        close("widest, above", widest.upper, &lower["precision"]);
         for touch in lower["touches_at"].as_array().unwrap() {
             let at = number(touch);
             let exact = model.log_possibility(&design, &posterior, &[at]).unwrap();
@@ -130,19 +113,11 @@ fn golden_logistic_1d() {
             .iter()
             .map(|&at| model.log_possibility(&design, &posterior, &[at]).unwrap())
             .collect();
-        golden::assert_close(
-            &what("log possibility"),
-            &got,
-            &column("log_possibility"),
-            CLOSED_FORM,
-        );
+        let want = column("log_possibility");
+        golden::assert_close(&what("log possibility"), &got, &want, CLOSED_FORM);
         let got: Vec<f64> = got.iter().map(|log| log.exp()).collect();
-        golden::assert_close(
-            &what("possibility"),
-            &got,
-            &column("possibility"),
-            CLOSED_FORM,
-        );
+        let want = column("possibility");
+        golden::assert_close(&what("possibility"), &got, &want, CLOSED_FORM);
         for cut in case["alpha_cuts"].as_array().unwrap() {
             let (inner, outer) = coefficient.cut(number(&cut["alpha"])).unwrap();
             let (low, high) = (number(&cut["low"]), number(&cut["high"]));
@@ -176,7 +151,7 @@ impl Problem {
         design
     }
 
-    fn config(&self) -> RegressionConfig {
+    fn model(&self) -> Regression {
         let d = self.prior_mode.len();
         let root = Mat::from_fn(d, d, |i, j| self.root[i * d + j]);
         let mut precision = &root * root.transpose();
@@ -186,15 +161,7 @@ impl Problem {
                 precision[(j, i)] = precision[(i, j)];
             }
         }
-        RegressionConfig {
-            prior_mode: Some(self.prior_mode.clone()),
-            prior_precision: PriorPrecision::Full(precision),
-            ..RegressionConfig::default()
-        }
-    }
-
-    fn model(&self) -> Regression {
-        self.config().build(self.prior_mode.len()).unwrap()
+        around(&self.prior_mode, PriorPrecision::Full(precision))
     }
 }
 
@@ -372,27 +339,16 @@ fn one_row_by_hand() {
     let slope = 2.0 / (1.0 + 2f64.exp());
     let mut design = Design::new(Response::Bernoulli, 1).unwrap();
     design.push(&[2.0], 1.0).unwrap();
-    let model = RegressionConfig {
-        prior_precision: PriorPrecision::Scalar(slope),
-        ..RegressionConfig::default()
-    }
-    .build(1)
-    .unwrap();
+    let model = build(PriorPrecision::Scalar(slope), 1);
     let posterior = model.fit(&design).unwrap();
     assert_close("mode", posterior.mode()[0], 1.0);
     let loss = (-2f64).exp().ln_1p() + 0.5 * slope;
     assert_close("log consistency", posterior.log_consistency(), -loss);
     let sigma = 1.0 / (1.0 + (-2f64).exp());
-    assert_close(
-        "Laplace",
-        posterior.laplace().precision()[(0, 0)],
-        slope + 4.0 * sigma * (1.0 - sigma),
-    );
-    assert_close(
-        "lower",
-        posterior.lower().unwrap().precision()[(0, 0)],
-        slope + 4.0 * 1f64.tanh() / 4.0,
-    );
+    let laplace = posterior.laplace().precision()[(0, 0)];
+    assert_close("Laplace", laplace, slope + 4.0 * sigma * (1.0 - sigma));
+    let lower = posterior.lower().unwrap().precision()[(0, 0)];
+    assert_close("lower", lower, slope + 4.0 * 1f64.tanh() / 4.0);
 }
 
 #[test]
@@ -403,19 +359,11 @@ fn separable_data_have_a_finite_mode() {
             design.push(&[f64::from(i)], 1.0).unwrap();
             design.push(&[-f64::from(i)], 0.0).unwrap();
         }
-        let model = RegressionConfig {
-            prior_precision: PriorPrecision::Scalar(precision),
-            ..RegressionConfig::default()
-        }
-        .build(2)
-        .unwrap();
+        let model = build(PriorPrecision::Scalar(precision), 2);
         let posterior = model.fit(&design).unwrap();
         assert!(posterior.mode()[1] > 0.0 && posterior.mode()[1].is_finite());
-        assert!(
-            posterior.gradient_norm() < 1e-9,
-            "{}",
-            posterior.gradient_norm()
-        );
+        let norm = posterior.gradient_norm();
+        assert!(norm < 1e-9, "{norm}");
         assert!(everywhere(&posterior, 1).laplace.positive().necessity > 0.0);
     }
 }
@@ -429,20 +377,11 @@ fn a_far_prior_and_huge_covariates_converge() {
             .push(&[1e4 * x, 1e-4 * x], label(i % 3 == 0))
             .unwrap();
     }
-    let model = RegressionConfig {
-        prior_mode: Some(vec![50.0, -50.0]),
-        prior_precision: PriorPrecision::Diagonal(vec![1e-6, 2.0]),
-        ..RegressionConfig::default()
-    }
-    .build(2)
-    .unwrap();
+    let model = around(&[50.0, -50.0], PriorPrecision::Diagonal(vec![1e-6, 2.0]));
     let posterior = model.fit(&design).unwrap();
     // the gradient is a sum of terms of size 1e5
-    assert!(
-        posterior.gradient_norm() < 1e-8,
-        "{}",
-        posterior.gradient_norm()
-    );
+    let norm = posterior.gradient_norm();
+    assert!(norm < 1e-8, "{norm}");
     assert!(posterior.steps() < 60);
 }
 
@@ -452,12 +391,7 @@ fn separable_data_under_a_faint_prior_have_their_mode() {
     for delta in [1e-3, 1e-10, 1e-20, 1e-35] {
         let mut design = Design::new(Response::Bernoulli, 1).unwrap();
         design.push(&[1.0], 1.0).unwrap();
-        let model = RegressionConfig {
-            prior_precision: PriorPrecision::Scalar(delta),
-            ..RegressionConfig::default()
-        }
-        .build(1)
-        .unwrap();
+        let model = build(PriorPrecision::Scalar(delta), 1);
         let posterior = model.fit(&design).unwrap();
         let w = posterior.mode()[0];
         let balance = (-w - w.exp().recip().ln_1p()) - (delta * w).ln();
@@ -467,13 +401,7 @@ fn separable_data_under_a_faint_prior_have_their_mode() {
 
 #[test]
 fn no_data_leave_the_prior() {
-    let model = RegressionConfig {
-        prior_mode: Some(vec![0.5, -2.0]),
-        prior_precision: PriorPrecision::Diagonal(vec![3.0, 0.2]),
-        ..RegressionConfig::default()
-    }
-    .build(2)
-    .unwrap();
+    let model = around(&[0.5, -2.0], PriorPrecision::Diagonal(vec![3.0, 0.2]));
     let posterior = model
         .fit(&Design::with_intercept(Response::Bernoulli, 1))
         .unwrap();

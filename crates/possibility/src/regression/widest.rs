@@ -23,7 +23,7 @@ use super::kernel::{Demand, majorizer_curvature};
 use super::marginal::Bounds;
 use super::posterior::RegressionPosterior;
 use crate::error::{Result, check_size, not_certified};
-use crate::linear::{cholesky, dot, multiply, solve};
+use crate::linear::{cholesky, difference, dot, multiply, solve};
 use crate::numeric::{sigmoid, softplus};
 
 /// Bracket of the widest lower precision, relative to its size.
@@ -111,7 +111,7 @@ impl Regression {
             let mut reached: f64 = 0.0;
             for _ in 0..steps {
                 let at = self.regularize(design, &point, Demand::Gradient);
-                let gap: Vec<f64> = point.iter().zip(mode).map(|(w, m)| w - m).collect();
+                let gap = difference(&point, mode);
                 let pull = multiply(posterior.laplace().precision(), &gap);
                 let ratio = 2.0 * (at.loss - base) / dot(&gap, &pull);
                 let gained = ratio - reached;
@@ -384,6 +384,7 @@ fn sigmoid_quotient(t: f64, d: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regression::tests::{around, build};
     use crate::regression::{PriorPrecision, RegressionConfig, Response};
     use proptest::prelude::*;
 
@@ -449,13 +450,7 @@ mod tests {
             for &(x, y) in &rows {
                 design.push(&[x], f64::from(u8::from(y))).unwrap();
             }
-            let model = RegressionConfig {
-                prior_mode: Some(vec![center]),
-                prior_precision: PriorPrecision::Scalar(precision),
-                ..RegressionConfig::default()
-            }
-            .build(1)
-            .unwrap();
+            let model = around(&[center], PriorPrecision::Scalar(precision));
             let posterior = model.fit(&design).unwrap();
             let widest = model.widest_lower_precision(&design, &posterior).unwrap();
             prop_assert!(widest.upper - widest.lower <= 1e-10 * widest.upper);
@@ -482,12 +477,7 @@ mod tests {
             for &(x, y) in &rows {
                 design.push(&[x], f64::from(u8::from(y))).unwrap();
             }
-            let model = RegressionConfig {
-                prior_precision: PriorPrecision::Scalar(precision),
-                ..RegressionConfig::default()
-            }
-            .build(2)
-            .unwrap();
+            let model = build(PriorPrecision::Scalar(precision), 2);
             let posterior = model.fit(&design).unwrap();
             let found = model.least_scaling_found(&design, &posterior, 40).unwrap();
             prop_assert!(found >= 1.0 && found <= posterior.certified_scaling().unwrap());

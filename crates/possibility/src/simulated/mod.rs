@@ -23,8 +23,7 @@
 
 mod shares;
 
-use crate::error::{Error, Result};
-use crate::family::exponential::check_alpha;
+use crate::error::{Error, Result, check_alpha};
 use crate::set::{Interval, RealSet};
 
 pub use shares::SimulatedShares;

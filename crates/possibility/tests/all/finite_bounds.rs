@@ -13,19 +13,10 @@ fn golden_finite_bounds() {
         let prior = Finite::from_values(&numbers(&case["prior"])).unwrap();
         let posterior = FinitePosterior::new(&numbers(&case["loss"]), &prior).unwrap();
         let log_z = posterior.log_consistency();
-        assert_number(
-            &format!("{name}: log Z"),
-            log_z,
-            &case["log_z_max"],
-            CLOSED_FORM,
-        );
-        let values = posterior.function().values();
-        assert_close(
-            &format!("{name}: posterior"),
-            &values,
-            &numbers(&case["posterior"]),
-            CLOSED_FORM,
-        );
+        let what = format!("{name}: log Z");
+        assert_number(&what, log_z, &case["log_z_max"], CLOSED_FORM);
+        let (values, want) = (posterior.function().values(), numbers(&case["posterior"]));
+        assert_close(&format!("{name}: posterior"), &values, &want, CLOSED_FORM);
         for candidate in case["candidates"].as_array().unwrap() {
             let g = Finite::from_values(&numbers(&candidate["g"])).unwrap();
             let kind = candidate["kind"].as_str().unwrap_or("unnamed");

@@ -190,8 +190,8 @@ fn notes(text: &mut String, sheet: &Sheet) {
     }
 }
 
-/// A document of all tables and figures.
-pub(super) fn document(
+/// A document of all tables (`NAME.tex` beside it) and figures (`NAME.pdf`), ready to be compiled.
+pub fn document(
     tables: &[PaperTable],
     curves: &[TrainingCurves],
     diagrams: &[Reliability],

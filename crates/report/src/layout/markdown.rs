@@ -91,8 +91,8 @@ fn mark(mark: Option<usize>) -> String {
     text.unwrap_or_default()
 }
 
-/// All tables, and the figures as links.
-pub(super) fn document(
+/// All tables, and the figures as links to `NAME.svg`.
+pub fn document(
     tables: &[PaperTable],
     curves: &[TrainingCurves],
     diagrams: &[Reliability],

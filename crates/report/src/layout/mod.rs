@@ -11,6 +11,8 @@ mod markdown;
 mod sheet;
 
 pub use figures::{Curve, Reliability, TrainingCurves, reliability, training_curves};
+pub use latex::document as latex_document;
+pub use markdown::document as markdown_document;
 
 use evaluation::record::RunRecord;
 
@@ -42,22 +44,4 @@ pub fn tables(records: &[RunRecord]) -> Vec<PaperTable> {
             markdown: markdown::table(&sheet),
         })
         .collect()
-}
-
-/// A document of all tables (`NAME.tex` beside it) and figures (`NAME.pdf`), ready to be compiled.
-pub fn latex_document(
-    tables: &[PaperTable],
-    curves: &[TrainingCurves],
-    diagrams: &[Reliability],
-) -> String {
-    latex::document(tables, curves, diagrams)
-}
-
-/// All tables, and the figures as links to `NAME.svg`.
-pub fn markdown_document(
-    tables: &[PaperTable],
-    curves: &[TrainingCurves],
-    diagrams: &[Reliability],
-) -> String {
-    markdown::document(tables, curves, diagrams)
 }

@@ -21,30 +21,9 @@ impl View<'_, '_> {
              and the logits are taken as linear in the weights. The scores say how sure an answer is; the figures are areas under the \
              ROC curve, all on the same images.</p>\n",
         );
-        for (i, &checkpoint) in self.group.checkpoints.iter().enumerate() {
-            let place = Place {
-                checkpoint,
-                set: None,
-                of_scores: true,
-                hidden: i > 0,
-            };
-            self.table(page, &self.group.scores(checkpoint, None), &place);
-        }
+        self.tables(page, &[None], true);
         if !self.group.sets.is_empty() {
-            page.push_str("<div class=\"head\"><h3>Out-of-domain</h3>");
-            self.set_switch(page, switches);
-            page.push_str("</div>\n");
-        }
-        for (i, &checkpoint) in self.group.checkpoints.iter().enumerate() {
-            for (j, set) in self.group.sets.iter().enumerate() {
-                let place = Place {
-                    checkpoint,
-                    set: Some((j, set)),
-                    of_scores: true,
-                    hidden: i > 0 || j > 0,
-                };
-                self.table(page, &self.group.scores(checkpoint, Some(set)), &place);
-            }
+            self.tables_of_sets(page, switches, true);
         }
         definitions_of(page, &[("Scores", Scores::METRICS)]);
         self.pictures(page);

@@ -22,35 +22,12 @@ impl View<'_, '_> {
             );
         }
         page.push_str("<h3>Test set</h3>\n");
-        for (i, &checkpoint) in self.group.checkpoints.iter().enumerate() {
-            let table = self.group.in_domain(checkpoint);
-            let place = Place {
-                checkpoint,
-                set: None,
-                of_scores: false,
-                hidden: i > 0,
-            };
-            self.table(page, &table, &place);
-        }
+        self.tables(page, &[None], false);
         if self.group.sets.is_empty() {
             definitions(page, InDomain::METRICS);
             return;
         }
-        page.push_str("<div class=\"head\"><h3>Out-of-domain</h3>");
-        self.set_switch(page, switches);
-        page.push_str("</div>\n");
-        for (i, &checkpoint) in self.group.checkpoints.iter().enumerate() {
-            for (j, set) in self.group.sets.iter().enumerate() {
-                let table = self.group.out_of_domain(checkpoint, set);
-                let place = Place {
-                    checkpoint,
-                    set: Some((j, set)),
-                    of_scores: false,
-                    hidden: i > 0 || j > 0,
-                };
-                self.table(page, &table, &place);
-            }
-        }
+        self.tables_of_sets(page, switches, false);
         if let Some(theirs) = paper::out_of_domain_set(self.group.experiment) {
             let others: Vec<&str> = self
                 .group
@@ -78,7 +55,43 @@ impl View<'_, '_> {
         );
     }
 
-    pub(super) fn table(&self, page: &mut String, table: &Table<'_>, place: &Place<'_, '_>) {
+    /// The tables of the out-of-domain sets, below the heading with their switch.
+    pub(super) fn tables_of_sets(
+        &self,
+        page: &mut String,
+        switches: &mut Switches,
+        of_scores: bool,
+    ) {
+        page.push_str("<div class=\"head\"><h3>Out-of-domain</h3>");
+        self.set_switch(page, switches);
+        page.push_str("</div>\n");
+        let sets: Vec<_> = self.group.sets.iter().enumerate().map(Some).collect();
+        self.tables(page, &sets, of_scores);
+    }
+
+    /// The tables of these sets at every checkpoint; the first is shown.
+    pub(super) fn tables(
+        &self,
+        page: &mut String,
+        sets: &[Option<(usize, &OutOfDomainSet<'_>)>],
+        of_scores: bool,
+    ) {
+        for (i, &checkpoint) in self.group.checkpoints.iter().enumerate() {
+            for (j, &set) in sets.iter().enumerate() {
+                let found = set.map(|(_, set)| set);
+                let table = self.group.table_of(checkpoint, found, of_scores);
+                let place = Place {
+                    checkpoint,
+                    set,
+                    of_scores,
+                    hidden: i > 0 || j > 0,
+                };
+                self.table(page, &table, &place);
+            }
+        }
+    }
+
+    fn table(&self, page: &mut String, table: &Table<'_>, place: &Place<'_, '_>) {
         let set = place
             .set
             .map_or(String::new(), |(j, _)| format!(" data-set=\"{j}\""));

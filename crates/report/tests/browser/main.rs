@@ -44,14 +44,10 @@ fn the_page_renders_and_loads_nothing() {
     let html = page(&synthetic::fashion_mnist(3, 100));
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
     browser.open(&html);
-    assert_eq!(
-        browser.text("document.title"),
-        "Fashion-MNIST with LeNet · Maxitive"
-    );
-    assert_eq!(
-        browser.text("document.querySelector('h1').textContent"),
-        "Fashion-MNIST with LeNet"
-    );
+    let shown = browser.text("document.title");
+    assert_eq!(shown, "Fashion-MNIST with LeNet · Maxitive");
+    let shown = browser.text("document.querySelector('h1').textContent");
+    assert_eq!(shown, "Fashion-MNIST with LeNet");
     let expected = [
         ("glance-in", 6.0),
         ("glance-out", 6.0),
@@ -64,21 +60,13 @@ fn the_page_renders_and_loads_nothing() {
     for (chart, count) in expected {
         assert_eq!(plots(&browser, chart), count, "{chart}");
     }
-    assert_eq!(
-        browser.number(
-            "document.querySelectorAll('[data-chart=\"detection\"] svg.plot')[0].querySelectorAll('path.line').length"
-        ),
-        11.0
-    );
+    let shown = browser.number("document.querySelectorAll('[data-chart=\"detection\"] svg.plot')[0].querySelectorAll('path.line').length");
+    assert_eq!(shown, 11.0);
     // no number went wrong on its way into a drawing
-    assert_eq!(
-        browser.number("[...document.querySelectorAll('svg *')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length"),
-        0.0
-    );
-    assert_eq!(
-        browser.evaluate("/NaN|undefined/.test(document.body.innerText)"),
-        json!(false)
-    );
+    let shown = browser.number("[...document.querySelectorAll('svg *')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length");
+    assert_eq!(shown, 0.0);
+    let shown = browser.evaluate("/NaN|undefined/.test(document.body.innerText)");
+    assert_eq!(shown, json!(false));
     assert_content(&browser);
 }
 
@@ -176,15 +164,11 @@ fn classes_show_accuracy_confusions_and_mistakes() {
             0
         ])
     );
-    assert_eq!(
-        browser.text("document.querySelector('.mistakes figcaption').textContent"),
-        "class 2, taken for class 3 0.996"
-    );
+    let shown = browser.text("document.querySelector('.mistakes figcaption').textContent");
+    assert_eq!(shown, "class 2, taken for class 3 0.996");
     // the picture inside the page is let through by its policy
-    assert_eq!(
-        browser.number("document.querySelector('.mistakes img').naturalWidth"),
-        1.0
-    );
+    let shown = browser.number("document.querySelector('.mistakes img').naturalWidth");
+    assert_eq!(shown, 1.0);
     assert_content(&browser);
 }
 
@@ -312,10 +296,9 @@ fn methods_are_toggled_by_hand_and_by_key() {
         browser.evaluate(&format!("{names}.includes('SGD, Laplace')")),
         json!(true)
     );
-    assert_eq!(
-        browser.evaluate("document.querySelector('tr[data-row=\"0\"]').classList.contains('off')"),
-        json!(true)
-    );
+    let shown =
+        browser.evaluate("document.querySelector('tr[data-row=\"0\"]').classList.contains('off')");
+    assert_eq!(shown, json!(true));
     // SGD alone off leaves the runs it shares with Laplace
     browser.click("input[data-method=\"1\"]");
     assert_eq!(
@@ -446,10 +429,8 @@ fn switches_choose_what_is_shown() {
     // one of several switches of the same purpose moves all
     browser.click(".detection input[data-switch=\"set\"][value=\"2\"]");
     assert_eq!(caption(), "Test set, final epoch; MNIST, final epoch");
-    assert_eq!(
-        browser.evaluate("[...document.querySelectorAll('.group:not([hidden]) input[data-switch=\"set\"]')].filter(i => i.checked).map(i => i.value)"),
-        json!(["2", "2", "2"])
-    );
+    let shown = browser.evaluate("[...document.querySelectorAll('.group:not([hidden]) input[data-switch=\"set\"]')].filter(i => i.checked).map(i => i.value)");
+    assert_eq!(shown, json!(["2", "2", "2"]));
     let beside = |kind: &str| {
         browser.number(&format!("[...document.querySelectorAll('.theirs.only-{kind}')].filter(e => e.offsetParent).length"))
     };
@@ -638,11 +619,8 @@ fn it_fits_on_a_phone_in_the_dark_and_on_paper() {
     let background = || browser.text("getComputedStyle(document.body).backgroundColor");
     let assert_layout = |name: &str| {
         assert_eq!(browser.evaluate(OVERFLOWING), json!([]), "{name}");
-        assert_eq!(
-            browser.evaluate("document.documentElement.scrollWidth <= innerWidth"),
-            json!(true),
-            "{name}"
-        );
+        let shown = browser.evaluate("document.documentElement.scrollWidth <= innerWidth");
+        assert_eq!(shown, json!(true), "{name}");
         assert_eq!(browser.evaluate(FAINT), json!([]), "{name}");
         browser.picture(name);
     };
@@ -656,18 +634,14 @@ fn it_fits_on_a_phone_in_the_dark_and_on_paper() {
         }
     }
     // on the phone tables scroll inside, and the panel opens and closes
-    assert_eq!(
-        browser.evaluate("(() => { const s = document.querySelector('.results-table .scroll'); return s.scrollWidth > s.clientWidth && s.clientWidth < 360; })()"),
-        json!(true)
-    );
+    let shown = browser.evaluate("(() => { const s = document.querySelector('.results-table .scroll'); return s.scrollWidth > s.clientWidth && s.clientWidth < 360; })()");
+    assert_eq!(shown, json!(true));
     let panel = || browser.evaluate("document.querySelector('#panel').checkVisibility()");
     assert_eq!(panel(), json!(false));
     browser.click(".side-toggle");
     assert_eq!(panel(), json!(true));
-    assert_eq!(
-        browser.text("document.querySelector('.side-toggle').ariaExpanded"),
-        "true"
-    );
+    let shown = browser.text("document.querySelector('.side-toggle').ariaExpanded");
+    assert_eq!(shown, "true");
     assert_layout("360-panel");
     // the switch wins over the system, and the choice is kept
     browser.click("input[data-switch=\"theme\"][value=\"light\"]");
@@ -681,23 +655,15 @@ fn it_fits_on_a_phone_in_the_dark_and_on_paper() {
     browser.resize(718, 1000, false);
     browser.medium("print", "dark");
     assert_eq!(background(), "rgb(255, 255, 255)");
-    assert_eq!(
-        browser.evaluate("[...document.querySelectorAll('.side, .hero .switch, .check, .switch label:not(:has(:checked))')].some(e => e.checkVisibility())"),
-        json!(false)
-    );
-    assert_eq!(
-        browser.number("[...document.querySelectorAll('.group:not([hidden]) .print-legend')].filter(e => e.checkVisibility() && e.children.length === 11).length"),
-        3.0
-    );
-    assert_eq!(
-        browser.evaluate("[...document.querySelectorAll('.results-table, .plot')].filter(e => e.checkVisibility()).every(e => e.getBoundingClientRect().right <= innerWidth + 1)"),
-        json!(true)
-    );
+    let shown = browser.evaluate("[...document.querySelectorAll('.side, .hero .switch, .check, .switch label:not(:has(:checked))')].some(e => e.checkVisibility())");
+    assert_eq!(shown, json!(false));
+    let shown = browser.number("[...document.querySelectorAll('.group:not([hidden]) .print-legend')].filter(e => e.checkVisibility() && e.children.length === 11).length");
+    assert_eq!(shown, 3.0);
+    let shown = browser.evaluate("[...document.querySelectorAll('.results-table, .plot')].filter(e => e.checkVisibility()).every(e => e.getBoundingClientRect().right <= innerWidth + 1)");
+    assert_eq!(shown, json!(true));
     assert_eq!(browser.evaluate(OVERFLOWING), json!([]));
-    assert_eq!(
-        browser.evaluate("[...document.querySelectorAll('.scroll table')].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.caption.textContent)"),
-        json!([])
-    );
+    let shown = browser.evaluate("[...document.querySelectorAll('.scroll table')].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.caption.textContent)");
+    assert_eq!(shown, json!([]));
     let pdf = browser.print("print");
     assert!(pdf.starts_with(b"%PDF"));
     assert_content(&browser);
@@ -713,12 +679,10 @@ fn parts_that_are_missing_are_left_out() {
     browser.open(&page(&[synthetic::minimal()]));
     assert_eq!(sections(&browser), json!(["g0-short", "g0-results"]));
     browser.picture("minimal");
-    assert_eq!(
-        browser.text(
-            "[...document.querySelectorAll('.results-table td')].map(c => c.innerText).join(' ')"
-        ),
-        "0.750 ∞ 0.125 0.375"
+    let shown = browser.text(
+        "[...document.querySelectorAll('.results-table td')].map(c => c.innerText).join(' ')",
     );
+    assert_eq!(shown, "0.750 ∞ 0.125 0.375");
     assert_content(&browser);
     // nothing at all
     browser.open(&page(&[]));
@@ -775,14 +739,11 @@ fn parts_that_are_missing_are_left_out() {
         .retain(|evaluation| evaluation.checkpoint == Checkpoint::Final);
     browser.open(&page(&[record]));
     assert_eq!(plots(&browser, "training"), 3.0);
-    assert_eq!(
-        browser.number("document.querySelectorAll('.results .deviation').length"),
-        0.0
-    );
-    assert_eq!(
-        browser.number("document.querySelectorAll('input[data-switch=\"checkpoint\"]').length"),
-        0.0
-    );
+    let shown = browser.number("document.querySelectorAll('.results .deviation').length");
+    assert_eq!(shown, 0.0);
+    let shown =
+        browser.number("document.querySelectorAll('input[data-switch=\"checkpoint\"]').length");
+    assert_eq!(shown, 0.0);
     assert_content(&browser);
 }
 
@@ -819,14 +780,10 @@ fn names_cannot_become_markup_or_script() {
         ..Options::default()
     };
     browser.open(&report::html(&records, &options));
-    assert_eq!(
-        browser.text("document.querySelector('h1').textContent"),
-        evil
-    );
-    assert_eq!(
-        browser.text("document.querySelector('.results-table .name').textContent"),
-        format!("{evil}AdamW")
-    );
+    let shown = browser.text("document.querySelector('h1').textContent");
+    assert_eq!(shown, evil);
+    let shown = browser.text("document.querySelector('.results-table .name').textContent");
+    assert_eq!(shown, format!("{evil}AdamW"));
     let (x, y) = browser.middle("[data-chart=\"detection\"] svg.plot");
     browser.point(x, y);
     let (x, y) = browser.middle("td[data-v]");
@@ -842,10 +799,8 @@ fn names_cannot_become_markup_or_script() {
         browser.evaluate("[...document.querySelectorAll('.results-table:not([hidden])')].map(t => t.querySelector('.name').textContent)"),
         json!([format!("{evil}AdamW"), format!("{evil}AdamW")])
     );
-    assert_eq!(
-        browser.text("document.querySelector('.results-table[data-set]:not([hidden]) caption').firstChild.textContent"),
-        format!("{evil}, final epoch")
-    );
+    let shown = browser.text("document.querySelector('.results-table[data-set]:not([hidden]) caption').firstChild.textContent");
+    assert_eq!(shown, format!("{evil}, final epoch"));
     assert_eq!(browser.evaluate(harm), json!(["undefined", 0, 2]));
     assert_content(&browser);
 }

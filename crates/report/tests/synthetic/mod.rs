@@ -53,53 +53,39 @@ pub struct Method {
     pub rows: &'static [(&'static str, &'static str, usize)],
 }
 
+impl Method {
+    pub const fn new(
+        rule: &'static str,
+        network: &'static str,
+        rows: &'static [(&'static str, &'static str, usize)],
+    ) -> Self {
+        Self {
+            rule,
+            network,
+            rows,
+        }
+    }
+}
+
 /// The runs behind the main table.
 pub const METHODS: [Method; 9] = [
-    Method {
-        rule: "adamw",
-        network: "lenet",
-        rows: &[("AdamW", "point", 1)],
-    },
-    Method {
-        rule: "sgd",
-        network: "lenet",
-        rows: &[("SGD", "point", 1), ("Laplace", "laplace", 1)],
-    },
-    Method {
-        rule: "ivon",
-        network: "lenet",
-        rows: &[("IVON@mean", "point", 1), ("IVON", "ivon", 64)],
-    },
-    Method {
-        rule: "sgd",
-        network: "lenet-dropout",
-        rows: &[("MC-D", "mc-dropout", 64)],
-    },
-    Method {
-        rule: "sgd",
-        network: "lenet",
-        rows: &[("SWAG", "swag", 64)],
-    },
-    Method {
-        rule: "ucbopt",
-        network: "lenet",
-        rows: &[("uCBOpt (ϑ→0)", "point", 1)],
-    },
-    Method {
-        rule: "ucbopt",
-        network: "lenet",
-        rows: &[("uCBOpt", "point", 1)],
-    },
-    Method {
-        rule: "ucbopt-adapt",
-        network: "lenet",
-        rows: &[("uCBOpt-adapt", "point", 1)],
-    },
-    Method {
-        rule: "lcbopt-adapt",
-        network: "lenet",
-        rows: &[("lCBOpt-adapt", "point", 1)],
-    },
+    Method::new("adamw", "lenet", &[("AdamW", "point", 1)]),
+    Method::new(
+        "sgd",
+        "lenet",
+        &[("SGD", "point", 1), ("Laplace", "laplace", 1)],
+    ),
+    Method::new(
+        "ivon",
+        "lenet",
+        &[("IVON@mean", "point", 1), ("IVON", "ivon", 64)],
+    ),
+    Method::new("sgd", "lenet-dropout", &[("MC-D", "mc-dropout", 64)]),
+    Method::new("sgd", "lenet", &[("SWAG", "swag", 64)]),
+    Method::new("ucbopt", "lenet", &[("uCBOpt (ϑ→0)", "point", 1)]),
+    Method::new("ucbopt", "lenet", &[("uCBOpt", "point", 1)]),
+    Method::new("ucbopt-adapt", "lenet", &[("uCBOpt-adapt", "point", 1)]),
+    Method::new("lcbopt-adapt", "lenet", &[("lCBOpt-adapt", "point", 1)]),
 ];
 
 /// Records like those of a reproduction of the Fashion-MNIST table: nine runs a seed, eleven rows,

@@ -40,6 +40,20 @@ fn divergence_of_shift(p: f64, q: f64, shift: f64) -> f64 {
     }
 }
 
+/// The same between the shares `(p, q)`, whose log-odds are `center`, and the ones at log-odds
+/// `natural`; shares of 0, too.
+fn divergence_from((p, q): (f64, f64), center: f64, natural: f64) -> f64 {
+    if p == 0.0 {
+        softplus(natural)
+    } else if q == 0.0 {
+        softplus(-natural)
+    } else if natural.is_infinite() {
+        f64::INFINITY
+    } else {
+        divergence_of_shift(p, q, natural - center)
+    }
+}
+
 /// Derivative of [`divergence_of_shift`]: the change of the success probability.
 fn change_of_mean(p: f64, q: f64, shift: f64) -> f64 {
     if shift >= 0.0 {
@@ -113,28 +127,12 @@ impl ScalarFamily for Bernoulli {
     }
 
     fn bregman(&self, natural: f64, reference: f64) -> f64 {
-        let (p, q) = (sigmoid(reference), sigmoid(-reference));
-        if p == 0.0 {
-            softplus(natural)
-        } else if q == 0.0 {
-            softplus(-natural)
-        } else if natural.is_infinite() {
-            f64::INFINITY
-        } else {
-            divergence_of_shift(p, q, natural - reference)
-        }
+        let shares = (sigmoid(reference), sigmoid(-reference));
+        divergence_from(shares, reference, natural)
     }
 
     fn divergence(&self, mean: f64, natural: f64) -> f64 {
-        if mean == 0.0 {
-            softplus(natural)
-        } else if mean == 1.0 {
-            softplus(-natural)
-        } else if natural.is_infinite() {
-            f64::INFINITY
-        } else {
-            divergence_of_shift(mean, 1.0 - mean, natural - logit(mean))
-        }
+        divergence_from((mean, 1.0 - mean), logit(mean), natural)
     }
 
     fn divergence_between_means(&self, mean: f64, other: f64) -> f64 {

@@ -4,8 +4,8 @@
 
 use faer::Mat;
 
-use super::{ConjugateFamily, check_weight};
-use crate::error::Result;
+use super::ConjugateFamily;
+use crate::error::{Result, check_not_negative};
 use crate::function::{Mode, Possibility};
 
 /// `f_θ^ν: λ ↦ g_λ^ν(θ)`, a possibility function of the mean statistic.
@@ -32,7 +32,7 @@ impl<F: ConjugateFamily> Dual<F> {
     /// `θ` outside the natural domain, or the weight negative or not finite.
     pub fn new(family: F, natural: &[f64], weight: f64) -> Result<Self> {
         family.check_natural(natural)?;
-        check_weight("weight", weight)?;
+        check_not_negative("weight", weight)?;
         Ok(Self {
             family,
             natural: natural.to_vec(),

@@ -1,7 +1,7 @@
 //! What data say about a family, in a few numbers that can be stored and added.
 
-use super::{Conjugate, ConjugateFamily, Sample, check_weight};
-use crate::error::{Result, check, check_size};
+use super::{Conjugate, ConjugateFamily, Sample};
+use crate::error::{Result, check_not_negative, check_positive, check_real, check_size};
 use crate::family::special::CompensatedSum;
 
 /// The evidence of observations `xᵢ` that count `wᵢ` times: `n = Σwᵢ`, the mean statistic
@@ -48,11 +48,10 @@ impl Evidence {
         mean: Vec<f64>,
         log_likelihood: f64,
     ) -> Result<Self> {
-        check("count", count, "(0, inf)", |n| n > 0.0 && n.is_finite())?;
+        check_positive("count", count)?;
         check_size("mean statistic", mean.len(), family.dimension())?;
         family.check_mean(&mean)?;
-        let finite = f64::is_finite;
-        check("log likelihood", log_likelihood, "(-inf, inf)", finite)?;
+        check_real("log likelihood", log_likelihood)?;
         Ok(Self {
             count,
             mean,
@@ -66,7 +65,7 @@ impl Evidence {
     /// Data that leave no posterior: none of positive weight, or an exponential sample of zeros.
     pub fn of_sample<F: ConjugateFamily>(sample: &Sample<F>) -> Result<Self> {
         let count = sample.total_weight();
-        check("count", count, "(0, inf)", |n| n > 0.0 && n.is_finite())?;
+        check_positive("count", count)?;
         let prior = Conjugate::uninformative(sample.family().clone());
         let (posterior, log_likelihood) = prior.observe_sample(sample)?;
         let mean = posterior.mean_statistic().unwrap_or_default().to_vec();
@@ -81,7 +80,7 @@ impl Evidence {
         let sum = |term: &dyn Fn(&Self) -> f64| {
             parts.iter().map(term).collect::<CompensatedSum>().total()
         };
-        let count = check_weight("count", sum(&|part| part.count))?;
+        let count = check_not_negative("count", sum(&|part| part.count))?;
         let mean: Vec<f64> = (0..family.dimension())
             .map(|i| sum(&|part| part.count * part.mean[i]) / count)
             .collect();

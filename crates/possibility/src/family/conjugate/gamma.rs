@@ -5,7 +5,7 @@
 
 use super::scalar::forward_scalar_family;
 use super::{Parameter, ScalarFamily};
-use crate::error::{Result, check};
+use crate::error::{Result, check_positive};
 use crate::family::special::{
     deviance_from_gap, exp_m1_minus_roots, log_gamma, stirling_remainder,
 };
@@ -33,7 +33,7 @@ impl Gamma {
     /// # Errors
     /// A shape that is not finite and positive.
     pub fn new(shape: f64) -> Result<Self> {
-        check("shape", shape, "(0, inf)", |k| k > 0.0 && k.is_finite())?;
+        check_positive("shape", shape)?;
         Ok(Self { shape })
     }
 

@@ -51,7 +51,7 @@ use faer::Mat;
 
 use sample::Statistics;
 
-use crate::error::{Error, Result, check, check_entries, check_size};
+use crate::error::{Error, Result, check_entries, check_not_negative, check_size};
 use crate::family::special::CompensatedSum;
 use crate::function::{Mode, Possibility};
 
@@ -246,7 +246,7 @@ impl<F: ConjugateFamily> Conjugate<F> {
     /// `λ` outside the mean domain, or `ν` negative or not finite.
     pub fn new(family: F, mean: &[f64], weight: f64) -> Result<Self> {
         family.check_mean(mean)?;
-        check_weight("weight", weight)?;
+        check_not_negative("weight", weight)?;
         Ok(Self {
             family,
             mean: mean.to_vec(),
@@ -305,7 +305,7 @@ impl<F: ConjugateFamily> Conjugate<F> {
     /// `sum` is not what `count` observations can give, or leaves no posterior.
     pub fn observe_statistics(&self, sum: &[f64], count: f64) -> Result<Self> {
         check_size("sum of statistics", sum.len(), self.family.dimension())?;
-        check_weight("count", count)?;
+        check_not_negative("count", count)?;
         if count > 0.0 {
             let mean: Vec<f64> = sum.iter().map(|s| s / count).collect();
             self.family.check_mean_of_data(&mean)?;
@@ -319,7 +319,7 @@ impl<F: ConjugateFamily> Conjugate<F> {
 
     fn shifted(&self, sum: &[f64], count: f64) -> Result<Self> {
         let weight = self.weight + count;
-        check_weight("weight", weight)?;
+        check_not_negative("weight", weight)?;
         if count == 0.0 {
             return Ok(self.clone());
         }
@@ -340,8 +340,8 @@ impl<F: ConjugateFamily> Conjugate<F> {
     /// # Errors
     /// The exponent is negative or not finite, or the weight overflows.
     pub fn power(&self, exponent: f64) -> Result<Self> {
-        check_weight("exponent", exponent)?;
-        let weight = check_weight("weight", self.weight * exponent)?;
+        check_not_negative("exponent", exponent)?;
+        let weight = check_not_negative("weight", self.weight * exponent)?;
         Ok(Self {
             weight,
             ..self.clone()
@@ -514,9 +514,4 @@ impl<F: ConjugateFamily> Possibility for Conjugate<F> {
             Some(mean) => 0.0 - self.weight * self.family.divergence_at(mean, point),
         }
     }
-}
-
-/// A weight in `[0, ∞)`.
-fn check_weight(name: &'static str, weight: f64) -> Result<f64> {
-    check(name, weight, "[0, inf)", |w| w >= 0.0 && w.is_finite())
 }

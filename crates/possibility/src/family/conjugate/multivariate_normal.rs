@@ -10,6 +10,7 @@ use super::{
     Conjugate, ConjugateFamily, NormalNoise, Parameter, ScalarFamily, ScalarPosterior, VectorFamily,
 };
 use crate::error::{Error, Result, check_entry, check_finite, check_size};
+use crate::linear;
 
 /// How far mirrored entries of a covariance may differ, relative to its diagonal: rounding, not
 /// intent.
@@ -123,17 +124,8 @@ impl MultivariateNormal {
 
     /// `|Lᵀv|²/2 = vᵀΣv/2`.
     fn half_energy(&self, vector: &[f64]) -> f64 {
-        let size = vector.len();
-        0.5 * (0..size)
-            .map(|j| {
-                let entry: f64 = (j..size).map(|i| self.root[(i, j)] * vector[i]).sum();
-                entry * entry
-            })
-            .sum::<f64>()
-    }
-
-    fn gap(a: &[f64], b: &[f64]) -> Vec<f64> {
-        a.iter().zip(b).map(|(a, b)| a - b).collect()
+        let image = linear::multiply_upper(self.root.as_ref(), vector);
+        0.5 * linear::dot(&image, &image)
     }
 }
 
@@ -196,15 +188,15 @@ impl ConjugateFamily for MultivariateNormal {
     }
 
     fn bregman_between(&self, natural: &[f64], reference: &[f64]) -> f64 {
-        self.half_energy(&Self::gap(natural, reference))
+        self.half_energy(&linear::difference(natural, reference))
     }
 
     fn divergence_at(&self, mean: &[f64], natural: &[f64]) -> f64 {
-        self.half_mahalanobis(&Self::gap(mean, &self.mean_at(natural)))
+        self.half_mahalanobis(&linear::difference(mean, &self.mean_at(natural)))
     }
 
     fn divergence_between_means_at(&self, mean: &[f64], other: &[f64]) -> f64 {
-        self.half_mahalanobis(&Self::gap(mean, other))
+        self.half_mahalanobis(&linear::difference(mean, other))
     }
 
     fn statistic(&self, observation: &[f64], index: usize, statistic: &mut [f64]) -> Result<()> {
@@ -227,7 +219,7 @@ impl ConjugateFamily for MultivariateNormal {
     }
 
     fn log_likelihood_at(&self, observation: &[f64], mean: &[f64]) -> f64 {
-        self.log_peak() - self.half_mahalanobis(&Self::gap(observation, mean))
+        self.log_peak() - self.half_mahalanobis(&linear::difference(observation, mean))
     }
 
     fn coordinates(&self, _parameter: Parameter) -> usize {

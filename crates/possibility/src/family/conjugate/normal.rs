@@ -5,7 +5,7 @@
 use std::f64::consts::PI;
 
 use super::{Parameter, ScalarFamily};
-use crate::error::{Result, check};
+use crate::error::{Result, check_positive};
 use crate::set::Interval;
 
 /// Numbers with normal noise of known variance. The mean parameter is the `mean`.
@@ -32,9 +32,7 @@ impl NormalNoise {
     /// # Errors
     /// A variance that is not finite and positive.
     pub fn new(variance: f64) -> Result<Self> {
-        check("variance", variance, "(0, inf)", |v| {
-            v > 0.0 && v.is_finite()
-        })?;
+        check_positive("variance", variance)?;
         Ok(Self {
             variance,
             log_scale: (2.0 * PI * variance).ln(),

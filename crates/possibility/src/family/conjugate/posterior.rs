@@ -3,8 +3,7 @@
 //! Section 5.1.
 
 use super::{Conjugate, Parameter, ScalarFamily};
-use crate::error::{Error, Result};
-use crate::family::exponential::check_alpha;
+use crate::error::{Error, Result, check_alpha};
 use crate::function::{Measure, Possibility};
 use crate::set::{Interval, RealSet};
 use crate::univariate::Univariate;
@@ -89,26 +88,6 @@ impl<F: ScalarFamily + Clone> ScalarPosterior<F> {
     pub fn in_parameter(&self, parameter: Parameter) -> Self {
         self.conjugate.in_parameter(parameter)
     }
-
-    fn supremum(&self, event: &RealSet) -> f64 {
-        let domain = self.domain();
-        let inside = event.parts().iter().filter_map(|p| p.intersection(&domain));
-        match self.mode() {
-            None => inside.map(|_| 0.0).fold(f64::NEG_INFINITY, f64::max),
-            Some(mode) => inside
-                .map(|part| {
-                    // continuous and unimodal: the end nearest to the mode, attained or approached
-                    let nearest = part.clamp(mode);
-                    if nearest == mode {
-                        0.0
-                    } else {
-                        self.log_value(nearest)
-                    }
-                })
-                .fold(f64::NEG_INFINITY, f64::max),
-        }
-    }
-
     /// The log at a point of the closed domain.
     fn log_value(&self, point: f64) -> f64 {
         let Some(mean) = self.mean_statistic() else {
@@ -137,11 +116,26 @@ impl<F: ScalarFamily + Clone> Possibility for ScalarPosterior<F> {
 
 impl<F: ScalarFamily + Clone> Measure<RealSet> for ScalarPosterior<F> {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(event))
+        let domain = self.domain();
+        let inside = event.parts().iter().filter_map(|p| p.intersection(&domain));
+        Ok(match self.mode() {
+            None => inside.map(|_| 0.0).fold(f64::NEG_INFINITY, f64::max),
+            Some(mode) => inside
+                .map(|part| {
+                    // continuous and unimodal: the end nearest to the mode, attained or approached
+                    let nearest = part.clamp(mode);
+                    if nearest == mode {
+                        0.0
+                    } else {
+                        self.log_value(nearest)
+                    }
+                })
+                .fold(f64::NEG_INFINITY, f64::max),
+        })
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 

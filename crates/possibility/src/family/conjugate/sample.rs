@@ -3,8 +3,8 @@
 
 use std::borrow::Borrow;
 
-use super::{ConjugateFamily, check_weight};
-use crate::error::Result;
+use super::ConjugateFamily;
+use crate::error::{Result, check_not_negative};
 use crate::family::special::CompensatedSum;
 
 /// `ΣwᵢT(xᵢ)` and `Σwᵢ`, the number of observations where every weight is 1.
@@ -171,7 +171,7 @@ impl<F: ConjugateFamily> Sample<F> {
     /// # Errors
     /// It breaks the family's rule, or the weight is not in `[0, ∞)`; the observation is left out.
     pub fn push_weighted(&mut self, observation: &F::Observation, weight: f64) -> Result<()> {
-        check_weight("weight of an observation", weight)?;
+        check_not_negative("weight of an observation", weight)?;
         self.statistics.add(&self.family, observation, weight)?;
         if self.weights.is_empty() && weight != 1.0 {
             self.weights = vec![1.0; self.observations.len()];

@@ -145,12 +145,6 @@ impl ShareForm {
     pub fn range(&self) -> Interval {
         self.range
     }
-
-    fn log_supremum(&self, event: &RealSet) -> f64 {
-        let inside = event.intersection(&self.range.into());
-        inside.supremum(self.mode(), |t| self.log_possibility(&t))
-    }
-
     /// `η`, between the reciprocals of the largest and the smallest `d`.
     fn multiplier(&self, t: f64) -> f64 {
         let (low, high) = (
@@ -194,11 +188,12 @@ impl Possibility for ShareForm {
 
 impl Measure<RealSet> for ShareForm {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(event))
+        let inside = event.intersection(&self.range.into());
+        Ok(inside.supremum(self.mode(), |t| self.log_possibility(&t)))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.log_supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 

@@ -2,8 +2,8 @@
 //! with one parameter `η = λ₂ - λ₁`, `g_η(θ) = exp(ηθ - max(0, η))`. Paper: appendix "Possibilistic
 //! Exponential Family".
 
-use super::{ExponentialForm, check_alpha};
-use crate::error::{Error, Result, check, check_finite};
+use super::ExponentialForm;
+use crate::error::{Error, Result, check, check_alpha, check_finite, check_real};
 use crate::function::{Measure, Mode, Possibility};
 use crate::numeric::softplus;
 use crate::set::RealSet;
@@ -31,12 +31,7 @@ impl BernoulliStyle {
     /// An entry that is not finite, or a difference that overflows.
     pub fn new(natural: [f64; 2]) -> Result<Self> {
         check_finite("natural parameter", &natural)?;
-        check(
-            "eta",
-            natural[1] - natural[0],
-            "(-inf, inf)",
-            f64::is_finite,
-        )?;
+        check_real("eta", natural[1] - natural[0])?;
         Ok(Self { natural })
     }
 
@@ -45,7 +40,7 @@ impl BernoulliStyle {
     /// # Errors
     /// `η` is not finite.
     pub fn from_eta(eta: f64) -> Result<Self> {
-        check("eta", eta, "(-inf, inf)", f64::is_finite)?;
+        check_real("eta", eta)?;
         Ok(Self {
             natural: [0.0, eta],
         })

@@ -33,7 +33,6 @@ pub use normal::NormalStyle;
 pub use point_mass::PointMassStyle;
 pub use poisson::PoissonStyle;
 
-use crate::error::{Result, check};
 use crate::function::Possibility;
 
 /// A member `g_λ` of a possibilistic exponential family, taken apart into `λ`, `T`, `A(λ)` and `B`.
@@ -84,11 +83,6 @@ pub trait ExponentialForm: Possibility {
             .sum();
         linear - self.log_partition() - self.base(point)
     }
-}
-
-/// `α` in `(0, 1]`, as `log α`.
-pub(crate) fn check_alpha(alpha: f64) -> Result<f64> {
-    check("alpha", alpha, "(0, 1]", |a| a > 0.0 && a <= 1.0).map(f64::ln)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! `T(θ) = θ`, `B(θ) = θ²/(2σ²)`, `A(λ) = σ²λ²/2`. Paper: appendix "Possibilistic Exponential
 //! Family".
 
-use super::{ExponentialForm, check_alpha};
-use crate::error::{Result, check};
+use super::ExponentialForm;
+use crate::error::{Result, check_alpha, check_positive, check_real};
 use crate::function::{Measure, Possibility};
 use crate::set::{Interval, RealSet};
 use crate::univariate::Univariate;
@@ -30,10 +30,8 @@ impl NormalStyle {
     /// # Errors
     /// `μ` is not finite, or `σ²` not finite and positive.
     pub fn new(mode: f64, variance: f64) -> Result<Self> {
-        check("mode", mode, "(-inf, inf)", f64::is_finite)?;
-        check("variance", variance, "(0, inf)", |v| {
-            v > 0.0 && v.is_finite()
-        })?;
+        check_real("mode", mode)?;
+        check_positive("variance", variance)?;
         Ok(Self { mode, variance })
     }
 
@@ -43,14 +41,6 @@ impl NormalStyle {
     /// As [`Self::new`].
     pub fn from_natural(natural: f64, variance: f64) -> Result<Self> {
         Self::new(natural * variance, variance)
-    }
-
-    fn supremum(&self, event: &RealSet) -> f64 {
-        event
-            .parts()
-            .iter()
-            .map(|part| self.log_possibility(&part.clamp(self.mode)))
-            .fold(f64::NEG_INFINITY, f64::max)
     }
 }
 
@@ -68,11 +58,11 @@ impl Possibility for NormalStyle {
 
 impl Measure<RealSet> for NormalStyle {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(event))
+        Ok(event.supremum(self.mode, |x| self.log_possibility(&x)))
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 

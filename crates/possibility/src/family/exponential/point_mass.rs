@@ -3,8 +3,8 @@
 //! single point matters to a supremum, and the supremum need not be attained. Paper: appendix
 //! "Possibilistic Exponential Family".
 
-use super::{ExponentialForm, check_alpha};
-use crate::error::{Result, check_finite};
+use super::ExponentialForm;
+use crate::error::{Result, check_alpha, check_finite};
 use crate::function::{Measure, Mode, Possibility};
 use crate::set::{Interval, RealSet};
 
@@ -118,29 +118,6 @@ impl PointMassStyle {
             RealSet::empty()
         }
     }
-
-    fn supremum(&self, event: &RealSet) -> f64 {
-        let open = Interval::new(0.0, 1.0, false, true);
-        let smooth = event
-            .parts()
-            .iter()
-            .filter_map(|part| open.as_ref().ok()?.intersection(part))
-            // monotone and continuous on (0, 1]: the end on the higher side, attained or approached
-            .map(|part| {
-                let end = if self.natural[0] > 0.0 {
-                    part.upper()
-                } else {
-                    part.lower()
-                };
-                self.natural[0] * end - self.log_partition()
-            })
-            .fold(f64::NEG_INFINITY, f64::max);
-        if event.contains(0.0) {
-            smooth.max(self.log_possibility(&0.0))
-        } else {
-            smooth
-        }
-    }
 }
 
 impl Possibility for PointMassStyle {
@@ -159,11 +136,30 @@ impl Possibility for PointMassStyle {
 
 impl Measure<RealSet> for PointMassStyle {
     fn log_possibility_of(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(event))
+        let open = Interval::new(0.0, 1.0, false, true);
+        let smooth = event
+            .parts()
+            .iter()
+            .filter_map(|part| open.as_ref().ok()?.intersection(part))
+            // monotone and continuous on (0, 1]: the end on the higher side, attained or approached
+            .map(|part| {
+                let end = if self.natural[0] > 0.0 {
+                    part.upper()
+                } else {
+                    part.lower()
+                };
+                self.natural[0] * end - self.log_partition()
+            })
+            .fold(f64::NEG_INFINITY, f64::max);
+        Ok(if event.contains(0.0) {
+            smooth.max(self.log_possibility(&0.0))
+        } else {
+            smooth
+        })
     }
 
     fn log_possibility_of_complement(&self, event: &RealSet) -> Result<f64> {
-        Ok(self.supremum(&event.complement()))
+        self.log_possibility_of(&event.complement())
     }
 }
 

@@ -7,9 +7,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{ExponentialForm, check_alpha};
-use crate::count::{CountRange, UnimodalCount};
-use crate::error::{Result, check};
+use super::ExponentialForm;
+use crate::count::{CountRange, UnimodalCount, border};
+use crate::error::{Result, check, check_alpha};
 use crate::family::special::{
     deviance, deviance_from_gap, log_factorial, stirling_remainder_difference,
 };
@@ -76,7 +76,7 @@ impl PoissonStyle {
         let log_alpha = check_alpha(alpha)?;
         let inside = |k: u64| self.is_at_least(k, alpha, log_alpha);
         let floor = self.floor();
-        let (mut low, mut high) = (self.lowest_mode(), floor);
+        let mut high = floor;
         // double a step until it leaves the cut, then halve it
         let mut step = 1;
         while inside(high.saturating_add(step)) {
@@ -89,18 +89,10 @@ impl PoissonStyle {
                 high += step;
             }
         }
-        if inside(0) {
-            return Ok(0..=high);
-        }
-        let mut outside = 0;
-        while low - outside > 1 {
-            let middle = outside + (low - outside) / 2;
-            if inside(middle) {
-                low = middle;
-            } else {
-                outside = middle;
-            }
-        }
+        let low = match inside(0) {
+            true => 0,
+            false => border(self.lowest_mode(), 0, inside),
+        };
         Ok(low..=high)
     }
 
