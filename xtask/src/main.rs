@@ -179,12 +179,10 @@ fn row(name: &str) -> Result<()> {
             proofs()
         }
         // need what the tests are compiled to
-        "gpu" => {
-            emulated_gpu()?;
-            cubins()
-        }
+        "gpu" => emulated_gpu(),
         "programs" => {
             slurm()?;
+            cubins()?;
             examples()
         }
         // take turns with the target folder
