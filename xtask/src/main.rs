@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use beside::Row;
 
-const USAGE: &str = "usage: cargo xtask check|quick|widths|slurm|
+const USAGE: &str = "usage: cargo xtask check|compile|quick|widths|slurm|
        python [--without-torch] [--after-check]|
        kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
        sanitize [address|thread|miri...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
@@ -31,6 +31,7 @@ check   the full proof: format, widths, spelling, dependency rules, lints, tests
         documentation with broken links denied, packages, the promised Rust version, aarch64, Miri,
         the Python package in the environment $MAXITIVE_PYTHON; slow steps run beside the tests;
         a step whose tool is missing is skipped, and said so
+compile the longest step of check by itself, which needs no tool: check finds it done
 quick   before a commit: format, widths, lints and tests of the default members, without Burn
 widths  comments and Markdown wider than 100 columns
 slurm   a sweep as an array job of a real Slurm on this machine, with the program that the tests
@@ -101,6 +102,7 @@ fn task(words: &[String]) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["check"] => check(),
+        ["compile"] => compile(),
         ["row", name] => row(name),
         ["slurm"] => slurm(),
         ["quick"] => quick(),
@@ -139,10 +141,7 @@ fn check() -> Result<()> {
     dependencies()?;
     copy()?;
     let mut rows = vec![Row::start("kernels")?];
-    run(
-        "lints, documentation, and tests compiled",
-        &mut compiled("build --workspace --lib --bins --tests --examples --locked")?,
-    )?;
+    compile_workspace()?;
     let command = compiled("test --workspace --locked --no-fail-fast")?;
     let tests = timed("tests", || {
         beside::tests(command, || {
@@ -158,6 +157,19 @@ fn check() -> Result<()> {
     rows.into_iter().collect()
 }
 
+/// What takes `check` longest, and needs no tool: CI compiles while it installs them.
+fn compile() -> Result<()> {
+    copy()?;
+    compile_workspace()
+}
+
+fn compile_workspace() -> Result<()> {
+    run(
+        "lints, documentation, and tests compiled",
+        &mut compiled("build --workspace --lib --bins --tests --examples --locked")?,
+    )
+}
+
 /// What runs beside other steps (see [`beside`]), each row from its first step to its last.
 fn row(name: &str) -> Result<()> {
     match name {
@@ -167,12 +179,10 @@ fn row(name: &str) -> Result<()> {
             proofs()
         }
         // need what the tests are compiled to
-        "gpu" => {
-            emulated_gpu()?;
-            cubins()
-        }
+        "gpu" => emulated_gpu(),
         "programs" => {
             slurm()?;
+            cubins()?;
             examples()
         }
         // take turns with the target folder
