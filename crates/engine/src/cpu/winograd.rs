@@ -608,6 +608,8 @@ unsafe fn fold_sums<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
 /// Adds what the weights of one output channel give. Their gradients are `found`, those of a weight
 /// for all classes one after another: where one group has all classes, of a few input channels at
 /// a time, so that they are used while they are in the first cache.
+///
+/// Long because its loops share the planes of scratch memory, whose places they all count from.
 #[inline(always)]
 unsafe fn class_squares<V: Vector, F: Form<N, M>, const N: usize, const M: usize>(
     tiles: &ClassTiles,

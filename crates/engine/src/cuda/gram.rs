@@ -150,8 +150,13 @@ impl Work {
         classes: &[u32],
         matrices: &mut [f64],
     ) -> Result<()> {
+        let runs = self.gradients(request, first, classes)?;
+        self.sums(request, runs, classes.len() / request.classes, matrices)
+    }
+
+    /// The gradients of these logits, one run for each, and where the table of the runs is.
+    fn gradients(&mut self, request: &Request<'_>, first: usize, classes: &[u32]) -> Result<u64> {
         let m = request.classes;
-        let images = classes.len() / m;
         let (card, stream) = (&self.card, &self.stream);
         let entries: Vec<Entry> = classes
             .iter()
@@ -194,7 +199,19 @@ impl Work {
             let count = if call.prepares() { 1 } else { filling.count };
             stream.launch(&call.fill(&Filling { count, ..filling }))?;
         }
-        let parameters = request.parameters.len();
+        Ok(runs)
+    }
+
+    /// The inner products of the gradients that the `runs` have, image by image.
+    fn sums(
+        &mut self,
+        request: &Request<'_>,
+        runs: u64,
+        images: usize,
+        matrices: &mut [f64],
+    ) -> Result<()> {
+        let (card, stream) = (&self.card, &self.stream);
+        let (m, parameters) = (request.classes, request.parameters.len());
         let (tiles, chunks) = (m.div_ceil(TILE), parameters.div_ceil(CHUNK));
         let pairs = tiles * (tiles + 1) / 2;
         let gram = Gram {
