@@ -1,8 +1,7 @@
 //! Rows of steps that run beside others, so that no core waits for the slowest test of a file.
 //!
-//! A row is this program once more, started by `nice`: it takes what the steps in the foreground
-//! leave. What it says goes to a file under `target/check` and is shown when it has ended, so that
-//! no two steps talk at once.
+//! A row is this program once more. What it says goes to a file under `target/check` and is shown
+//! when it has ended, so that no two steps talk at once.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{answers, copied, root};
+use crate::{copied, root};
 
 /// A row that was started.
 pub struct Row {
@@ -28,23 +27,14 @@ impl Row {
         std::fs::create_dir_all(&folder)?;
         let file = folder.join(format!("{name}.txt"));
         let output = File::create(&file)?;
-        let program = copied();
-        let mut command = match answers("nice", &["true"]) {
-            true => {
-                let mut command = Command::new("nice");
-                command.args(["-n", "10"]).arg(program);
-                command
-            }
-            false => Command::new(program),
-        };
-        let child = command
+        let child = Command::new(copied())
             .args(["row", name])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
             .with_context(|| format!("cannot start the row '{name}'"))?;
-        eprintln!("xtask: row {name}: started beside what follows");
+        eprintln!("xtask: row {name}: started beside the tests");
         Ok(Self {
             name,
             child,
