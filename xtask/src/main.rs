@@ -172,19 +172,19 @@ fn compile_workspace() -> Result<()> {
 
 /// What runs beside the tests (see [`beside`]), each row from its first step to its last. Two rows,
 /// about as long as each other: with more of them at a time everything took longer.
-const ROWS: [&str; 2] = ["kernels", "others"];
+const ROWS: [&str; 2] = ["programs", "others"];
 
 /// Runs one of them.
 fn row(name: &str) -> Result<()> {
     match name {
-        "kernels" => {
+        "programs" => {
             emulated_gpu()?;
             proofs()?;
-            cubins()?;
             examples()
         }
         "others" => {
             sanitize::miri()?;
+            cubins()?;
             slurm()?;
             python::after_check()?;
             promised_rust()?;
