@@ -11,11 +11,13 @@ the seeds give it. Finished runs in --work are not trained again, so that a side
 """
 import argparse
 import json
-import math
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import apart
 
 # device and precision of a side
 SIDES = {"cpu": ("cpu", "f32"), "cuda-f32": ("cuda", "f32"), "cuda-tf32": ("cuda", "tf32")}
@@ -54,10 +56,9 @@ def curve(records, number):
 
 
 def distance(a, b):
-    """The difference of two means, and over its standard error."""
-    difference = statistics.mean(a) - statistics.mean(b)
-    error = math.sqrt(statistics.variance(a) / len(a) + statistics.variance(b) / len(b))
-    return difference, difference / error if error else math.inf * difference if difference else 0.0
+    """The difference of two means over its standard error."""
+    said = apart(a, b)
+    return said["difference"] / said["standard_error"] if said["difference"] else 0.0
 
 
 def compare(one, other):
@@ -65,7 +66,7 @@ def compare(one, other):
     said = {}
     for number in NUMBERS:
         pairs = list(zip(curve(one, number), curve(other, number)))
-        distances = [distance(a, b)[1] for a, b in pairs]
+        distances = [distance(a, b) for a, b in pairs]
         a, b = pairs[-1]
         said[number] = {
             "last": [statistics.mean(a), statistics.mean(b)],
