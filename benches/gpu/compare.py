@@ -9,7 +9,8 @@ compiled and as a graph in either memory layout. All sides of a network take tur
 weight samples of ResNet-20 on 10,000 images, and the time of the whole command that takes the first steps of LeNet.
 
 Nothing is begun that would end after --within seconds, by what it took before; what was measured is written then, too, and says
-what is missing. Results of other networks in the file of --out are kept, so that parts can be measured one after another.
+what is missing. What the file of --out has and this run does not measure is kept, and every side has its date, so that parts can be measured
+one after another.
 Times over floor: the floor is the larger of the operations at the card's peak and the least memory traffic at its bandwidth.
 Bytes and operations per kernel are measured by crates/engine/kernels/measure.py.
 """
@@ -36,6 +37,7 @@ TRAFFIC = {"lenet": 0.0, "resnet20": 0.52e9, "densenet121": 3.9e9}
 # aims in ms for one run and for thirty together
 AIMS = {("lenet", "f32"): (0.05, 0.4), ("resnet20", "f32"): (1.0, 25), ("resnet20", "tf32"): (0.6, 11),
         ("densenet121", "f32"): (4.5, 90), ("densenet121", "tf32"): (3, 45)}
+ONE, ALL = "ours, 1 run", f"ours, {MANY} runs"
 MODES = ("eager", "graph", "compiled, contiguous", "compiled, channels last")
 
 
@@ -275,22 +277,26 @@ def summary(net, precision, made, times, missing, card):
     """What is said about one network in one precision."""
     sides = {who: {"ms_best": min(values), "ms_median": statistics.median(values), "measurements": len(values)}
              for who, values in times.items() if values}
-    entry = {"sides": sides, "missing": missing}
-    torch = {who: side["ms_best"] for who, side in sides.items() if not who.startswith("ours")}
-    if torch:
-        best = min(torch, key=torch.get)
-        entry["torch_best"] = {"mode": best, "ms": torch[best]}
     aims = AIMS.get((net, precision), (None, None))
-    for who, runs, aim in (("ours, 1 run", 1, aims[0]), (f"ours, {MANY} runs", MANY, aims[1])):
+    for who, runs, aim in ((ONE, 1, aims[0]), (ALL, MANY, aims[1])):
         if who not in sides:
             continue
         side, floor = sides[who], runs * floor_ms(net, precision, made[who].operations, card)
         side |= {"floor_ms": floor, "over_floor": side["ms_best"] / floor, "device_mb": made[who].device_mb}
-        if torch:
-            # PyTorch trains its runs one after another
-            side["torch_over_ours"] = runs * entry["torch_best"]["ms"] / side["ms_best"]
         if aim is not None:
             side |= {"aim_ms": aim, "met": side["ms_best"] <= aim}
+    return compared({"sides": sides, "missing": missing})
+
+
+def compared(entry):
+    """The same with PyTorch's best mode, and its time over ours: it trains its runs one after another."""
+    torch = {who: side["ms_best"] for who, side in entry["sides"].items() if who in MODES}
+    if torch:
+        best = min(torch, key=torch.get)
+        entry["torch_best"] = {"mode": best, "ms": torch[best]}
+        for who, runs in ((ONE, 1), (ALL, MANY)):
+            if who in entry["sides"]:
+                entry["sides"][who]["torch_over_ours"] = runs * torch[best] / entry["sides"][who]["ms_best"]
     return entry
 
 
@@ -329,14 +335,23 @@ def check_ours(program):
 
 
 def write(out, record):
-    """The record, with parts of an older one that this run did not measure."""
+    """The record, with what an older one has that this run did not measure: other work, and other sides of the same."""
     if out is None:
         return
     try:
         old = json.loads(out.read_text())
     except FileNotFoundError:
-        old = {}
-    record = record | {"work": old.get("work", {}) | record["work"]}
+        old = {"work": {}}
+    kept = old["work"] | record["work"]
+    for work, entry in kept.items():
+        # each side says when it was measured, since the record's date is that of its last run
+        before = {who: {"date": old["date"]} | side for who, side in old["work"].get(work, {"sides": {}})["sides"].items()}
+        now = {who: side | {"date": record["date"]} for who, side in record["work"].get(work, {"sides": {}})["sides"].items()}
+        if before or now:
+            sides = before | now
+            kept[work] = compared({"sides": sides, "missing": {who: why for who, why in entry["missing"].items() if who not in sides}})
+    unasked = {key: old[key] for key in ("card", "torch") if record["torch"] is None and key in old}
+    record = record | unasked | {"work": kept}
     partial = out.with_name(out.name + ".part")
     partial.write_text(json.dumps(record, indent=1) + "\n")
     partial.replace(out)
@@ -370,8 +385,7 @@ def main():
             work = f"{net} {precision}"
             if args.only not in work:
                 continue
-            sides = {f"ours, {runs} run{'s' * (runs > 1)}": lambda runs=runs: training(args.maxitive, args.seconds, net, precision, runs)
-                     for runs in (1, MANY)}
+            sides = {who: lambda runs=runs: training(args.maxitive, args.seconds, net, precision, runs) for who, runs in ((ONE, 1), (ALL, MANY))}
             if torch:
                 sides |= {mode: lambda mode=mode: Torch(torch, args.seconds, net, precision, mode) for mode in modes}
             made, times, missing = measure(sides, args.rounds, clock)

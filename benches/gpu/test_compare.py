@@ -75,6 +75,24 @@ class WithoutGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("no work has 'vgg'", done.stderr)
 
+    def test_what_an_older_run_measured_is_kept_with_its_date(self):
+        graph = {"ms_best": 2.0, "ms_median": 2.5, "measurements": 4}
+        old = {"date": "2026-01-02", "card": "a card", "torch": "2.11", "work": {
+            "resnet20 f32": {"sides": {"graph": graph, "ours, 1 run": {"ms_best": 9.0}}, "missing": {"graph": "not begun"}},
+            "densenet121 f32": {"sides": {"graph": graph}, "missing": {"eager": "not begun"}}}}
+        self.out.write_text(json.dumps(old))
+        for only in ("resnet20 f32", "lenet f32"):
+            done = self.run_script("--without-torch", "--only", only, "--rounds", "1", "--seconds", "0.1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        record = json.loads(self.out.read_text())
+        self.assertEqual((record["card"], record["torch"]), ("a card", "2.11"))
+        self.assertEqual(set(record["work"]), {"resnet20 f32", "densenet121 f32", "lenet f32"})
+        for work in ("resnet20 f32", "densenet121 f32"):
+            self.assertEqual(record["work"][work]["sides"]["graph"], graph | {"date": "2026-01-02"})
+        self.assertEqual(record["work"]["densenet121 f32"]["missing"], {"eager": "not begun"})
+        one = record["work"]["resnet20 f32"]["sides"]["ours, 1 run"]
+        self.assertEqual((one["ms_best"], one["date"], one["torch_over_ours"]), (0.5, record["date"], 4.0))
+
     def test_nothing_is_begun_that_would_end_too_late(self):
         done = self.run_script("--without-torch", "--only", "lenet f32", "--seconds", "10", "--within", "20")
         self.assertEqual(done.returncode, 3)
