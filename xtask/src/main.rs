@@ -5,6 +5,7 @@
 mod beside;
 mod compiler;
 mod guided;
+mod host;
 mod mutants;
 mod python;
 mod release;
@@ -23,7 +24,7 @@ use beside::Row;
 const USAGE: &str = "usage: cargo xtask check|compile|quick|widths|slurm|
        python [--without-torch] [--after-check]|
        kernels FOLDER [ARCHITECTURE...]|mutants [WORD...]|
-       sanitize [address|thread|miri...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
+       sanitize [address|thread|miri|races...]|fuzz [--seconds S] [READER...]|arm [WORD...]|
        sbom FILE|release FOLDER
 
 check   the full proof: format, widths, spelling, dependency rules, lints, tests (doctests
@@ -43,8 +44,9 @@ kernels the CUDA kernels compiled with NVRTC, for sm_80, sm_90 and sm_100 unless
         NVRTC is looked for in $MAXITIVE_NVRTC and where the system looks
 mutants mistakes planted one at a time in a copy of the sources (xtask/mutants.toml), all or those
         with these words in their names; the tests named for each must fail
-sanitize machine, cbopt and engine under AddressSanitizer and ThreadSanitizer, and the worker pool
-        under Miri, or those that are named; without the DenseNets of full size; needs a nightly
+sanitize machine, cbopt and engine under AddressSanitizer and ThreadSanitizer, the worker pool under
+        Miri, and races between the threads of the CUDA kernels, searched for on the host, or those
+        that are named; without the DenseNets of full size, the kernels' apart; needs a nightly
         toolchain with rust-src, and says so
 fuzz    every reader of files under libFuzzer, or those that are named, for a minute or so many
         seconds each; needs a nightly toolchain and a C++ compiler
@@ -79,10 +81,6 @@ const SLOW_EXAMPLES: [&str; 1] = ["swap"];
 
 /// What clippy is told.
 const LINTS: &str = "-D warnings";
-
-/// What the host's compiler is told of the CUDA kernels, but for how much to optimize. The proofs
-/// run once: at -O1 they compile in half the time and run up to a sixth longer.
-const HOST_FORM: &str = "-std=c++17 -mfma -ffp-contract=off -U_FORTIFY_SOURCE -w";
 
 /// The target whose instruction set has code of its own in the kernels.
 const ARM: &str = "aarch64-unknown-linux-gnu";
@@ -178,8 +176,8 @@ const ROWS: [&str; 2] = ["programs", "others"];
 fn row(name: &str) -> Result<()> {
     match name {
         "programs" => {
-            emulated_gpu()?;
-            proofs()?;
+            host::emulated_gpu()?;
+            host::proofs()?;
             examples()
         }
         "others" => {
@@ -249,80 +247,6 @@ fn slurm() -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// Whether the CUDA kernels can be compiled for this machine and run here; otherwise says why not.
-fn has_host_form(step: &str) -> bool {
-    let reason = if !answers("g++", &["--version"]) {
-        "there is no g++ to run them on the host"
-    } else if !cfg!(target_arch = "x86_64") {
-        "their form on the host is written for x86-64"
-    } else {
-        return true;
-    };
-    skip(step, reason);
-    false
-}
-
-/// The folder of the CUDA kernels.
-fn kernel_folder() -> PathBuf {
-    root().join("crates/engine/kernels")
-}
-
-/// The CUDA kernels, compiled for the host and run there against their obvious form.
-fn proofs() -> Result<()> {
-    if !has_host_form("kernels") {
-        return Ok(());
-    }
-    for source in ["proof_resnet", "proof_dense"] {
-        prove(&kernel_folder(), source)?;
-    }
-    Ok(())
-}
-
-/// Compiles a proof for the host and runs it.
-fn prove(folder: &Path, source: &str) -> Result<()> {
-    let program = root().join(format!("target/kernels-{source}"));
-    let mut compile = Command::new("g++");
-    compile
-        .args(HOST_FORM.split(' '))
-        .args(["-O1", &format!("{source}.cpp"), "-o"])
-        .arg(&program)
-        .current_dir(folder);
-    run("kernels on the host", &mut compile)?;
-    let mut proof = Command::new(&program);
-    proof
-        .arg(root().join("golden/nets"))
-        .current_dir(folder)
-        .stdout(Stdio::null());
-    run("proof of the kernels", &mut proof)
-}
-
-/// The tests of the CUDA device on a GPU that is made of the emulation.
-fn emulated_gpu() -> Result<()> {
-    if !has_host_form("emulated GPU") {
-        return Ok(());
-    }
-    let folder = root().join("target/emulated-gpu");
-    std::fs::create_dir_all(&folder)?;
-    let folder = folder.canonicalize()?;
-    let mut compile = Command::new("g++");
-    compile
-        .args(HOST_FORM.split(' '))
-        .args("-O2 -shared -fPIC driver.cpp -o".split(' '))
-        .arg(folder.join("libcuda.so.1"))
-        .current_dir(kernel_folder());
-    run("emulated GPU", &mut compile)?;
-    std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13"))?;
-    // With the features of the whole workspace, for which it is built already. A real NVRTC opens
-    // the driver that it finds, and this one is not enough for it.
-    let mut tests = compiled("test --workspace --test gpu --locked")?;
-    tests
-        .env("LD_LIBRARY_PATH", &folder)
-        .env("MAXITIVE_NVRTC", &folder)
-        .env("XDG_CACHE_HOME", &folder)
-        .env("MAXITIVE_GPU", "1");
-    run("tests on the emulated GPU", &mut tests)
 }
 
 /// All CUDA kernels compile for the architecture that they were tuned for. Folder

@@ -1,23 +1,24 @@
 //! Memory safety of the crates with `unsafe`, watched while their tests run.
 //!
 //! AddressSanitizer sees reads and writes outside of what is allocated, ThreadSanitizer two threads
-//! at one place without order between them; Miri interprets, and sees more in less code. All are
-//! parts of a nightly toolchain.
+//! at one place without order between them; Miri interprets, and sees more in less code. These are
+//! parts of a nightly toolchain. Threads of the CUDA kernels are watched on the host.
 
 use anyhow::{Result, bail};
 
-use crate::{SHORT, WITHOUT_LARGE, answers, nightly, run as run_step, skip};
+use crate::{SHORT, WITHOUT_LARGE, answers, host, nightly, run as run_step, skip};
 
 /// The target that the sanitizers and libFuzzer are there for.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs these tools, or all.
 pub fn run(tools: &[&str]) -> Result<()> {
-    let all = ["address", "thread", "miri"];
+    let all = ["address", "thread", "miri", "races"];
     for &tool in if tools.is_empty() { &all[..] } else { tools } {
         match tool {
             "address" | "thread" => sanitizer(tool)?,
             "miri" => miri()?,
+            "races" => host::races()?,
             other => bail!("no such tool: {other}; there are {}", all.join(", ")),
         }
     }

@@ -4,8 +4,8 @@
 // once, a team of neighboring warps when all of them wait for each other, a block when all its warps
 // wait; lanes of one warp that wait for different things are an error. So wrong sums, wrong indices
 // and barriers that not everyone reaches are found. Shared memory is filled with NaN before every
-// block. Where a barrier is missing, what comes out depends
-// on who goes first: the same launch in another `order` shows it by other bits.
+// block. Where a barrier is missing, what comes out depends on who goes first: the same launch in another `order` may show it by
+// other bits, and `races.cpp` finds it.
 #pragma once
 #include <algorithm>
 #include <csetjmp>
@@ -17,6 +17,7 @@
 #include <functional>
 #include <ucontext.h>
 #include <vector>
+#include "races.h"
 
 #define EMULATED 1
 #define __global__
@@ -39,7 +40,7 @@ namespace emu {
 constexpr int STACK = 256 << 10;
 enum Wait { RUN, WARP, TEAM, BLOCK, DONE };
 struct Fiber { ucontext_t start; jmp_buf at; bool begun = false; Wait wait; int team = 0, exchanges = 0; std::vector<char> stack; };
-alignas(128) static char shared[232448];
+alignas(128) char shared[232448];
 static std::vector<Fiber> fibers;
 static jmp_buf scheduler;
 static int current;
@@ -69,7 +70,8 @@ inline void resume(int thread) {
     current = thread;
     threadIdx = dim3(thread);
     f.wait = RUN;
-    if (_setjmp(scheduler)) return;
+    race::turn(thread, f.stack.data(), STACK);
+    if (_setjmp(scheduler)) return race::turn(-1, nullptr, 0);
     if (f.begun) _longjmp(f.at, 1);
     f.begun = true;
     setcontext(&f.start);
@@ -102,6 +104,7 @@ inline void run_block(int threads) {
         makecontext(&f.start, entry, 0);
     }
     const int warps = (threads + 31) / 32;
+    race::begin_block(warps);
     std::vector<Wait> state(warps, RUN);
     auto run_warp = [&](int number) {
         const int warp = number * 32, lanes = std::min(32, threads - warp);
@@ -131,6 +134,7 @@ inline void run_block(int threads) {
                 bool all = true;
                 for (int i = first; i < first + team; i++) all &= state[i] == TEAM && fibers[i * 32].team == team;
                 if (!all) continue;
+                race::met(first, team);
                 for (int i = first; i < first + team; i++) state[i] = RUN;
             }
             if (state[number] == RUN) run_warp(number), moved = true;
@@ -142,12 +146,14 @@ inline void run_block(int threads) {
             if (state[w] == BLOCK) all_done = false, state[w] = RUN;
         }
         if (all_done) return;
+        race::met(0, warps);
     }
 }
 
 template <class F, class... A> void launch(F kernel, dim3 grid, int threads, A... arguments) {
     body = [=] { kernel(arguments...); };
     gridDim = grid; blockDim = dim3(threads);
+    race::begin_launch();
     for (unsigned z = 0; z < grid.z; z++) for (unsigned y = 0; y < grid.y; y++) for (unsigned x = 0; x < grid.x; x++) {
         blockIdx = dim3(x, y, z);
         run_block(threads);
@@ -184,11 +190,18 @@ inline void end_copies(int but) {
 #define WITHOUT_ROUNDING emu::exact
 
 inline void __syncthreads() { emu::pause(emu::BLOCK); }
-inline void __syncwarp() { emu::pause(emu::WARP); }
+inline void __syncwarp() { emu::meet(1); }
 template <class T> T __shfl_xor_sync(unsigned, T value, int mask) { return emu::shuffle(value, (emu::current % 32) ^ mask); }
 template <class T> T __shfl_sync(unsigned, T value, int from) { return emu::shuffle(value, from); }
-inline unsigned atomicOr(unsigned* at, unsigned v) { unsigned old = *at; *at |= v; return old; }
-inline unsigned atomicAdd(unsigned* at, unsigned v) { unsigned old = *at; *at += v; return old; }
+template <class F> unsigned atomically(unsigned* at, F change) {
+    race::begin_addition(at, sizeof *at);
+    const unsigned old = *at;
+    *at = change(old);
+    race::end_addition();
+    return old;
+}
+inline unsigned atomicOr(unsigned* at, unsigned v) { return atomically(at, [=](unsigned old) { return old | v; }); }
+inline unsigned atomicAdd(unsigned* at, unsigned v) { return atomically(at, [=](unsigned old) { return old + v; }); }
 inline unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
 inline float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v; }
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((uint64_t)a * b) >> 32); }

@@ -604,6 +604,7 @@ int main(int count, char** arguments) {
     rule_cases();
     lenet_case(golden, 4, 10), lenet_case("", 141, 13);
     resnet_case(golden);
+    check(!race::found(), "%s: %g", "races", race::found());
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

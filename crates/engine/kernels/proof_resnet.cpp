@@ -107,6 +107,7 @@ int main(int argc, char** argv) {
         close("logits", &again.values[0][head.logits], logits, 1e-5);
         check(!memcmp(&again.values[0][head.logits], &lot.values[0][plan.head.logits], 4 * images * classes), "%s", "prediction differs from training's forward");
     }
+    check(!race::found(), "%s: %g", "races", race::found());
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }
