@@ -71,6 +71,22 @@ __device__ __forceinline__ void arrived() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
+// What was asked for since the last `end_group` is a group; `arrived_but` waits for all groups of
+// this thread but the last so many.
+__device__ __forceinline__ void end_group() {
+#ifdef EMULATED
+    emu::end_group();
+#else
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int COUNT> __device__ __forceinline__ void arrived_but() {
+#ifdef EMULATED
+    emu::end_copies(COUNT);
+#else
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+#endif
+}
 // The thread's number, of which the compiler knows nothing: so it forms addresses anew where they are used, instead of keeping
 // those of all phases at hand in registers that it does not have.
 __device__ __forceinline__ unsigned this_thread() {

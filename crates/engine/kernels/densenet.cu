@@ -17,9 +17,9 @@
 namespace dense {
 constexpr int GROWTH = 12, MIDDLE = 48;
 
-// One block of layers. Offsets count floats: of `x` [batch][channels][S*S] features, `g` the gradient at the normalized
-// features, alike; `z` [layer][batch][48][S*S] what FRN 2 reads (`z_step` from layer to layer; 0 if nothing is kept for
-// backward), `dz` [batch][48][S*S]; `roots` [batch][channels] and `z_roots` [layer][batch][48] 1/sqrt(mean square); `sums`
+// One block of layers. Offsets count floats: of `x` [batch][channels * S*S] features (`feature`), `g` the gradient at the normalized
+// features, alike; `z` [layer][batch][48 * S*S] what FRN 2 reads (`z_step` from layer to layer; 0 if nothing is kept for
+// backward), `dz` [batch][48 * S*S]; `roots` [batch][channels] and `z_roots` [layer][batch][48] 1/sqrt(mean square); `sums`
 // [batch][channels] the sum of gamma times its gradient over the FRNs of a channel; `partial` one slice of `slice` numbers,
 // in the order of the parameters, per block of threads. `next_*` are those of the block after the transition, whose tensor
 // has `next_channels` channels, the transition's from `next_first` on; no channels if there is no transition.
@@ -28,18 +28,21 @@ struct Block {
     long long x, g, z, z_step, dz, roots, z_roots, sums, next_x, next_g, next_roots, next_sums, partial;
 };
 
+// Where a pixel of a channel lies in an image's features of so many pixels: of two channels 16 pixels each are 128 bytes, which is
+// what eight neighboring lanes want of them in a 1x1 convolution backward; forward they want two such rows.
+__device__ __forceinline__ constexpr int feature(int channel, int pixel, int area) { return channel / 2 * 2 * area + pixel / 16 * 32 + channel % 2 * 16 + pixel % 16; }
 __device__ __forceinline__ constexpr int round8(int n) { return (n + 7) / 8 * 8; }
-// A 1x1 convolution's input gradient takes 48 channels at a time, the last ones filled up.
-__device__ __forceinline__ constexpr int round48(int n) { return (n + 47) / 48 * 48; }
+// A warp takes 16 channels of a 1x1 convolution's input gradient, the last ones filled up.
+__device__ __forceinline__ constexpr int round16(int n) { return (n + 15) / 16 * 16; }
 __device__ __forceinline__ constexpr int point_forward(int in) { return round8(in) * 48; }
-__device__ __forceinline__ constexpr int point_backward(int in) { return round48(in) * 48; }
+__device__ __forceinline__ constexpr int point_backward(int in) { return round16(in) * 48; }
 constexpr int MIDDLE_FORWARD = 48 * 9 * 16, MIDDLE_BACKWARD = 16 * 9 * 48, STEM_FORWARD = 8 * 9 * 24, STEM = 24 * 27;
 // Prepared weights and parameters of a layer that reads `in` channels.
 __device__ __forceinline__ constexpr int layer_prepared(int in) { return point_forward(in) + point_backward(in) + MIDDLE_FORWARD + MIDDLE_BACKWARD; }
 __device__ __forceinline__ constexpr int layer_parameters(int in) { return 51 * in + 3 * 48 + 12 * 48 * 9; }
 
 // Weights as the kernels want them, rounded for TF32. A 1x1 convolution: for every 48 outputs forward [in, filled up to
-// eights][48], then for every 48 outputs backward [48 outputs][48] for 48 inputs each.
+// eights][48], then for every 48 outputs backward [48 outputs][16] for 16 inputs each.
 // 3x3 of a layer: forward [48][16], backward [16][48], stem [8][24], each with nine taps: for every eight of `in`
 // [tap][in][out]; those of backward reversed. Eight rows of COLUMNS numbers lie as `mma_tf32` takes
 // them: two tiles of eight columns as [lane][tile][half], a last one alone as [lane][half], of rows lane % 4 + 4 half and
@@ -67,12 +70,10 @@ __device__ __forceinline__ void place_ahead(int i, int& row, int& column) {
     const int half = i % 384 / 192, at = i % 192, lane = at < 128 ? at / 4 : (at - 128) / 2, number = at < 128 ? at % 4 : 4 + at % 2;
     row = i / 384 * 8 + number % 2 * 4 + lane % 4, column = half * 24 + number / 2 * 8 + lane / 4;
 }
-// Of eight rows the one that a lane's quarter has; see `Across`.
-__device__ __forceinline__ constexpr int turned(int quarter) { return quarter % 2 * 4 + quarter / 2; }
-// Backward the first factor of `mma_tf32`, 16 columns of eight rows at a time; see `Across`.
+// Backward the first factor of `mma_tf32`, 16 columns of eight rows at a time: a lane has rows 2 (lane % 4) and the next one.
 __device__ __forceinline__ void place_back(int i, int& row, int& column) {
     const int lane = i % 128 / 4;
-    row = i / 384 * 8 + lane % 4 * 2 + i % 4 / 2, column = i % 384 / 128 * 16 + i % 2 * 8 + turned(lane / 4);
+    row = i / 128 * 8 + lane % 4 * 2 + i % 4 / 2, column = i % 2 * 8 + lane / 4;
 }
 // Those of a 3x3 convolution backward, 48 columns of which a warp has 24: the second factor of
 // `mma_tf32_short`, of rows lane % 4 and columns lane / 4 + 8 n, of every four rows and row of taps
@@ -98,8 +99,8 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
                 o += i / forward * 48;
             } else {
                 const int j = i - parts * forward, at = j % backward;
-                place_back(at % (48 * 48), o, c);
-                c += at / (48 * 48) * 48, o += j / backward * 48;
+                place_back(at % (48 * 16), o, c);
+                c += at / (48 * 16) * 16, o += j / backward * 48;
             }
             to[i] = c < in ? factor<TF32>(__ldg(w + o * in + c)) : 0;
         }
@@ -119,15 +120,16 @@ template <bool TF32> __device__ __forceinline__ void prepare(const Run* runs, co
     }
 }
 
-// 0 below tau, 1 at it or where one is no number, 2 above it.
-__device__ __forceinline__ float twice_the_share(float v, float tau) {
+// 0 below tau, a half at it, 1 above it: by two operations of the units that multiply, which have more time than those that compare.
+__device__ __forceinline__ float share_above(float v, float tau) {
+    const float beyond = v - tau, huge = 1.70141183e38f;  // 2^127: what is beyond by a normal number is more than a half
 #ifdef EMULATED
-    return v > tau ? 2.0f : v < tau ? 0.0f : 1.0f;
+    const float share = fmaf(beyond, huge, 0.5f);
+    return share > 1 ? 1.0f : share > 0 ? share : 0.0f;
 #else
-    float above, not_below;
-    asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(above) : "f"(v), "f"(tau));
-    asm("set.geu.f32.f32 %0, %1, %2;" : "=f"(not_below) : "f"(v), "f"(tau));
-    return above + not_below;
+    float share;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(share) : "f"(beyond), "f"(huge), "f"(0.5f));
+    return share;
 #endif
 }
 __device__ __forceinline__ float threshold(float v, float tau) {
@@ -138,13 +140,14 @@ __device__ __forceinline__ float threshold(float v, float tau) {
     return v;
 #endif
 }
-// A barrier of the WARPS neighboring warps that `warp` is one of, two, four, eight or all sixteen.
+// A barrier of the WARPS neighboring warps that `warp` is one of, one, two, four, eight or all sixteen.
 template <int WARPS> __device__ __forceinline__ void meet(unsigned warp) {
 #ifdef EMULATED
     emu::meet(WARPS);
 #else
-    static_assert(WARPS == 2 || WARPS == 4 || WARPS == 8 || WARPS == 16, "numbers 1 to 8, 9 to 12, 13 and 14, 0");
-    if (WARPS == 16) __syncthreads();
+    static_assert(WARPS == 1 || WARPS == 2 || WARPS == 4 || WARPS == 8 || WARPS == 16, "numbers 1 to 8, 9 to 12, 13 and 14, 0");
+    if (WARPS == 1) __syncwarp();
+    else if (WARPS == 16) __syncthreads();
     else asm volatile("bar.sync %0, %1;" ::"r"((WARPS == 2 ? 1 : WARPS == 4 ? 9 : 13) + warp / WARPS), "n"(WARPS * 32) : "memory");
 #endif
 }
@@ -165,15 +168,31 @@ __device__ __forceinline__ float2 load_global2(const float* from) {
     return v;
 #endif
 }
-// Writes sixteen bytes of global memory where `there`, or adds to them: no one else is at them, and numbers that are not normal
-// count as 0.
-__device__ __forceinline__ void put_global(float* to, float4 v, bool there, bool write) {
+// Sixteen bytes that are read once: they leave no trace in the first cache, of which shared memory leaves little.
+__device__ __forceinline__ float4 load_once(const float* from) {
 #ifdef EMULATED
-    if (there && write) *reinterpret_cast<float4*>(to) = v;
-    else if (there) to[0] += v.x, to[1] += v.y, to[2] += v.z, to[3] += v.w;
+    return *reinterpret_cast<const float4*>(from);
 #else
-    asm volatile("{.reg .pred a, w;\nsetp.ne.u32 a, %5, 0;\nsetp.ne.u32 w, %6, 0;\n@w st.global.v4.f32 [%0], {%1,%2,%3,%4};\n@a red.relaxed.gpu.global.add.v4.f32 [%0], {%1,%2,%3,%4};}"
-        ::"l"(__cvta_generic_to_global(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"((int)(there && !write)), "r"((int)(there && write)) : "memory");
+    float4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(__cvta_generic_to_global(from)));
+    return v;
+#endif
+}
+__device__ __forceinline__ void store_global2(float* to, float x, float y) {
+#ifdef EMULATED
+    to[0] = x, to[1] = y;
+#else
+    asm volatile("st.global.v2.f32 [%0], {%1,%2};" ::"l"(__cvta_generic_to_global(to)), "f"(x), "f"(y) : "memory");
+#endif
+}
+// Adds to sixteen bytes of global memory: no one else is at them but with zeros, and numbers that are not normal count as 0.
+__device__ __forceinline__ void add_global(float* to, float4 v) {
+#ifdef EMULATED
+    race::begin_addition(to, sizeof v);
+    to[0] += v.x, to[1] += v.y, to[2] += v.z, to[3] += v.w;
+    race::end_addition();
+#else
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
 #endif
 }
 // A load leaves two pixels in a pair of registers, a product wants two rows in one. The pairs are formed by an operation with
@@ -184,6 +203,14 @@ __device__ __forceinline__ unsigned unknown_zero(const Spot& spot) {
 #else
     return spot.at >> 31;
 #endif
+}
+// `request` of a number that is known.
+template <int THREADS, int COUNT> __device__ __forceinline__ void request_all(float* to, const float* from) {
+    const int at = this_thread() * 4;
+    to += at, from = unknown(from + at);
+#pragma unroll
+    for (int i = 0; i < COUNT; i += THREADS * 4)
+        if (i + THREADS * 4 <= COUNT || at + i < COUNT) request4(to + i, from + i);
 }
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 
@@ -201,11 +228,6 @@ template <int COUNT> __device__ __forceinline__ float4 added(const float* from, 
 // Numbers from one row of pixels to the next in shared memory: lanes on neighboring rows are four banks apart, so that eight
 // of them by `ldmatrix`, and every second of eight by pairs of numbers (`Product::store`), meet all banks.
 constexpr int plain_stride(int pixels) { return pixels + 4; }
-// Where four pixels lie in tiles of 48 rows of 32 pixels. The eight fours of a row are exchanged by the row's number: eight rows
-// of four pixels meet all banks, and so do two of sixteen, four rows apart.
-constexpr int TILED = 48 * 32;
-__device__ __forceinline__ constexpr int spot(int row, int pixel) { return pixel / 32 * TILED + row * 32 + ((pixel % 32 / 4) ^ (row % 8)) * 4 + pixel % 4; }
-
 // Which sums of a product [ROWS][PX] a thread holds: MT x NT tiles of 16 pixels and 8 rows. A warp has all rows of WPX pixels;
 // SPLIT warps share a sum. Where there are too few pixels for that, a warp has fewer tiles.
 template <int ROWS_, int PX_, int WARPS, bool TF32> struct Product {
@@ -391,32 +413,145 @@ template <int PX_, int WARPS, bool TF32> struct Tall {
     static __device__ __forceinline__ float4 total(const float* from, int row, int px) { return added<SPLIT>(from + row * TO + px, 48 * TO); }
 };
 
-// Which sums of a product [48][PX] a thread holds in a 1x1 convolution backward: a warp has all rows of 16 pixels, a thread six
-// rows, eight apart, at four pixels. Four neighboring lanes have 64 bytes of memory; eight of them have two rows four apart, which meet
-// all banks (`spot`). A TEAM of warps has all pixels, and every team 48 rows of its own. The weights are the first factor.
+// The gradient at the 48 outputs of a 1x1 convolution lies twice in shared memory, as either product of its way back wants it as
+// the second factor of `mma_tf32`. Where number (row, pixel) lies in either, the fours being exchanged so that those who write
+// neighboring pixels or rows, and those who read, meet all banks.
+// For the input's gradient: of every eight rows and 16 pixels, as a lane reads them, four numbers: two neighboring rows at two
+// neighboring pixels.
+template <int PX> __device__ __forceinline__ constexpr int paired(int row, int pixel) {
+    const int n = pixel % 16 / 2, line = (row / 8 * (PX / 16) + pixel / 16) * 4 + n / 2;
+    return (line * 8 + ((n % 2 * 4 + row % 8 / 2) ^ (line % 2 * 4 + line / 2 % 4))) * 4 + pixel % 2 * 2 + row % 2;
+}
+// For the weights' gradient: rows of pixels.
+__device__ __forceinline__ constexpr int exchanged(int row) { return row % 2 + row / 2 % 2 * 2 + (row / 4 + row) % 2 * 4; }
+template <int PX> __device__ __forceinline__ constexpr int in_row(int row, int pixel) { return row * PX + ((pixel / 4) ^ exchanged(row % 8)) * 4 + pixel % 4; }
+
+// Partial sums of a 1x1 convolution's weights at 16 channels, where `Across` forms them: [6][lane][4], of outputs 2 (lane % 4) and the
+// next one at channel lane / 4, and the same eight channels beyond.
+constexpr int WEIGHT_TILE = 48 * 16;
+__device__ __forceinline__ void place_in_tiles(int i, int& output, int& channel) {
+    const int lane = i % 128 / 4;
+    output = i % WEIGHT_TILE / 128 * 8 + lane % 4 * 2 + i % 2, channel = i / WEIGHT_TILE * 16 + i % 4 / 2 * 8 + lane / 4;
+}
+
+// Who does what in a 1x1 convolution backward: a warp has 16 channels at 64 pixels, a thread two channels, eight apart, at four
+// times four pixels, so that four neighboring lanes have 64 bytes of memory. The sums of the input's gradient pass FRN in the
+// registers that hold them, and the normalized features, which were there as well, are the first factor of the weights'
+// gradient: neither goes through shared memory. A TEAM of neighboring warps has all pixels of its 16 channels.
 template <int PX_, int WARPS, bool TF32> struct Across {
-    static constexpr int TEAM = PX_ / 16, TEAMS = WARPS / TEAM, SUMS = 24, LANES = 4;
-    int lane, team, pixel;  // pixel: the first one of the warp
+    static constexpr int PX = PX_, TEAM = PX / 64, TEAMS = WARPS / TEAM, COLUMNS = 16 * TEAMS, ROWS = 2, TILES = 4;
+    typedef float Sums[TILES][2][4];
+    int lane, team, group;  // group: of 64 pixels
     __device__ __forceinline__ Across() {
-        const unsigned thread = this_thread();
-        lane = thread % 32, pixel = thread / 32 % TEAM * 16, team = thread / 32 / TEAM;
+        const unsigned thread = this_thread(), warp = thread / 32;
+        lane = thread % 32, team = warp / TEAM, group = warp % TEAM;
     }
-    __device__ __forceinline__ int row() const { return turned(lane / 4); }  // the first one
-    __device__ __forceinline__ int fours() const { return pixel + lane % 4 * 4; }
-    static __device__ __forceinline__ float4 held(const float* sums, int i) {
-        const float* s = sums + i / 2 * 8 + i % 2 * 2;
-        return make_float4(s[0], s[4], s[1], s[5]);
-    }
-    // sums = weights times 48 rows of pixels, of rows up to `count` at least.
-    __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x, int count) const {
+    __device__ __forceinline__ int row() const { return lane / 4; }  // the first one
+    __device__ __forceinline__ int pair() const { return lane / 8 * 2; }  // the first one of its two
+    __device__ __forceinline__ int pixel() const { return group * 64 + lane % 4 * 4; }  // of the first four
+    // Sums of four pixels of a row.
+    static __device__ __forceinline__ float4 held(const Sums& s, int row, int t) { return make_float4(s[t][0][row * 2], s[t][1][row * 2], s[t][0][row * 2 + 1], s[t][1][row * 2 + 1]); }
+    // sums = weights, those of this lane, times the gradient at the outputs.
+    template <class W> __device__ __forceinline__ void multiply(Sums& sums, W weights, const float* d) const {
+        const Spot even(d + paired<PX>(lane % 4 * 2, group * 64 + lane / 4 * 2)), odd(d + paired<PX>(lane % 4 * 2, group * 64 + 16 + lane / 4 * 2) - 128);
 #pragma unroll
-        for (int i = 0; i < SUMS; i++) sums[i] = 0;
-        if (count > 32) multiply<3>(sums, w, x);
-        else multiply<2>(sums, w, x);
+        for (int i = 0; i < TILES * 8; i++) sums[i / 8][i / 4 % 2][i % 4] = 0;
+#pragma unroll
+        for (int s = 0; s < 6; s++) {
+            Factors<TF32, 4> a;
+            const float4 w = weights(s);
+            a.set(0, w.x), a.set(1, w.y), a.set(2, w.z), a.set(3, w.w);
+#pragma unroll
+            for (int t = 0; t < TILES; t++) {
+                const float4 v = (t % 2 ? odd : even).load4((s * (PX / 16) + t) * 128);
+                Factors<TF32, 2> b[2];
+                b[0].set(0, v.x), b[0].set(1, v.y), b[1].set(0, v.z), b[1].set(1, v.w);
+                Products<TF32, 2, false> part(sums[t]);
+                part.add(0, a, b[0]), part.add(1, a, b[1]);
+            }
+        }
     }
-    template <int TILES> __device__ __forceinline__ void multiply(float* sums, const float* w, const float* x) const {
-        const int px = pixel + lane / 4 * 2, row = lane % 4 * 2;
-        const Spot weights(w + lane * 4), even(x + spot(row, px)), odd(x + spot(row + 1, px));
+    // sums += features times the gradient at the outputs, over the warp's pixels: of a lane's two channels at outputs 8 n + 2 (lane % 4) and the next one.
+    template <bool FEW> __device__ __forceinline__ void gradients(float (&sums)[6][4], const float4 (&u)[2][TILES], const float* d) const {
+        const Spot even(d + in_row<PX>(lane / 4, pixel())), odd(d + in_row<PX>(lane / 4, pixel() + 16) - 16);
+        Products<TF32, 6, FEW> part(sums);
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            Factors<TF32, 4> a[2];
+            a[0].set(0, u[0][t].x), a[0].set(1, u[1][t].x), a[0].set(2, u[0][t].y), a[0].set(3, u[1][t].y);
+            a[1].set(0, u[0][t].z), a[1].set(1, u[1][t].z), a[1].set(2, u[0][t].w), a[1].set(3, u[1][t].w);
+#pragma unroll
+            for (int n = 0; n < 6; n += 3) {
+                Factors<TF32, 2> b[3][2];
+#pragma unroll
+                for (int i = 0; i < 3; i++) {
+                    const float4 v = (t % 2 ? odd : even).load4((n + i) * 8 * PX + t * 16);
+                    b[i][0].set(0, v.x), b[i][0].set(1, v.y), b[i][1].set(0, v.z), b[i][1].set(1, v.w);
+                }
+#pragma unroll
+                for (int i = 0; i < 6; i++) part.add(n + i % 3, a[i / 3], b[i % 3][i / 3]);
+            }
+        }
+    }
+    // Those sums, a tile, go to memory as lanes hold them. Each warp of a team adds up and keeps a part of it: with two warps half,
+    // with four one in six and half of another one.
+    static constexpr int SHARED = TEAM == 1 ? 0 : WEIGHT_TILE;
+    static __device__ __forceinline__ float4 four(const float (&sums)[4]) { return make_float4(sums[0], sums[1], sums[2], sums[3]); }
+    __device__ __forceinline__ void give(const float (&sums)[6][4], float* exchange) const {
+        float* to = exchange + (team * TEAM + group) * SHARED + lane * 4;
+        if (TEAM > 1)
+#pragma unroll
+            for (int n = 0; n < 6; n++) *reinterpret_cast<float4*>(to + n * 128) = four(sums[n]);
+    }
+    __device__ __forceinline__ void keep(const float (&sums)[6][4], const float* exchange, float* tile) const {
+        static_assert(TEAM == 1 || TEAM == 2 || TEAM == 4, "parts of a tile");
+        constexpr int WHOLE = 6 / TEAM;
+        exchange += team * (TEAM * SHARED);
+        const int own = group * (WHOLE * 128) + lane * 4, half = 512 + group / 2 * 128 + lane * 4 + group % 2 * 2;
+#pragma unroll
+        for (int n = 0; n < WHOLE; n++) store_global(tile + own + n * 128, TEAM == 1 ? four(sums[n]) : added<TEAM>(exchange + own + n * 128, SHARED));
+        if constexpr (TEAM == 4) {
+            float2 sum = *reinterpret_cast<const float2*>(exchange + half);
+#pragma unroll
+            for (int j = 1; j < TEAM; j++) {
+                const float2 v = *reinterpret_cast<const float2*>(exchange + j * SHARED + half);
+                sum.x += v.x, sum.y += v.y;
+            }
+            store_global2(tile + half, sum.x, sum.y);
+        }
+    }
+};
+
+// The same where there are few channels and planes are worked on in strips: a warp has 48 channels at 16 pixels, a thread six, eight apart,
+// at four. Two neighboring warps share the gradient at the outputs and the normalized features, tiles of 48 rows of 32 pixels.
+constexpr int TILED = 48 * 32;
+__device__ __forceinline__ constexpr int tiled(int row, int pixel) { return pixel / 32 * TILED + row * 32 + ((pixel % 32 / 4) ^ exchanged(row % 8)) * 4 + pixel % 4; }
+template <int PX_, int WARPS, bool TF32> struct Along {
+    static constexpr int PX = PX_, TEAM = WARPS, TEAMS = 1, COLUMNS = 48, ROWS = 6, TILES = 1, SHARED = 0;
+    typedef float Sums[6][4];
+    static constexpr int team = 0;
+    int lane, group;  // group: of 16 pixels
+    __device__ __forceinline__ Along() {
+        const unsigned thread = this_thread();
+        lane = thread % 32, group = thread / 32;
+    }
+    __device__ __forceinline__ int row() const { return lane / 4; }
+    __device__ __forceinline__ int pair() const { return lane / 8 * 2; }
+    __device__ __forceinline__ int pixel() const { return group * 16 + lane % 4 * 4; }
+    static __device__ __forceinline__ float4 held(const Sums& s, int row, int) {
+        const int m = row / 2 * 2, i = row % 2 * 2;
+        return make_float4(s[m][i], s[m + 1][i], s[m][i + 1], s[m + 1][i + 1]);
+    }
+    // Of `count` channels.
+    __device__ __forceinline__ void multiply(Sums& sums, const float* w, const float* d, int count) const {
+#pragma unroll
+        for (int i = 0; i < 24; i++) sums[i / 4][i % 4] = 0;
+        if (count > 32) multiply<3>(sums, w, d);
+        else multiply<2>(sums, w, d);
+    }
+    template <int COUNT> __device__ __forceinline__ void multiply(Sums& sums, const float* w, const float* d) const {
+        const int px = group * 16 + lane / 4 * 2, row = lane % 4 * 2;
+        const Spot weights(w + lane * 4), even(d + tiled(row, px)), odd(d + tiled(row + 1, px));
         const unsigned zero = unknown_zero(even);
 #pragma unroll
         for (int s = 0; s < 6; s++) {
@@ -427,16 +562,49 @@ template <int PX_, int WARPS, bool TF32> struct Across {
 #pragma unroll
                 for (int i = 0; i < 4; i++) b[i / 2].high[i % 2] |= zero;
 #pragma unroll
-            for (int m = 0; m < TILES; m++) {
-                const float4 v = weights.load4(s * 384 + m * 128);
+            for (int m = 0; m < COUNT; m++) {
+                const float4 v = weights.load4(m * 768 + s * 128);
                 Factors<TF32, 4> a;
                 a.set(0, v.x), a.set(1, v.y), a.set(2, v.z), a.set(3, v.w);
-                Products<TF32, 2, false> part(reinterpret_cast<float(*)[4]>(sums) + m * 2);
+                Products<TF32, 2, false> part(sums + m * 2);
                 part.add(0, a, b[0]), part.add(1, a, b[1]);
             }
         }
     }
 };
+// Sums over 32 pixels: 48 rows `d` times 24 rows `u`, both of a tile.
+template <bool TF32> struct Outer {
+    static constexpr int SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE;
+    static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
+        const int lane = this_thread() % 32, row = lane % 8, own = exchanged(row);
+        const float *left = d + (row + lane / 8 % 2 * 8) * 32, *right = u + (row + lane / 16 * 8) * 32;
+#pragma unroll(TF32 ? 4 : 1)
+        for (int p = 0; p < 32; p += 8) {
+            const Spot a_from(left + ((p / 4 + lane / 16) ^ own) * 4), b_from(right + ((p / 4 + lane / 8 % 2) ^ own) * 4);
+            unsigned columns[3][2], rows[4];
+            matrices4(columns[0], b_from.row(0));
+            matrices2(columns[2], b_from.row(16 * 32));
+            Factors<TF32, 2> b[3];
+#pragma unroll
+            for (int n = 0; n < 6; n++) b[n / 2].set(n % 2, __uint_as_float(columns[n / 2][n % 2]));
+#pragma unroll
+            for (int m = 0; m < 3; m++) {
+                matrices4(rows, a_from.row(m * 16 * 32));
+                Factors<TF32, 4> a;
+#pragma unroll
+                for (int i = 0; i < 4; i++) a.set(i, __uint_as_float(rows[i]));
+                Products<TF32, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + m * 3);
+#pragma unroll
+                for (int n = 0; n < 3; n++) part.add(n, a, b[n]);
+            }
+        }
+    }
+    // Row and column of sums i and i + 1, i even, which are neighbors.
+    static __device__ __forceinline__ int row(int i, int lane) { return i / 12 * 16 + i % 4 / 2 * 8 + lane / 4; }
+    static __device__ __forceinline__ int column(int i, int lane) { return i / 4 % 3 * 8 + lane % 4 * 2; }
+};
+template <bool FIRST, class A, class B> struct Either { typedef A Type; };
+template <class A, class B> struct Either<false, A, B> { typedef B Type; };
 
 // How ROWS planes of IMG images, PXI pixels each, are shared out for what is not a product: LANES lanes have a plane, each of
 // them V times four pixels; a thread meets ITER planes.
@@ -466,38 +634,6 @@ template <bool TF32> __device__ __forceinline__ float4 normalized(const float4& 
     return make_float4(factor<TF32>(threshold(fmaf(p.x, v.x, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.y, p.y), p.z)),
                        factor<TF32>(threshold(fmaf(p.x, v.z, p.y), p.z)), factor<TF32>(threshold(fmaf(p.x, v.w, p.y), p.z)));
 }
-
-// Sums over 32 pixels: 48 rows `d` times 24 rows `u`, both of a tile (`spot`).
-template <bool TF32> struct Outer {
-    static constexpr int SUMS = 36, WIDE = 48 + 8, SIZE = 48 * WIDE;
-    static __device__ __forceinline__ void add(float* sums, const float* d, const float* u) {
-        const int lane = this_thread() % 32, row = lane % 8;
-        const float *left = d + (row + lane / 8 % 2 * 8) * 32, *right = u + (row + lane / 16 * 8) * 32;
-#pragma unroll(TF32 ? 4 : 1)
-        for (int p = 0; p < 32; p += 8) {
-            const Spot a_from(left + ((p / 4 + lane / 16) ^ row) * 4), b_from(right + ((p / 4 + lane / 8 % 2) ^ row) * 4);
-            unsigned columns[3][2], rows[4];
-            matrices4(columns[0], b_from.row(0));
-            matrices2(columns[2], b_from.row(16 * 32));
-            Factors<TF32, 2> b[3];
-#pragma unroll
-            for (int n = 0; n < 6; n++) b[n / 2].set(n % 2, __uint_as_float(columns[n / 2][n % 2]));
-#pragma unroll
-            for (int m = 0; m < 3; m++) {
-                matrices4(rows, a_from.row(m * 16 * 32));
-                Factors<TF32, 4> a;
-#pragma unroll
-                for (int i = 0; i < 4; i++) a.set(i, __uint_as_float(rows[i]));
-                Products<TF32, 3, false> part(reinterpret_cast<float(*)[4]>(sums) + m * 3);
-#pragma unroll
-                for (int n = 0; n < 3; n++) part.add(n, a, b[n]);
-            }
-        }
-    }
-    // Row and column of sums i and i + 1, i even, which are neighbors.
-    static __device__ __forceinline__ int row(int i, int lane) { return i / 12 * 16 + i % 4 / 2 * 8 + lane / 4; }
-    static __device__ __forceinline__ int column(int i, int lane) { return i / 4 % 3 * 8 + lane % 4 * 2; }
-};
 
 // 12 bordered planes `d`, shifted by every tap, times 48 rows `u`: three warps have one row of taps each, SPLIT of these
 // share the pixels, eight at least. Tap k of the sums is tap k of `convolve`.
@@ -590,7 +726,6 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int ROW = S + 4, PLANE = (S + 2) * ROW, CHANNELS = S == 32 ? 96 : S == 16 ? 192 : 384;
     static_assert(IMG == 1 || STRIPS == 1, "strips are of one image");
     typedef Tall<PX, WARPS, TF32> High;
-    typedef Across<PX, WARPS, TF32> Flat;
     typedef Product<12, IMG * AREA, WARPS, TF32> Narrow;
     typedef Product<24, PX, WARPS, TF32> Rest;
     typedef SharedSums<6, High::LANES, High::LANE_STEP> HighSums;
@@ -608,23 +743,23 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     static constexpr int PLANES = (STRIPS > 1 ? 2 : 1) * TOGETHER * IMG * PLANE;
     static constexpr int RAW = 3 * CHANNELS + 2 * 3 * 48, TABLES = IMG * (5 * CHANNELS + 4 * 48) + RAW;
     static constexpr int FORWARD = TILE + PLANES + POINT + MIDDLE_FORWARD + TABLES;
-    // backward: a TEAM of warps has all pixels of a 48 of a 1x1 convolution's input channels, TEAMS
-    // of them have COLUMNS channels
+    // backward
     typedef Outer<TF32> Out;
-    static constexpr int TEAM = Flat::TEAM, TEAMS = Flat::TEAMS, COLUMNS = 48 * TEAMS, SHIFTED = 12 * IMG * PLANE, DZ = 48 * PX;
-    static constexpr int OF_PAIRS = WARPS / 2 * Out::SIZE;  // first the normalized features of two warps, then their sums
-    // gradients of FRN: [3][GROUPS][COLUMNS], of 16 pixels each
-    static constexpr int GROUPS = PX / 16, OF_WARPS = GROUPS * COLUMNS;
-    typedef SharedSums<6, Flat::LANES> Shared;
-    static constexpr int FIRST = STRIPS > 1 ? larger_of(SHIFTED, DZ) : SHIFTED + DZ;  // with strips one after the other
+    typedef typename Either<(STRIPS > 1), Along<PX, WARPS, TF32>, Across<PX, WARPS, TF32>>::Type Flat;
+    static constexpr int SHIFTED = 12 * IMG * PLANE, DZ = 48 * PX, COLUMNS = Flat::COLUMNS;
+    static constexpr int SETS = PXI < 64 ? 64 / PXI : 1;  // images of a warp
+    // gradients of FRN: [3][GROUPS][CHANNELS], of the pixels of a warp or of an image that has less
+    static constexpr int GROUPS = Flat::TEAM * SETS, OF_GROUPS = GROUPS * CHANNELS;
     static constexpr int WARP_STRIDE = 52, OF_MIDDLE = 8 * WARP_STRIDE;  // those of FRN 2: [3][8][WARP_STRIDE]
     static constexpr int AFTER_U = STRIPS > 1 ? 48 * PLAIN : HELD ? 3 * OF_MIDDLE : High::SIZE;
-    // with strips the features of all warps, and then what a thread brings of the gradient in the middle of a layer, and of what FRN 2 read
-    static constexpr int OF_FEATURES = STRIPS > 1 ? TILED : Out::SIZE, FEATURES = WARPS / 2 * OF_FEATURES;  // teams have places of their own
-    static constexpr int STAGED = STRIPS > 1 ? 2 * DZ : 0, BESIDE = larger_of(OF_PAIRS, FEATURES + STAGED);
-    static constexpr int PARTS = larger_of(larger_of(Nine::SIZE + (STRIPS > 1) * MIDDLE_BACKWARD, 48 * PLAIN + AFTER_U), BESIDE + 3 * OF_WARPS);
-    static constexpr int WEIGHTS = larger_of(STRIPS > 1 ? 0 : MIDDLE_BACKWARD, COLUMNS * 48);
-    static constexpr int BACKWARD = FIRST + PARTS + WEIGHTS + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * 48) + 48;
+    // what a layer's 3x3 convolution needs, and then its 1x1 convolution: what warps give each other, or with strips normalized
+    // features and what a thread brings of the gradient in the middle of a layer and of what FRN 2 read
+    static constexpr int OF_LAYER = larger_of(Nine::SIZE, 48 * PLAIN + AFTER_U + MIDDLE_BACKWARD);
+    static constexpr int FEATURES = WARPS / 2 * TILED, EXCHANGED = STRIPS > 1 ? FEATURES + 2 * DZ : 2 * WARPS * Flat::SHARED, WEIGHTS = STRIPS > 1 ? COLUMNS * 48 : 0, OF_POINT = EXCHANGED + 3 * OF_GROUPS + WEIGHTS;
+    // with strips the shifted planes lie where the gradient in the middle comes later
+    static constexpr int WORK = STRIPS > 1 ? larger_of(SHIFTED + OF_LAYER, DZ + OF_POINT) : 2 * DZ + SHIFTED + larger_of(OF_LAYER, OF_POINT);
+    static constexpr int BACKWARD = WORK + IMG * 6 * CHANNELS + IMG * (4 * 48 + 48 + 3 * 48) + 48;
+    static_assert(STRIPS == 1 || EXCHANGED >= WARPS / 2 * Out::SIZE, "room for what warps give each other");
 
     const Run& run;
     const Block& at;
@@ -637,17 +772,23 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         slice = run.partial + at.partial + (long long)blockIdx.x * at.slice;
     }
     __device__ __forceinline__ bool there(int i) const { return IMG == 1 || image + i < images; }
-    // A channel's plane in a tensor of `count` channels per image.
-    __device__ __forceinline__ float* plane(long long tensor, int i, int count, int channel) const { return values + tensor + ((long long)(image + i) * count + channel) * AREA; }
-    __device__ __forceinline__ float4 load(const float* from, int i) const { return there(i) ? load_global(from) : make_float4(0, 0, 0, 0); }
+    // A pixel of the features, or of the gradient there.
+    __device__ __forceinline__ float* features(long long tensor, int i, int channel, int pixel) const { return values + tensor + (long long)(image + i) * channels * AREA + feature(channel, pixel, AREA); }
+    // The same for reading backward: of an image that does not exist the first one's, whose gradient becomes 0, the root being 0.
+    __device__ __forceinline__ const float* features_or_first(long long tensor, int i, int channel, int pixel) const { return features(tensor, there(i) ? i : 0, channel, pixel); }
+    // Where a pixel of a row lies in `z` and `dz`: where the threads that hold sums of a product write it (`Tall`), four rows of
+    // eight pixels are the 128 bytes of eight neighboring lanes. A thread's row i is `middle_step(i)` beyond its first one.
+    static __device__ __forceinline__ constexpr int middle_place(int row, int pixel) { return HELD ? row / 8 * 8 * AREA + pixel / 8 * 64 + row % 2 * 32 + row % 8 / 2 * 8 + pixel % 8 : row * AREA + pixel; }
+    static __device__ __forceinline__ constexpr int middle_step(int i) { return i / 2 * 8 * AREA + i % 2 * 32; }
 
     // {gamma/root, beta, tau, gamma} of `count` channels from parameters gamma, beta, tau; `roots` [image][stride].
     __device__ __forceinline__ void tabulate(float4* table, int stride, const float* p, int count, const float* roots) const {
-        for (int i = threadIdx.x; i < IMG * count; i += THREADS) {
-            const int c = IMG == 1 ? i : i % count, k = IMG == 1 ? 0 : i / count;
-            const float root = roots[k * stride + c], gamma = p[c];
-            table[k * stride + c] = make_float4(gamma * root, p[count + c], p[2 * count + c], gamma);
-        }
+        static_assert(CHANNELS <= THREADS, "one each");
+        const int c = threadIdx.x;
+        if (c >= count) return;
+        const float gamma = p[c], beta = p[count + c], tau = p[2 * count + c];
+#pragma unroll
+        for (int k = 0; k < IMG; k++) table[k * stride + c] = make_float4(gamma * roots[k * stride + c], beta, tau, gamma);
     }
     // Four numbers into a bordered plane; the lane after this one has the four pixels that follow.
     // They begin one number beyond a multiple of 16 bytes. So a lane takes the last one of the lane
@@ -670,7 +811,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // This lane's features in channel 0, 4, 8, ...
     __device__ __forceinline__ const float* features_of(const High& product, int channel, int strip) const {
         const int p = product.fours(), own = there(p / AREA) ? p / AREA : 0;
-        return unknown(plane(at.x, own, channels, channel + product.lane % 4) + strip * PX + p % AREA);
+        return unknown(features(at.x, own, channel + product.lane % 4, strip * PX + p % AREA));
     }
     // Asks for an eight. For channels that do not exist, others stand, and their weights are 0 or
     // not read.
@@ -783,7 +924,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const int in = at.width + GROWTH * l, first = GROWTH * (at.layers - l);
             Ahead x;
             ask_first(x, 0, first, in);
-            request<THREADS>(middle, ready + prepared + point_forward(in) + point_backward(in), MIDDLE_FORWARD);
+            request_all<THREADS, MIDDLE_FORWARD>(middle, ready + prepared + point_forward(in) + point_backward(in));
             tabulate(table, CHANNELS, raw, in, roots + first);
             __syncthreads();
             const float *p2 = raw2 + l % 2 * (3 * 48), *after = point + parameter + layer_parameters(in);
@@ -827,21 +968,22 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             if constexpr (STRIPS == 1) {
                 product.template convolve<S, 48, PLANE>(sums, planes, middle, 0);
             } else {
-                constexpr int LOADS = TOGETHER * AREA / 4 / THREADS;
+                // a warp brings a row of four planes, at a time
+                static_assert(TOGETHER == 8 && S == 32 && HELD, "rows of a warp");
+                constexpr int LOADS = 2 * S / WARPS;
+                const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane % 4 * 2 + warp % 2, pixel = warp / 2 * S + lane / 4 * 4;
+                const float* from = z + (long long)image * (48 * AREA) + middle_place(row, pixel);
                 float4 v[LOADS];
                 auto fetch = [&](int c) {
 #pragma unroll
-                    for (int i = 0; i < LOADS; i++) v[i] = load_global(z + ((long long)image * 48 + c) * AREA + (threadIdx.x + i * THREADS) * 4);
+                    for (int i = 0; i < LOADS; i++) v[i] = load_global(from + c * AREA + i * (WARPS / 2 * S * 8));
                 };
                 fetch(0);
 #pragma unroll 1
                 for (int c = 0; c < 48; c += TOGETHER) {
                     float* to = planes + c / TOGETHER % 2 * (TOGETHER * PLANE);
 #pragma unroll
-                    for (int i = 0; i < LOADS; i++) {
-                        const int k = threadIdx.x / (AREA / 4) + i * (THREADS / (AREA / 4));
-                        to_plane(to + k * PLANE, threadIdx.x % (AREA / 4) * 4, normalized<TF32>(v[i], z_table[c + k]));
-                    }
+                    for (int i = 0; i < LOADS; i++) to_plane<4>(to + row * PLANE, pixel + i * (WARPS / 2 * S), normalized<TF32>(v[i], z_table[c + row]));
                     __syncthreads();
                     if (c + TOGETHER < 48) fetch(c + TOGETHER);
                     product.template convolve<S, TOGETHER, PLANE>(sums, to, middle + c * 9 * 16, 0);
@@ -860,7 +1002,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 for (int k = 0; k < Narrow_::V; k++) {
                     const float4 v = Narrow::total(tile, own.row, own.image * AREA + own.pixel(k));
                     sum = square(v, sum);
-                    if (there(own.image)) store_global(plane(at.x, own.image, channels, c) + own.pixel(k), v);
+                    if (there(own.image)) store_global(features(at.x, own.image, c, own.pixel(k)), v);
                 }
                 keep_root<Narrow_>(own, sum, roots, c);
             }
@@ -882,12 +1024,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int strip = 0; strip < STRIPS; strip++) {
             stream(product, sums, x, strip, first, in, table, weights, tile);
             if (strip + 1 < STRIPS) ask_first(x, strip + 1, first, in);
-            float* to = z + ((long long)image * 48 + product.row(0)) * AREA + strip * PX + product.fours();
+            float* to = z + (long long)image * (48 * AREA) + middle_place(product.row(0), strip * PX + product.fours());
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const float4 v = product.held(sums, i);
                 part[i] = square(v, part[i]);
-                store_global(to + High::offset(i) * AREA, v);
+                store_global(to + middle_step(i), v);
             }
         }
         float* squares = tile + GIVEN;  // the warps' sums of squares
@@ -936,7 +1078,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     }
     __device__ __forceinline__ void stem(const Images& set, float* tile, float* planes, float* weights, float* roots) const {
         typedef Plane<24, 1, PXI, THREADS> Own;
-        request<THREADS>(weights, ready, STEM_FORWARD);
+        request_all<THREADS, STEM_FORWARD>(weights, ready);
         __syncthreads();
         picture(set, planes, 8);
         arrived();
@@ -962,7 +1104,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 for (int k = 0; k < Own::V; k++) {
                     const float4 v = Rest::total(tile, own.row, own.pixel(k));
                     part[i] = square(v, part[i]);
-                    store_global(plane(at.x, 0, channels, first + own.row) + strip * PX + own.pixel(k), v);
+                    store_global(features(at.x, 0, first + own.row, strip * PX + own.pixel(k)), v);
                 }
                 if (strip + 1 == STRIPS) keep_root(own, part[i], roots, first + own.row);
             }
@@ -999,7 +1141,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                         const Own own(i, thread);
                         if (!own.used) continue;
                         const int c = at.next_first + o + own.row;
-                        const long long to = (long long)(image + own.image) * at.next_channels + c;
+                        const long long of_image = (long long)(image + own.image) * at.next_channels;
 #pragma unroll
                         for (int k = 0; k < Own::V; k++) {
                             const int p = own.pixel(k), from = own.image * PXI + p / HALF * 2 * S + p % HALF * 2;
@@ -1007,11 +1149,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                             const float4 d = High::total(tile, own.row, from + S), e = High::total(tile, own.row, from + S + 4);
                             const float4 v = make_float4((a.x + a.y + d.x + d.y) / 4, (a.z + a.w + d.z + d.w) / 4, (b.x + b.y + e.x + e.y) / 4, (b.z + b.w + e.z + e.w) / 4);
                             part[i] = square(v, part[i]);
-                            if (there(own.image)) store_global(values + at.next_x + to * (AREA / 4) + strip * (PXI / 4) + p, v);
+                            if (there(own.image)) store_global(values + at.next_x + of_image * (AREA / 4) + feature(c, strip * (PXI / 4) + p, AREA / 4), v);
                         }
                         if (strip + 1 < STRIPS) continue;
                         const float root = 1.0f / sqrtf(Own::over_lanes(part[i]) / (AREA / 4) + FRN_EPSILON);
-                        if (own.lane == 0 && there(own.image)) values[at.next_roots + to] = root;
+                        if (own.lane == 0 && there(own.image)) values[at.next_roots + of_image + c] = root;
                     }
                     arrived();
                     __syncthreads();
@@ -1023,14 +1165,34 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     // ---- backward ----------------------------------------------------------------------------------------------------------
 
     struct Back {
-        float *shifted, *dz, *u, *tile, *of_warps, *parts, *staged, *weights, *middle_weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
+        float *shifted, *dz, *dz_rows, *u, *tile, *middle_weights, *exchange, *staged, *of_groups, *weights, *sums, *roots, *z_gammas, *z_means, *frn_sums;
         float4 *table, *z_table;
         __device__ __forceinline__ Back(float* shared) {
-            dz = shared, shifted = STRIPS > 1 ? shared : shared + DZ + PARTS, parts = STRIPS > 1 ? shared + FIRST : shared + DZ, u = parts, tile = u + 48 * PLAIN, of_warps = parts + BESIDE, staged = parts + FEATURES, weights = shared + FIRST + PARTS;
-            middle_weights = STRIPS > 1 ? parts + Nine::SIZE : weights;
-            table = reinterpret_cast<float4*>(weights + WEIGHTS), z_table = table + IMG * CHANNELS;
+            dz = shared, dz_rows = dz + DZ, shifted = STRIPS > 1 ? shared : shared + 2 * DZ;
+            u = shifted + SHIFTED, tile = u + 48 * PLAIN, middle_weights = tile + AFTER_U;
+            exchange = STRIPS > 1 ? shared + DZ : u, staged = exchange + FEATURES, of_groups = exchange + EXCHANGED, weights = of_groups + 3 * OF_GROUPS;
+            table = reinterpret_cast<float4*>(shared + WORK), z_table = table + IMG * CHANNELS;
             roots = reinterpret_cast<float*>(z_table + IMG * 48), sums = roots + IMG * CHANNELS;
             z_means = sums + IMG * CHANNELS, frn_sums = z_means + IMG * 48, z_gammas = frn_sums + 3 * IMG * 48;
+        }
+    };
+    // Where four pixels of a row of the gradient at the middle of a layer lie, and those of rows that are a multiple of eight beyond;
+    // with TWO the next row's as well, the first one being even.
+    template <bool TWO> struct Put {
+        float *first, *second, *row, *next;
+        __device__ __forceinline__ Put(const Back& to, int at, int pixel)
+            : first(to.dz + paired<PX>(at, pixel)), second(to.dz + paired<PX>(at, pixel + 2)), row(to.dz_rows + in_row<PX>(at, pixel)), next(to.dz_rows + in_row<PX>(at + TWO, pixel)) {}
+        static __device__ __forceinline__ constexpr int far(int eights) { return eights * (PX / 16) * 128; }
+        __device__ __forceinline__ void put(int eights, const float4& v) const {
+            float *a = first + far(eights), *b = second + far(eights);
+            a[0] = v.x, a[2] = v.y, b[0] = v.z, b[2] = v.w;
+            *reinterpret_cast<float4*>(row + eights * 8 * PX) = v;
+        }
+        __device__ __forceinline__ void put(int eights, const float4& v, const float4& w) const {
+            *reinterpret_cast<float4*>(first + far(eights)) = make_float4(v.x, w.x, v.y, w.y);
+            *reinterpret_cast<float4*>(second + far(eights)) = make_float4(v.z, w.z, v.w, w.w);
+            *reinterpret_cast<float4*>(row + eights * 8 * PX) = v;
+            *reinterpret_cast<float4*>(next + eights * 8 * PX) = w;
         }
     };
     static __device__ __forceinline__ float4 without_mean(const float4& g, const float4& v, float root, float mean) {
@@ -1039,11 +1201,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     }
     // The gradient at the features c, V times four pixels of it: through the normalization, all FRNs at once.
     template <class P> __device__ __forceinline__ void through(const Back& to, const P& own, int c, int begin, float4* d) const {
+        static_assert(IMG == 1, "it exists");
         float4 x[P::V];
 #pragma unroll
         for (int k = 0; k < P::V; k++) {
-            d[k] = load(plane(at.g, own.image, channels, c) + begin + own.pixel(k), own.image);
-            x[k] = load(plane(at.x, own.image, channels, c) + begin + own.pixel(k), own.image);
+            d[k] = load_once(features(at.g, own.image, c, begin + own.pixel(k)));
+            x[k] = load_once(features(at.x, own.image, c, begin + own.pixel(k)));
         }
         without_means(to, own, c, d, x);
     }
@@ -1053,212 +1216,269 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         for (int k = 0; k < P::V; k++) d[k] = without_mean(d[k], x[k], root, mean);
     }
 
-    // One number through threshold and scale, by half of gamma: returns the gradient at the
-    // normalized value, adds to twice the sums of gamma (which lacks 1/root), beta and tau.
-    static __device__ __forceinline__ float through_threshold(float d, float v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
-        const float passed = twice_the_share(fmaf(frn.x, v, frn.y), frn.z) * d;
+    // One number through threshold and scale: returns the gradient at the normalized value, adds to the sums of gamma (which lacks
+    // 1/root) and beta, and to the sum of what arrives; what of it does not pass is tau's.
+    static __device__ __forceinline__ float through_threshold(float d, float v, const float4& frn, float gamma, float& sum, float& dbeta, float& all) {
+        const float passed = share_above(fmaf(frn.x, v, frn.y), frn.z) * d;
         sum = fmaf(passed, v, sum);
         dbeta += passed;
-        dtau += fmaf(2.0f, d, -passed);
-        return half_gamma * passed;
+        all += d;
+        return gamma * passed;
     }
-    static __device__ __forceinline__ float4 through_threshold(const float4& d, const float4& v, const float4& frn, float half_gamma, float& sum, float& dbeta, float& dtau) {
+    static __device__ __forceinline__ float4 through_threshold(const float4& d, const float4& v, const float4& frn, float gamma, float& sum, float& dbeta, float& all) {
         float4 r;
-        r.x = through_threshold(d.x, v.x, frn, half_gamma, sum, dbeta, dtau), r.y = through_threshold(d.y, v.y, frn, half_gamma, sum, dbeta, dtau);
-        r.z = through_threshold(d.z, v.z, frn, half_gamma, sum, dbeta, dtau), r.w = through_threshold(d.w, v.w, frn, half_gamma, sum, dbeta, dtau);
+        r.x = through_threshold(d.x, v.x, frn, gamma, sum, dbeta, all), r.y = through_threshold(d.y, v.y, frn, gamma, sum, dbeta, all);
+        r.z = through_threshold(d.z, v.z, frn, gamma, sum, dbeta, all), r.w = through_threshold(d.w, v.w, frn, gamma, sum, dbeta, all);
         return r;
     }
 
-    // What a thread needs of the features where it holds sums of a product.
-    struct Held { float4 x[6]; };
-    __device__ __forceinline__ long long first_place(const Flat& product, int channel, int strip) const {
-        const int p = product.fours(), own = there(p / PXI) ? p / PXI : 0;
-        return ((long long)(image + own) * channels + channel + product.row()) * AREA + strip * PX + p % PXI;
+    // What a thread has asked for of the features where it will hold sums of a product, and, without strips, of the weights.
+    typedef float4 Features[Flat::ROWS][Flat::TILES];
+    struct Held { Features x; float4 weights[6]; };
+    // Marks it as not needed, so that no registers keep it.
+    static __device__ __forceinline__ void forget(Held& held) {
+#ifndef EMULATED
+        float* all = &held.x[0][0].x;
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof(Held) / 4); i++) asm("" : "=f"(all[i]));
+#endif
     }
-    // Asks for it, for up to 48 of the `in` channels from c0 on; for those that do not exist others stand. With all of 48 the
-    // places are constants.
-    __device__ __forceinline__ void fetch(Held& held, int channel, int in, int c0, int strip) const {
-        const Flat product;
-        const float* x = unknown(values + at.x + first_place(product, channel + c0, strip));
-        if (in - c0 >= 48) {
+    // From the thread's first channel to another, `row` channels beyond; one that does not exist has weights of 0, and adds 0 to
+    // the one 16 before it. `left`: channels from the first one's pair on.
+    static __device__ __forceinline__ int beyond(int row, int left) { return row < left ? row : row - 16; }
+    // A tensor's numbers at the thread's first channel, `channel` for the first team, and its first four pixels.
+    __device__ __forceinline__ float* place(long long tensor, int channel) const {
+        const Flat own;
+        const int p = own.pixel(), of = SETS == 1 && there(p / PXI) ? p / PXI : 0;
+        return features(tensor, of, channel + own.team * 16 + own.row(), p % PXI);
+    }
+    // From there to the other fours, which may be those of other images.
+    __device__ __forceinline__ int to_tile(int t) const { return SETS == 1 ? t * 32 : there(t) ? t * channels * AREA : 0; }
+    // Asks for features at the thread's channels.
+    __device__ __forceinline__ void fetch(Features& features, const float* x, int left) const {
 #pragma unroll
-            for (int i = 0; i < 6; i++) held.x[i] = load_global(x + i * 8 * AREA);
-        } else {
-            const int last = in - c0 - 1 - product.row();
+        for (int h = 0; h < Flat::ROWS; h++) {
+            const float* from = unknown(x + beyond(h * 8, left) * AREA);
 #pragma unroll
-            for (int i = 0; i < 6; i++) held.x[i] = i * 8 < in - c0 ? load_global(x + min(i * 8, last) * AREA) : make_float4(0, 0, 0, 0);
+            for (int t = 0; t < Flat::TILES; t++) features[h][t] = load_once(from + to_tile(t));
         }
     }
-    // Or forgets it, so that it need not be kept.
-    __device__ __forceinline__ void fetch_if(bool more, Held& held, int channel, int in, int c0) const {
-        if (more) {
-            fetch(held, channel, in, c0, 0);
-        } else {
-            held = Held();
-        }
-    }
-    // Where two warps have their features, a tile.
-    static __device__ __forceinline__ float* features(const Back& to, unsigned warp) { return to.parts + warp / 2 * OF_FEATURES; }
-    // Requests the weights of the team's 48 channels from c0 on.
-    __device__ __forceinline__ void get(const Back& to, const float* weights, int in, int c0) const {
-        const unsigned thread = this_thread() % (TEAM * 32);
-        const int team = this_thread() / (TEAM * 32);
-        if (c0 < in) {
+    static __device__ __forceinline__ const float* weights_of(const float* weights) { return unknown(weights + Flat().team * (16 * 48) + this_thread() % 32 * 4); }
+    static __device__ __forceinline__ float4 weight(const float* weights, int s) { return __ldg(reinterpret_cast<const float4*>(weights + s * 128)); }
+    // Asks for the weights too.
+    __device__ __forceinline__ void fetch(Held& held, const float* weights, const float* x, int left) const {
+        fetch(held.x, x, left);
 #pragma unroll
-            for (int i = 0; i < (48 * 12 + TEAM * 32 - 1) / (TEAM * 32); i++) {
-                const int four = thread + i * (TEAM * 32);
-                if (48 * 12 % (TEAM * 32) == 0 || four < 48 * 12) request4(to.weights + team * (48 * 48) + four * 4, weights + c0 * 48 + four * 4);
+        for (int s = 0; s < 6; s++) held.weights[s] = weight(weights, s);
+    }
+    // The first ones.
+    __device__ __forceinline__ void fetch_first(Held& held, const float* weights, int channel, int in) const {
+        const int left = in - first_column() - Flat().pair();
+        if (in > first_column()) fetch(held, weights_of(weights), place(at.x, channel), left);
+        else forget(held);
+    }
+    static __device__ __forceinline__ int first_column() { return Flat().team * 16; }
+    // What a warp does with the sums of its channels from c0 on, of which there are `count`: they pass FRN in the registers that hold them, and
+    // are added to the gradient at the normalized features; these take the place of the features.
+    __device__ __forceinline__ void through_frn(const Back& to, const Flat& own, const typename Flat::Sums& sums, Features& x, float (&part)[SETS][3][Flat::ROWS], float* gradient, int c0, int left, int count, bool write) const {
+#pragma unroll
+        for (int h = 0; h < Flat::ROWS; h++) {
+            if (STRIPS > 1 && h && h * 8 >= count + h % 2 * 8) break;
+            const int row = beyond(h * 8, left);
+            float* add_to = const_cast<float*>(unknown(gradient + row * AREA));
+            const float4* table = to.table + c0 + own.row() + row + (SETS == 1 ? own.pixel() / PXI * CHANNELS : 0);
+#pragma unroll
+            for (int t = 0; t < Flat::TILES; t++) {
+                const int set = SETS == 1 ? 0 : t;
+                const float4 frn = table[set * CHANNELS];
+                const float4 g = through_threshold(own.held(sums, h, t), x[h][t], frn, frn.w, part[set][0][h], part[set][1][h], part[set][2][h]);
+                if (!write) add_global(add_to + to_tile(t), g);
+                else if (there(SETS == 1 ? own.pixel() / PXI : t)) store_global(add_to + to_tile(t), g);
+                x[h][t] = normalized<TF32>(x[h][t], frn);
             }
         }
     }
-    static __device__ __forceinline__ int team_first() { return this_thread() / (TEAM * 32) * 48; }
-    // What a warp does with its part of 48 channels from c0 on: the product, which passes FRN in the registers that hold its sums,
-    // is added to (or with `write` becomes) the gradient at the normalized features; sums of FRN's gradients go to `of_warps`, and normalized
-    // features to `tile`.
-    __device__ __forceinline__ void through_point(const Back& to, const Held& held, float* tile, int channel, int c0, int count, int strip, bool write) const {
-        const Flat product;
-        const int p = product.fours();
-        const bool exists = there(p / PXI);
-        float* gradient = const_cast<float*>(unknown(values + at.g + first_place(product, channel + c0, strip)));
-        float sums[Flat::SUMS], part[3][6];
-        product.multiply(sums, to.weights + product.team * (48 * 48), to.dz, count);
-        const float4* table = to.table + p / PXI * CHANNELS + c0 + product.row();
-        float* u = tile + spot(product.row(), p % 32);
+    // Sums for the gradients of FRN over the lanes that share rows, to `of_groups`. Without sets a lane ends with both rows of one sum.
+    __device__ __forceinline__ void keep_part(const Back& to, const Flat& own, float (&part)[SETS][3][2], int c0) const {
+        float all[SETS == 1 ? 8 : SETS * 6];
 #pragma unroll
-        for (int i = 0; i < 6; i++) part[0][i] = part[1][i] = part[2][i] = 0;
+        for (int i = 0; i < SETS * 6; i++) all[i] = part[i / 6][i / 2 % 3][i % 2] - (i / 2 % 3 == 2 ? part[i / 6][1][i % 2] : 0.0f);
+        if (SETS == 1) all[6] = all[7] = 0;
+        typedef SharedSums<SETS == 1 ? 8 : 6 * SETS, 4> Shared;
+        int first = 0, end = 8 * SETS;
+        Shared::add(all, own.lane % 4, first, end);
+        float* of_group = to.of_groups + own.group * SETS * CHANNELS + c0 + own.row() + own.lane % 4 * (SETS == 1 ? OF_GROUPS : CHANNELS);
+        if (SETS == 1 && own.lane % 4 == 3) return;
 #pragma unroll
-        for (int n = 0; n < 3; n++) {
-            if (n && n * 16 >= count) break;
+        for (int i = 0; i < Shared::COUNT; i++) of_group[i / 2 * OF_GROUPS + i % 2 * 8] = all[i];
+    }
+    // The same of a strip, added to those of the strips before.
+    __device__ __forceinline__ void keep_part(const Back& to, const Flat& own, float (&part)[SETS][3][6], int c0, int strip) const {
 #pragma unroll
-            for (int i = n * 2; i < n * 2 + 2; i++) {
-                const float4 frn = table[i * 8];
-                const float4 sum = through_threshold(product.held(sums, i), held.x[i], frn, 0.5f * frn.w, part[0][i], part[1][i], part[2][i]);
-                *reinterpret_cast<float4*>(u + i * 256) = normalized<TF32>(held.x[i], frn);
-                put_global(gradient + i * 8 * AREA, sum, exists && product.row() + i * 8 < count, write);
-            }
-        }
-        // over the lanes that share the rows, each of which ends with one or two of them
+        for (int i = 0; i < 6; i++) part[0][2][i] -= part[0][1][i];
+        typedef SharedSums<6, 4> Shared;
         int first, end;
 #pragma unroll
-        for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[q], product.lane % 4, first, end);
-        float* of_warp = to.of_warps + p / 16 * COLUMNS + product.team * 48 + product.row();
+        for (int q = 0; q < 3; q++) first = 0, end = 6, Shared::add(part[0][q], own.lane % 4, first, end);
+        float* of_group = to.of_groups + own.group * CHANNELS + c0 + own.row() + first * 8;
 #pragma unroll
         for (int i = 0; i < Shared::COUNT; i++)
 #pragma unroll
             for (int q = 0; q < 3; q++) {
-                float* sum = of_warp + q * OF_WARPS + (first + i) * 8;
-                if (first + i < end) *sum = strip ? *sum + part[q][i] : part[q][i];
+                float* sum = of_group + q * OF_GROUPS + i * 8;
+                if (first + i < end) *sum = strip ? *sum + part[0][q][i] : part[0][q][i];
             }
     }
-    // Gradients of FRN, from `of_warps`.
-    __device__ __forceinline__ void keep_frn(const Back& to, int channel, int in, int c0, int count, float* frn_gradient, bool again) const {
-        const unsigned thread = this_thread();
+    // Gradients of FRN, from `of_groups`.
+    __device__ __forceinline__ void keep_frn(const Back& to, int channel, int in, float* frn_gradient, bool again) const {
+        for (int c = threadIdx.x; c < in; c += THREADS)
 #pragma unroll
-        for (int n = 0; n < (3 * 48 + TEAM * 32 - 1) / (TEAM * 32); n++) {
-            const int i = thread % (TEAM * 32) + n * (TEAM * 32), k = i / 48, c = i % 48;
-            if (k >= 3 || c >= count) continue;
-            float sum = 0;
+            for (int k = 0; k < 3; k++) {
+                float sum = 0;
 #pragma unroll
-            for (int j = 0; j < IMG; j++) {
-                constexpr int EACH = GROUPS / IMG;
-                const float* from = to.of_warps + k * OF_WARPS + j * EACH * COLUMNS + thread / (TEAM * 32) * 48 + c;
-                float one = 0;
+                for (int j = 0; j < IMG; j++) {
+                    constexpr int EACH = GROUPS / IMG;
+                    const float* from = to.of_groups + k * OF_GROUPS + j * EACH * CHANNELS + c;
+                    float one = from[0];
 #pragma unroll
-                for (int w = 0; w < EACH; w++) one += from[w * COLUMNS];
-                one *= 0.5f;
-                if (k == 0) {
-                    one *= to.roots[j * CHANNELS + channel + c0 + c];
-                    to.sums[j * CHANNELS + channel + c0 + c] += to.table[j * CHANNELS + c0 + c].w * one;
+                    for (int w = 1; w < EACH; w++) one += from[w * CHANNELS];
+                    if (k == 0) {
+                        one *= to.roots[j * CHANNELS + channel + c];
+                        to.sums[j * CHANNELS + channel + c] += to.table[j * CHANNELS + c].w * one;
+                    }
+                    sum += one;
                 }
-                sum += one;
+                float* gradient = frn_gradient + k * in + c;
+                *gradient = again ? *gradient + sum : sum;
             }
-            float* gradient = frn_gradient + k * in + c0 + c;
-            *gradient = again ? *gradient + sum : sum;
-        }
     }
     // A 1x1 convolution with FRN before it, 48 outputs: adds to the gradient at the normalized
-    // features and writes (or adds) the gradients of FRN and weights. With strips `bring(strip)` puts
-    // the gradient of the outputs, at the pixels of two warps, into `dz`, what it needs having been
-    // requested by `ask(strip)`; without strips it is there. A
-    // team of warps takes 48 channels at a time, the teams by turns, and none waits for another.
-    // The first weights were requested and the first features asked for before; those that follow
-    // are as soon as registers are free.
-    template <class A, class B> __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, A ask, B bring) const {
+    // features (with `write` it is 0 before) and writes (or adds) the gradients of FRN and weights. The gradient of the outputs is there. A
+    // team of warps takes 16 channels at a time, the teams by turns, and none waits for another.
+    // The first weights and features were asked for before; those that follow are as soon as registers are free.
+    __device__ __forceinline__ void point_back(const Back& to, Held& held, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again) const {
+        const float *x = unknown(place(at.x, channel)), *w = weights_of(weights);
+        const long long to_gradient = at.g - at.x;
+        int c0 = first_column();
 #pragma unroll 1
         for (int round = 0; round < in; round += COLUMNS) {
-            const int c0 = round + team_first(), count = min(48, in - c0);
-            if (TEAMS > 1 && count <= 0) {
-                // all teams meet equally often: otherwise racecheck does not see what the block's barriers order
-                for (int i = 0; i < 3; i++) meet<TEAM>(this_thread() / 32);
-                meet<2>(this_thread() / 32);
-                continue;
+            const bool works = c0 < in;  // all teams meet equally often: otherwise racecheck does not see what the block's barriers order
+            const int left = in - c0 - Flat().pair();
+            float outer[6][4], part[SETS][3][2];
+#pragma unroll
+            for (int i = 0; i < 24; i++) outer[i / 4][i % 4] = 0;
+#pragma unroll
+            for (int i = 0; i < SETS * 6; i++) part[i / 6][i / 2 % 3][i % 2] = 0;
+            if (works) {
+                const Flat own;
+                float* gradient = const_cast<float*>(x) + to_gradient;
+                typename Flat::Sums sums;
+                own.multiply(sums, [&](int s) { return held.weights[s]; }, to.dz);
+                through_frn(to, own, sums, held.x, part, gradient, c0, left, 16, write);
+                own.template gradients<false>(outer, held.x, to.dz_rows);
             }
+            x = unknown(x + COLUMNS * AREA), w = unknown(w + COLUMNS * 48);
+            if (c0 + COLUMNS < in) fetch(held, w, x, left - COLUMNS);
+            else forget(held);
+            float* exchange = to.exchange + round / COLUMNS % 2 * (EXCHANGED / 2);  // what was given a round ago may not have been read yet
+            if (works) {
+                const Flat own;
+                own.give(outer, exchange);
+                keep_part(to, own, part, c0);
+            }
+            meet<Flat::TEAM>(this_thread() / 32);
+            if (works) Flat().keep(outer, exchange, weight_gradient + c0 * 48);
+            c0 += COLUMNS;
+        }
+        __syncthreads();  // `of_groups` are there
+        keep_frn(to, channel, in, frn_gradient, again);
+        __syncthreads();
+    }
+    // The same with strips. `bring(strip)` puts the gradient of the outputs, at the pixels of two warps, into `dz`, what it needs
+    // having been requested by `ask(strip)`.
+    template <class A, class B> __device__ __forceinline__ void point_back(const Back& to, int channel, int in, const float* weights, float* frn_gradient, float* weight_gradient, bool write, bool again, A ask, B bring) const {
+#pragma unroll 1
+        for (int c0 = 0; c0 < in; c0 += COLUMNS) {
+            const int count = min(COLUMNS, in - c0);
             float outer[Out::SUMS];
 #pragma unroll
             for (int i = 0; i < Out::SUMS; i++) outer[i] = 0;
 #pragma unroll 1
             for (int strip = 0; strip < STRIPS; strip++) {
                 const unsigned warp = this_thread() / 32;
-                if constexpr (STRIPS > 1) {
-                    if (strip == 0) {
-                        meet<TEAM>(warp);  // what the team shared has been read
-                        ask(0);
-                    } else {
-                        meet<2>(warp);  // `Out::add` of the strip before has read `dz`
-                    }
-                    arrived();
-                    bring(strip);
-                    if (strip + 1 < STRIPS) ask(strip + 1);
-                    fetch(held, channel, in, c0, strip);
-                    if (strip == 0) meet<TEAM>(warp);  // weights are there
-                    else meet<2>(warp);                // `dz` is there
+                if (strip == 0) {
+                    __syncthreads();  // what was shared has been read
+                    request<THREADS>(to.weights, weights + c0 * 48, min(COLUMNS, round16(in) - c0) * 48);
+                    ask(0);
                 } else {
-                    arrived();
-                    meet<TEAM>(warp);  // weights are there, what the team shared has been read
+                    meet<2>(warp);  // the strip before has been read
                 }
-                float* const tile = features(to, warp);
-                through_point(to, held, tile, channel, c0, count, strip, write);
+                arrived();
+                bring(strip);
+                if (strip + 1 < STRIPS) ask(strip + 1);
+                const int left = in - c0 - Flat().pair();  // formed anew for each strip, or else what follows from it is kept in memory
+                const float* x = place(at.x, channel + c0) + strip * (2 * PX);
+                float* gradient = const_cast<float*>(x) + (at.g - at.x);
+                Features u;
+                fetch(u, x, left);
+                if (strip == 0) __syncthreads();  // weights and `dz` are there
+                else meet<2>(warp);
+                const Flat own;
+                float part[SETS][3][6];
+#pragma unroll
+                for (int i = 0; i < 18; i++) part[0][i / 6][i % 6] = 0;
+                typename Flat::Sums sums;
+                own.multiply(sums, to.weights, to.dz, count);
+                through_frn(to, own, sums, u, part, gradient, c0, left, count, write);
+                float* tile = to.exchange + warp / 2 * TILED;
+#pragma unroll
+                for (int h = 0; h < Flat::ROWS; h++) *reinterpret_cast<float4*>(tile + tiled(own.row(), own.pixel() % 32) + h * 256) = u[h][0];
+                keep_part(to, own, part, c0, strip);
                 meet<2>(warp);  // the features of two warps are normalized
                 const int half = warp % 2;
-                if (half * 24 < count) Out::add(outer, to.dz + warp % TEAM / 2 * TILED, tile + half * (24 * 32));
+                if (half * 24 < count) Out::add(outer, to.dz + warp / 2 * TILED, tile + half * (24 * 32));
             }
-            if (STRIPS == 1) fetch_if(c0 + COLUMNS < in, held, channel, in, c0 + COLUMNS);
-            meet<TEAM>(this_thread() / 32);  // weights and features have been read, `of_warps` are there
-            get(to, weights, in, c0 + COLUMNS);
+            __syncthreads();  // features have been read
             keep_outer(to, outer, in, c0, count, weight_gradient);
-            keep_frn(to, channel, in, c0, count, frn_gradient, again);
         }
+        __syncthreads();  // `of_groups` are there
+        keep_frn(to, channel, in, frn_gradient, again);
         __syncthreads();
     }
-    // The sums of `Outer` of all warps of a team to the weights' gradient.
+    // The sums of `Outer` of all warps to the weights' gradient.
     __device__ __forceinline__ void keep_outer(const Back& to, const float* outer, int in, int c0, int count, float* weight_gradient) const {
         const unsigned thread = this_thread();
         const int lane = thread % 32, warp = thread / 32;
-        float* mine = to.parts + warp / 2 * Out::SIZE + warp % 2 * 24;
+        float* mine = to.exchange + warp / 2 * Out::SIZE + warp % 2 * 24 + Out::row(0, lane) * Out::WIDE + Out::column(0, lane);
 #pragma unroll
-        for (int i = 0; i < Out::SUMS; i += 2) *reinterpret_cast<float2*>(mine + Out::row(i, lane) * Out::WIDE + Out::column(i, lane)) = make_float2(outer[i], outer[i + 1]);
-        meet<TEAM>(warp);
-        const float* parts = to.parts + warp / TEAM * (TEAM / 2 * Out::SIZE);
+        for (int i = 0; i < Out::SUMS; i += 2) *reinterpret_cast<float2*>(mine + Out::row(i, 0) * Out::WIDE + Out::column(i, 0)) = make_float2(outer[i], outer[i + 1]);
+        __syncthreads();
 #pragma unroll
-        for (int n = 0; n < (48 * 12 + TEAM * 32 - 1) / (TEAM * 32); n++) {
-            const int i = thread % (TEAM * 32) + n * (TEAM * 32), o = i / 12, c = i % 12 * 4;
-            if (o < 48 && c < count) store_global(weight_gradient + o * in + c0 + c, added<TEAM / 2>(parts + o * Out::WIDE + c, Out::SIZE));
+        for (int i = 0; i < 48 * 12; i += THREADS) {
+            const int o = (thread + i) / 12, c = (thread + i) % 12 * 4;
+            if (o < 48 && c < count) store_global(weight_gradient + o * in + c0 + c, added<WARPS / 2>(to.exchange + o * Out::WIDE + c, Out::SIZE));
         }
     }
-
     // The sums of `Nine` to the weights of a layer's 3x3 convolution, or else to those of the stem;
     // `ask` when registers are free.
     template <bool LAYER, class F> __device__ __forceinline__ void keep_nine(const Back& to, const float* nine, float* gradient, F ask) const {
         __syncthreads();
-        Nine::template store<LAYER>(nine, to.parts);
+        Nine::template store<LAYER>(nine, to.u);
         ask();
         __syncthreads();
         if constexpr (LAYER) {
-            for (int i = threadIdx.x; i < 12 * 108; i += THREADS) store_global(gradient + i * 4, Nine::total(to.parts, i / 108, i % 108 * 4));
+            constexpr int ROWS = THREADS / 108;
+            static_assert(12 % ROWS == 0, "whole rows");
+            if (threadIdx.x < ROWS * 108) {
+                const float* from = to.u + threadIdx.x / 108 * Nine::WIDE + threadIdx.x % 108 * 4;
+                float* sum = const_cast<float*>(unknown(gradient + threadIdx.x * 4));
+#pragma unroll
+                for (int o = 0; o < 12; o += ROWS) store_global(sum + o * 432, Nine::total(from, o, 0));
+            }
         } else {
             for (int i = threadIdx.x; i < 3 * 54; i += THREADS) {
                 const int o = i / 54, at_four = i % 54 * 4;
-                const float4 sum = Nine::total(to.parts, o, at_four);
+                const float4 sum = Nine::total(to.u, o, at_four);
                 const float v[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
                 for (int j = 0; j < 4; j++) gradient[((at_four + j) / 9 * 3 + o) * 9 + (at_four + j) % 9] = v[j];
@@ -1267,43 +1487,60 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         __syncthreads();
     }
 
-    // Which fours of a strip's [48][PX] a thread brings: where there are strips, those of its two
-    // warps.
-    static constexpr int BROUGHT = (48 * PX / 4 + THREADS - 1) / THREADS;
-    static __device__ __forceinline__ int brought_row(int i, unsigned thread) { return STRIPS > 1 ? thread % 64 / 8 + i * 8 : thread / (PX / 4) + i * (THREADS / (PX / 4)); }
-    static __device__ __forceinline__ int brought_pixel(unsigned thread) { return STRIPS > 1 ? thread / 64 * 32 + thread % 8 * 4 : thread % (PX / 4) * 4; }
+    // Which fours of a strip's [48][PX] a thread brings: of two neighboring rows at a time, if their number is even; where there are
+    // strips, those of the pixels of its two warps.
+    static constexpr int BROUGHT = 48 * PX / 4 / THREADS;
+    static constexpr bool BY_TWOS = STRIPS == 1 && BROUGHT % 2 == 0;
+    static __device__ __forceinline__ int brought_row(unsigned thread) { return STRIPS > 1 ? thread / 2 % 4 * 2 + thread / 32 % 2 : thread / (PX / 4) * (BY_TWOS ? 2 : 1); }  // the first
+    static __device__ __forceinline__ constexpr int brought_after(int i) { return STRIPS > 1 ? i * 8 : BY_TWOS ? i / 2 * 16 + i % 2 : i * 16; }  // from there to others
+    static __device__ __forceinline__ int brought_pixel(unsigned thread) { return STRIPS > 1 ? thread / 64 * 32 + thread % 32 / 8 * 8 + thread % 2 * 4 : thread % (PX / 4) * 4; }
+    static __device__ __forceinline__ void put_brought(const Back& to, const float4 (&v)[BROUGHT]) {
+        const unsigned thread = this_thread();
+        if constexpr (STRIPS > 1) {
+            float* tile = to.dz + tiled(brought_row(thread), brought_pixel(thread));
+#pragma unroll
+            for (int i = 0; i < BROUGHT; i++) *reinterpret_cast<float4*>(tile + i * 8 * 32) = v[i];
+        } else {
+            const Put<BY_TWOS> place(to, brought_row(thread), brought_pixel(thread));
+#pragma unroll
+            for (int i = 0; i < BROUGHT; i += BY_TWOS ? 2 : 1) {
+                if (BY_TWOS) place.put(brought_after(i) / 8, v[i], v[i + BY_TWOS]);
+                else place.put(brought_after(i) / 8, v[i]);
+            }
+        }
+    }
     // The gradient at 48 outputs of the transition, from `o` on: what the next block has there, through its normalization, and
     // back from the mean over 2 x 2 pixels.
     __device__ __forceinline__ void bring_pooled(const Back& to, int o, int strip) const {
-        if (S == 4) return;
+        static_assert(S == 4 || (THREADS * BROUGHT * 4 == 48 * PX && (STRIPS > 1 ? THREADS == PX * 2 : THREADS == (BY_TWOS ? 8 : 16) * (PX / 4))), "all of it");
         const unsigned thread = this_thread();
         const int px = brought_pixel(thread), own = px / PXI, p = strip * PX + px % PXI, from = p / S / 2 * (S / 2) + p % S / 2;
         const bool exists = there(own);
         // all loads before the first store, or each would wait for the one before
-        constexpr int STEP = STRIPS > 1 ? 8 : THREADS / (PX / 4);
-        const long long c = (long long)(image + (exists ? own : 0)) * at.next_channels + at.next_first + o + brought_row(0, thread), place = c * (AREA / 4) + from;
+        const int channel = at.next_first + o + brought_row(thread);
+        const long long of_image = (long long)(image + (exists ? own : 0)) * at.next_channels, c = of_image + channel, place = of_image * (AREA / 4) + feature(channel, from, AREA / 4);
         const float *gradients = unknown(values + at.next_g + place), *features = unknown(values + at.next_x + place), *roots = unknown(values + at.next_roots + c), *sums = unknown(values + at.next_sums + c);
         float2 g[BROUGHT], x[BROUGHT];
         float root[BROUGHT], mean[BROUGHT];
 #pragma unroll
         for (int i = 0; i < BROUGHT; i++) {
-            const int far = 48 * PX / 4 % THREADS && brought_row(i, thread) >= 48 ? 0 : i * STEP;
-            g[i] = load_global2(gradients + far * (AREA / 4)), x[i] = load_global2(features + far * (AREA / 4));
+            const int far = brought_after(i), beyond = feature(far, 0, AREA / 4);  // the first one is even or `far` is
+            g[i] = load_global2(gradients + beyond), x[i] = load_global2(features + beyond);
             root[i] = roots[far], mean[i] = sums[far];
         }
+        float4 v[BROUGHT];
 #pragma unroll
         for (int i = 0; i < BROUGHT; i++) {
-            const int row = brought_row(i, thread);
-            if (48 * PX / 4 % THREADS && row >= 48) continue;
             const float m = mean[i] / (AREA / 4) * root[i], scale = exists ? root[i] : 0.0f, a = factor<TF32>(scale * (g[i].x - x[i].x * m) / 4), b = factor<TF32>(scale * (g[i].y - x[i].y * m) / 4);
-            *reinterpret_cast<float4*>(to.dz + spot(row, px)) = make_float4(a, a, b, b);
+            v[i] = make_float4(a, a, b, b);
         }
+        put_brought(to, v);
     }
     // The gradient at the middle of a layer, through the normalization of FRN 2, where it had to wait in memory: what a thread
     // has requested for itself.
     __device__ __forceinline__ void request_middle(const Back& to, const float* z, int strip) const {
         const unsigned thread = this_thread();
-        const long long from = ((long long)image * 48 + brought_row(0, thread)) * AREA + strip * PX + brought_pixel(thread);
+        const long long from = (long long)image * (48 * AREA) + middle_place(brought_row(thread), strip * PX + brought_pixel(thread));
         const float *gradient = unknown(values + at.dz + from), *middle = unknown(z + from);
         float* staged = to.staged + thread * 4;
 #pragma unroll
@@ -1312,34 +1549,47 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
     __device__ __forceinline__ void bring_middle(const Back& to) const {
         const unsigned thread = this_thread();
         const Spot staged(to.staged + thread * 4);  // read before it is requested anew
+        float4 v[BROUGHT];
 #pragma unroll
         for (int i = 0; i < BROUGHT; i++) {
-            const int row = brought_row(i, thread);
+            const int row = brought_row(thread) + brought_after(i);
             const float root = to.z_table[row].w;
-            *reinterpret_cast<float4*>(to.dz + spot(row, brought_pixel(thread))) = without_mean(staged.load4(2 * i * (THREADS * 4)), staged.load4((2 * i + 1) * (THREADS * 4)), root, to.z_means[row] * root);
+            v[i] = without_mean(staged.load4(2 * i * (THREADS * 4)), staged.load4((2 * i + 1) * (THREADS * 4)), root, to.z_means[row] * root);
         }
+        put_brought(to, v);
     }
-    // Requests a strip of z; the threads that requested it normalize it.
+    // Requests a strip of z; the threads that requested it normalize it. A thread's rows are eight apart; two neighboring threads have
+    // 32 bytes, since what is copied past the first cache is asked for by fours of lanes.
+    static __device__ __forceinline__ int strip_row(unsigned thread) { return thread / 2 % 4 * 2 + thread / 256; }
+    static __device__ __forceinline__ int strip_pixel(unsigned thread) { return thread / 32 % 8 * 32 + thread % 32 / 8 * 8 + thread % 2 * 4; }
     __device__ __forceinline__ void get_middle(float* to, const float* z, int strip) const {
+        static_assert(STRIPS == 1 || (THREADS == 512 && PX == 256), "six each");
         const unsigned thread = this_thread();
+        const float* from = unknown(z + (long long)image * (48 * AREA) + middle_place(strip_row(thread), strip * PX + strip_pixel(thread)));
+        to += strip_row(thread) * PLAIN + strip_pixel(thread);
 #pragma unroll
-        for (int i = 0; i < Wide_::ITER; i++)
+        for (int i = 0; i < 6; i++) request4(to + i * 8 * PLAIN, from + i * 8 * AREA);
+    }
+    static __device__ __forceinline__ void normalize_middle(const Back& to, float* u) {
+        const unsigned thread = this_thread();
+        const float4* table = to.z_table + strip_row(thread);
+        u += strip_row(thread) * PLAIN + strip_pixel(thread);
 #pragma unroll
-            for (int k = 0; k < Wide_::V; k++) request4(to + Wide_(i, thread).row * PLAIN + Wide_(i, thread).pixel(k), z + ((long long)image * 48 + Wide_(i, thread).row) * AREA + strip * PX + Wide_(i, thread).pixel(k));
+        for (int i = 0; i < 6; i++) *reinterpret_cast<float4*>(u + i * 8 * PLAIN) = normalized<TF32>(load4(u + i * 8 * PLAIN), table[i * 8]);
     }
     // The 3x3 convolution's input gradient through threshold and scale of FRN 2 where no warps share a sum, by the threads that hold
     // the sums: with strips to `dz` in memory, else with the normalization to `dz` on chip, and FRN 2 to `u`. Gradients of FRN 2
     // go to `frn_sums`. No barrier stands between the strips: they only read what was there before.
     __device__ __forceinline__ void middle_back(const Back& to, const float* z) const {
         // in `tile`: [3][32 pixels][WARP_STRIDE]
-        static_assert(TEAM == 16 && 48 * 8 <= THREADS, "eight threads a channel");
+        static_assert(High::TEAM == 16 && 48 * 8 <= THREADS, "eight threads a channel");
         const High product;
-        const long long from = ((long long)image * 48 + product.row(0)) * AREA + product.fours();
+        const long long from = (long long)image * (48 * AREA) + middle_place(product.row(0), product.fours());
         float4 v[6], g[6];
 #pragma unroll 1
         for (int strip = 0; strip < STRIPS; strip++) {
 #pragma unroll
-            for (int i = 0; i < 6; i++) v[i] = load_global(z + from + High::offset(i) * AREA + strip * PX);
+            for (int i = 0; i < 6; i++) v[i] = load_once(z + from + middle_step(i) + strip * (PX * 8));
             float sums[High::SUMS], part[3][6];
             product.clear(sums);
             product.template convolve<S, PLANE>(sums, to.shifted, to.middle_weights, strip * STRIP_ROWS);
@@ -1348,10 +1598,12 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 const int row = product.row(i);
                 const float4 frn = to.z_table[row];
                 part[0][i] = part[1][i] = part[2][i] = 0;
-                g[i] = through_threshold(product.held(sums, i), v[i], frn, 0.5f * to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
-                if constexpr (STRIPS > 1) store_global(values + at.dz + from + High::offset(i) * AREA + strip * PX, g[i]);
+                g[i] = through_threshold(product.held(sums, i), v[i], frn, to.z_gammas[row], part[0][i], part[1][i], part[2][i]);
+                if constexpr (STRIPS > 1) store_global(values + at.dz + from + middle_step(i) + strip * (PX * 8), g[i]);
                 else *reinterpret_cast<float4*>(to.u + row * PLAIN + product.fours()) = normalized<TF32>(v[i], frn);
             }
+#pragma unroll
+            for (int i = 0; i < 6; i++) part[2][i] -= part[1][i];
             int first, end;
 #pragma unroll
             for (int q = 0; q < 3; q++) first = 0, end = 6, HighSums::add(part[q], product.four(), first, end);
@@ -1373,7 +1625,6 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
                 sum[q] = to.tile[q * OF_MIDDLE + w * WARP_STRIDE + c];
 #pragma unroll
                 for (int m = 4; m; m >>= 1) sum[q] += __shfl_xor_sync(ALL_LANES, sum[q], m);
-                sum[q] *= 0.5f;
             }
             if (w == 0) {
                 const float dgamma = sum[0] * to.z_table[c].w;
@@ -1383,22 +1634,64 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         }
         if constexpr (STRIPS == 1) {
             __syncthreads();  // `z_means` are there
+            const Put<true> place(to, product.row(0), product.fours());
 #pragma unroll
             for (int i = 0; i < 6; i++) {
                 const int row = product.row(i);
                 const float root = to.z_table[row].w;
-                *reinterpret_cast<float4*>(to.dz + spot(row, product.fours())) = without_mean(g[i], v[i], root, to.z_means[row] * root);
+                g[i] = without_mean(g[i], v[i], root, to.z_means[row] * root);
+                if (i % 2) place.put(High::offset(i) / 8, g[i - 1], g[i]);
             }
         }
     }
+    // What follows where warps share sums, which lie in `tile`: `v` is what FRN 2 read.
+    __device__ __forceinline__ void middle_shared(const Back& to, const float4 (&v)[Wide_::ITER][Wide_::V]) const {
+        constexpr int ITER = Wide_::ITER;
+        static_assert(Wide_::V == 1 && Wide_::STEP % 8 == 0, "a lane has four pixels of a plane");
+        const unsigned thread = this_thread();
+        const Wide_ first(0, thread);
+        const int px = first.image * PXI + first.pixel(0);
+        const Put<false> place(to, first.row, px);
+        const float4* table = to.z_table + first.image * 48 + first.row;
+        const float *tile = to.tile + first.row * High::TO + px, *gammas = to.z_gammas + first.row;
+        float *u = to.u + first.row * PLAIN + px, *sums = to.frn_sums + first.image * 48 + first.row;
+        float4 g[ITER];
+        float part[3][ITER], rest[2 * ITER];
+#pragma unroll
+        for (int i = 0; i < ITER; i++) {
+            part[0][i] = part[1][i] = part[2][i] = 0;
+            if (!Wide_(i, thread).used) continue;
+            const float4 frn = table[i * Wide_::STEP];
+            const float4 d = added<High::SPLIT>(tile + i * Wide_::STEP * High::TO, 48 * High::TO);
+            g[i] = through_threshold(d, v[i][0], frn, gammas[i * Wide_::STEP], part[0][i], part[1][i], part[2][i]);
+            *reinterpret_cast<float4*>(u + i * Wide_::STEP * PLAIN) = normalized<TF32>(v[i][0], frn);
+        }
+        // every lane needs the sum of gamma, of the others one lane keeps each
+#pragma unroll
+        for (int i = 0; i < ITER; i++) rest[i] = part[1][i], rest[ITER + i] = part[2][i] - part[1][i], part[0][i] = Wide_::over_lanes(part[0][i]);
+        typedef SharedSums<2 * ITER, Wide_::LANES> Sums;
+        int at = 0, end = 2 * ITER;
+        Sums::add(rest, first.lane, at, end);
+        static_assert(Sums::COUNT == 1, "one each");
+        if (at < end && !(first.lane & Sums::DOUBLE) && Wide_(at % ITER, thread).used) sums[(1 + at / ITER) * IMG * 48 + at % ITER * Wide_::STEP] = rest[0];
+#pragma unroll
+        for (int i = 0; i < ITER; i++) {
+            if (!Wide_(i, thread).used) continue;
+            const float root = table[i * Wide_::STEP].w, dgamma = part[0][i] * root;
+            if (first.lane == 0) sums[i * Wide_::STEP] = dgamma;
+            place.put(i * Wide_::STEP / 8, without_mean(g[i], v[i][0], root, gammas[i * Wide_::STEP] * dgamma / AREA * root));
+        }
+    }
+    // Partial sums of FRN and 1x1 convolution of a layer; those of a transition are as many as its parameters.
+    static __device__ __forceinline__ constexpr int point_sums(int in) { return 3 * in + 48 * (STRIPS > 1 ? in : round16(in)); }
+    static __device__ __forceinline__ constexpr int layer_sums(int in) { return point_sums(in) + layer_parameters(in) - 51 * in; }
     // A layer from its output back to threshold and scale of FRN 2, whose result goes to `dz` in memory; the gradients of FRN 2
     // and of the 3x3 convolution.
-    __device__ __forceinline__ void layer_back(const Back& to, Held& held, int l, int in, int first, int parameter, int prepared, const float* z) const {
+    __device__ __forceinline__ void layer_back(const Back& to, Held& held, int l, int in, int first, int parameter, int prepared, float* gradient2, const float* z) const {
         unsigned thread = this_thread();
         const float *p = point + parameter, *p2 = p + 51 * in;
-        float *gradient = slice + parameter, *gradient2 = gradient + 51 * in;
         const int forward = point_forward(in), both = forward + point_backward(in);
-        request<THREADS>(to.middle_weights, ready + prepared + both + MIDDLE_FORWARD, MIDDLE_BACKWARD);
+        request_all<THREADS, MIDDLE_BACKWARD>(to.middle_weights, ready + prepared + both + MIDDLE_FORWARD);
         // what is read first is asked for at once: the gradient of the layer's output, and FRN 2. With strips the former waits:
         // held so early it costs registers (measured, f32: 1.29 instead of 1.16 ms for the first block)
         static_assert(Narrow_::ITER == 1 && IMG * 48 <= THREADS, "one each");
@@ -1407,11 +1700,11 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         if (STRIPS == 1 && own.used) {
 #pragma unroll
             for (int k = 0; k < Narrow_::V; k++) {
-                d[k] = load(plane(at.g, own.image, channels, first - GROWTH + own.row) + own.pixel(k), own.image);
-                x[k] = load(plane(at.x, own.image, channels, first - GROWTH + own.row) + own.pixel(k), own.image);
+                d[k] = load_once(features_or_first(at.g, own.image, first - GROWTH + own.row, own.pixel(k)));
+                x[k] = load_once(features_or_first(at.x, own.image, first - GROWTH + own.row, own.pixel(k)));
             }
         }
-        float z_frn[3] = {0, 0, 0}, z_root = 1;
+        float z_frn[3] = {0, 0, 0}, z_root = 0;
         if (threadIdx.x < IMG * 48) {
             const int c = threadIdx.x % 48, k = threadIdx.x / 48;
 #pragma unroll
@@ -1428,7 +1721,7 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             __syncthreads();
         }
         if (own.used) {
-            if (STRIPS == 1) without_means(to, own, first - GROWTH + own.row, d, x);
+            if constexpr (STRIPS == 1) without_means(to, own, first - GROWTH + own.row, d, x);
             else through(to, own, first - GROWTH + own.row, 0, d);
 #pragma unroll
             for (int k = 0; k < Narrow_::V; k++) to_plane(to.shifted + (own.image * 12 + own.row) * PLANE, own.pixel(k), d[k]);
@@ -1442,12 +1735,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         } else {
             float4 v[Wide_::ITER][Wide_::V];
             thread = this_thread();
+            const Wide_ of(0, thread);
+            const float* from = unknown(z + ((long long)(image + (there(of.image) ? of.image : 0)) * 48 + of.row) * AREA);
 #pragma unroll
             for (int i = 0; i < Wide_::ITER; i++) {
                 const Wide_ own(i, thread);
 #pragma unroll
                 for (int k = 0; k < Wide_::V; k++)
-                    if (own.used) v[i][k] = load(z + ((long long)(image + own.image) * 48 + own.row) * AREA + own.pixel(k), own.image);
+                    if (own.used) v[i][k] = load_once(from + i * (Wide_::STEP * AREA) + own.pixel(k));
             }
             const High product;
             float sums[High::SUMS];
@@ -1455,32 +1750,9 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             product.template convolve<S, PLANE>(sums, to.shifted, to.middle_weights, 0);
             product.store(sums, to.tile);
             __syncthreads();
-#pragma unroll
-            for (int i = 0; i < Wide_::ITER; i++) {
-                const Wide_ own(i, thread);
-                if (!own.used) continue;
-                const float4 frn = to.z_table[own.image * 48 + own.row];
-                const float gamma = to.z_gammas[own.row];
-                float4 g[Wide_::V];
-                float part[3] = {0, 0, 0};
-#pragma unroll
-                for (int k = 0; k < Wide_::V; k++) {
-                    const int px = own.image * PXI + own.pixel(k);
-                    g[k] = through_threshold(High::total(to.tile, own.row, px), v[i][k], frn, 0.5f * gamma, part[0], part[1], part[2]);
-                    *reinterpret_cast<float4*>(to.u + own.row * PLAIN + px) = normalized<TF32>(v[i][k], frn);
-                }
-                const float dgamma = 0.5f * Wide_::over_lanes(part[0]) * frn.w, dbeta = 0.5f * Wide_::over_lanes(part[1]), dtau = 0.5f * Wide_::over_lanes(part[2]), mean = gamma * dgamma / AREA;
-                if (own.lane == 0) {
-                    float* sums = to.frn_sums + own.image * 48 + own.row;
-                    sums[0] = dgamma, sums[IMG * 48] = dbeta, sums[2 * IMG * 48] = dtau;
-                }
-#pragma unroll
-                for (int k = 0; k < Wide_::V; k++)
-                    *reinterpret_cast<float4*>(to.dz + spot(own.row, own.image * PXI + own.pixel(k))) = without_mean(g[k], v[i][k], frn.w, mean * frn.w);
-            }
+            middle_shared(to, v);
         }
         __syncthreads();
-        get(to, ready + prepared + forward, in, team_first());
         if (threadIdx.x < 3 * 48) {
             float sum = 0;
             for (int j = 0; j < IMG; j++) sum += to.frn_sums[(threadIdx.x / 48 * IMG + j) * 48 + threadIdx.x % 48];
@@ -1497,21 +1769,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
 #pragma unroll 1
                 for (int strip = 0; strip < STRIPS; strip++) {
                     float* u = strip % 2 ? to.tile : to.u;
-                    thread = this_thread();
                     arrived();
-#pragma unroll
-                    for (int i = 0; i < Wide_::ITER; i++)
-#pragma unroll
-                        for (int k = 0; k < Wide_::V; k++) {
-                            float* v = u + Wide_(i, thread).row * PLAIN + Wide_(i, thread).pixel(k);
-                            *reinterpret_cast<float4*>(v) = normalized<TF32>(load4(v), to.z_table[Wide_(i, thread).row]);
-                        }
+                    normalize_middle(to, u);
                     __syncthreads();
                     if (strip + 1 < STRIPS) get_middle(strip % 2 ? to.u : to.tile, z, strip + 1);
                     Nine::add(nine, to.shifted, u, strip * STRIP_ROWS);
                 }
             }
-            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { if (STRIPS == 1) fetch_if(team_first() < in, held, first, in, team_first()); });
+            keep_nine<true>(to, nine, gradient2 + 3 * 48, [&] { if (STRIPS == 1) fetch_first(held, ready + prepared + forward, first, in); });
         }
     }
 
@@ -1519,11 +1784,14 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
         const Back to(shared);
         for (int i = threadIdx.x; i < IMG * channels; i += THREADS) {
             const int k = i / channels, c = i % channels;
-            to.roots[k * CHANNELS + c] = there(k) ? values[at.roots + (long long)(image + k) * channels + c] : 1.0f;
+            to.roots[k * CHANNELS + c] = there(k) ? values[at.roots + (long long)(image + k) * channels + c] : 0.0f;
             to.sums[k * CHANNELS + c] = at.next_channels || !there(k) ? 0.0f : values[at.sums + (long long)(image + k) * channels + c];
         }
-        int parameter = S == 32 ? STEM : 0, prepared = S == 32 ? STEM_FORWARD : 0;
-        for (int l = 0; l < at.layers; l++) parameter += layer_parameters(at.width + GROWTH * l), prepared += layer_prepared(at.width + GROWTH * l);
+        int parameter = S == 32 ? STEM : 0, prepared = S == 32 ? STEM_FORWARD : 0, summed = parameter;
+        for (int l = 0; l < at.layers; l++) {
+            const int in = at.width + GROWTH * l;
+            parameter += layer_parameters(in), prepared += layer_prepared(in), summed += layer_sums(in);
+        }
         if constexpr (STRIPS == 1)
             for (int i = threadIdx.x; i < SHIFTED; i += THREADS) to.shifted[i] = 0;
         __syncthreads();
@@ -1538,8 +1806,8 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             const int part_of = at.layers - 1 + parts - l, in = pooled ? channels : at.width + GROWTH * l, first = pooled ? 0 : GROWTH * (at.layers - l);
             const float* z = values + at.z + l * at.z_step;
             if (!pooled) {
-                parameter -= layer_parameters(in), prepared -= layer_prepared(in);
-                layer_back(to, held, l, in, first, parameter, prepared, z);
+                parameter -= layer_parameters(in), prepared -= layer_prepared(in), summed -= layer_sums(in);
+                layer_back(to, held, l, in, first, parameter, prepared, slice + summed + point_sums(in), z);
             }
             // the 1x1 convolution; its output's gradient passes the normalization of FRN 2 on the way
             auto bring = [&](int strip) {
@@ -1549,15 +1817,18 @@ template <int S_, int IMG_, int WARPS_, bool TF32_> struct BlockOf {
             auto ask = [&](int strip) {
                 if (!pooled) request_middle(to, z, strip);
             };
-            float* const frn_gradient = slice + parameter;
+            float* const frn_gradient = slice + summed;
             const float* const weights = pooled ? pooled_weights + part_of * point_backward(channels) : ready + prepared + point_forward(in);
             if (pooled) {
-                get(to, weights, in, team_first());
-                if (STRIPS == 1) fetch(held, first, in, team_first(), 0);
-                if constexpr (STRIPS == 1) bring_pooled(to, part_of * 48, 0);
+                if constexpr (STRIPS == 1) {
+                    fetch_first(held, weights, first, in);
+                    bring_pooled(to, part_of * 48, 0);
+                }
                 __syncthreads();
             }
-            point_back(to, held, first, in, weights, frn_gradient, frn_gradient + 3 * in + part_of * pooled * 48 * in, pooled && part_of == 0, pooled && part_of > 0, ask, bring);
+            float* const weight_gradient = frn_gradient + 3 * in + part_of * pooled * 48 * in;
+            if constexpr (STRIPS > 1) point_back(to, first, in, weights, frn_gradient, weight_gradient, pooled && part_of == 0, pooled && part_of > 0, ask, bring);
+            else point_back(to, held, first, in, weights, frn_gradient, weight_gradient, pooled && part_of == 0, pooled && part_of > 0);
         }
         if constexpr (S == 32) {
             // the stem: planes of the picture, shifted, times the gradient of its output
@@ -1699,4 +1970,34 @@ extern "C" __global__ void __launch_bounds__(256) dense_head_gradients(const Run
 #pragma unroll 32
     for (int n = 0; n < images; n++) sum = fmaf(delta[n * head.classes], bias ? 1.0f : feature[n * C], sum);
     store_gradient(run, head.weight + i, sum);
+}
+// The partial sums of a stretch of parameters, added in the order of the images: [slot * stride + i] over slots; with `in` those of a 1x1
+// convolution that reads so many channels, in tiles. Counts and places are multiples of four.
+// Grid (longest / 1024, stretches, run), 256 threads.
+struct DenseSums { long long partial; int gradient, count, stride, group, in, reserved; };
+extern "C" __global__ void __launch_bounds__(256) dense_reduce(const Run* runs, const DenseSums* table) {
+    const Run& run = runs[blockIdx.z];
+    const DenseSums sums = table[blockIdx.y];
+    const int images = images_of(run), i = (blockIdx.x * 256 + threadIdx.x) * 4;
+    if (images == 0 || i >= sums.count) return;
+    const int slots = (images + sums.group - 1) / sums.group;
+    const float* from = run.partial + sums.partial + i;
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 8
+    for (int slot = 0; slot < slots; slot++) {
+        const float4 v = dense::load_once(from + (long long)slot * sums.stride);
+        sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        int at = i + j;
+        if (sums.in) {
+            int output, channel;
+            dense::place_in_tiles(i + j, output, channel);
+            if (channel >= sums.in) continue;
+            at = output * sums.in + channel;
+        }
+        store_gradient(run, sums.gradient + at, v[j]);
+    }
 }

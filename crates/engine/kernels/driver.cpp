@@ -47,7 +47,7 @@ std::map<std::string, Kernel> kernels = {
     K(sum_probabilities), K(score), K(sum_scores),
     K(perturb), K(update), K(tick), SHARED(lenet1, sizeof(Shared<1>) / 4), SHARED(lenet2, sizeof(Shared<2>) / 4), SHARED(lenet_gradients8, 128 * (128 + 8)), SHARED(lenet_gradients32, 128 * (128 + 32)),
     BOTH(prepare), STAGE(1, 32, 16, 1), STAGE(2, 16, 32, 1), STAGE(3, 8, 64, 2), K(resnet_reduce), K(resnet_head),
-    BOTH(dense_prepare), DENSE(1, 32, 1), DENSE(2, 16, 1), DENSE(3, 8, 2), DENSE(4, 4, 4), K(dense_head), K(dense_head_gradients),
+    BOTH(dense_prepare), DENSE(1, 32, 1), DENSE(2, 16, 1), DENSE(3, 8, 2), DENSE(4, 4, 4), K(dense_head), K(dense_head_gradients), K(dense_reduce),
     K(gram_parts), K(gram_sum),
 };
 

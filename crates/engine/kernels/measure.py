@@ -47,7 +47,8 @@ STEP = np.dtype([("first_visit", np.uint32), ("images", np.uint32), ("first_imag
 OUTCOME = np.dtype([("loss", np.float64)] + [(n, np.uint32) for n in "correct unusable floored gap_not_positive clipped overflowed".split()])
 VISIT = np.dtype([("image", np.uint32), ("down", np.int8), ("right", np.int8), ("flip", np.uint8), ("reserved", np.uint8)])
 SEGMENT = np.dtype([("partial", np.int64), ("gradient", np.int32), ("count", np.int32), ("stride", np.int32), ("group", np.int32)])
-assert RUN.itemsize == 136 and STEP.itemsize == 104 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24
+DENSE_SUMS = np.dtype(SEGMENT.descr + [("in", np.int32), ("reserved", np.int32)])
+assert RUN.itemsize == 136 and STEP.itemsize == 104 and OUTCOME.itemsize == 32 and VISIT.itemsize == 8 and SEGMENT.itemsize == 24 and DENSE_SUMS.itemsize == 32
 
 
 class Kernels:
@@ -452,9 +453,9 @@ class DenseNet(Net):
 
     def __init__(self, R, precision, batch=128, layers=(6, 12, 24, 16), classes=100, **more):
         self.precision = precision
-        forward, backward = lambda n: ceil(n, 8) * 8 * 48, lambda n: ceil(n, 48) * 48 * 48
+        forward, backward = lambda n: ceil(n, 8) * 8 * 48, lambda n: ceil(n, 16) * 16 * 48
         at = ready = values = partial = 0
-        prepare, self.blocks, segments, self.shared = [], [], [], []
+        prepare, self.blocks, sums, self.shared = [], [], [], []
 
         def conv(out, n, taps):
             nonlocal at, ready
@@ -466,6 +467,26 @@ class DenseNet(Net):
             nonlocal values
             values += n
             return values - n
+
+        def slice_of(block, last):
+            """Stretches of a block's partial sums, (place, parameter, count, inputs of a 1x1 convolution in tiles or 0); their length."""
+            if block is self.blocks[0]:
+                return [(0, block.parameters, at - block.parameters, 0)], at - block.parameters
+            rows, size, first = [], 0, block.parameters
+
+            def stretch(count, tiles=0, inputs=0):
+                nonlocal size, first
+                rows.append((size, first, tiles or count, inputs))
+                size, first = size + (tiles or count), first + count
+            for layer in range(block.layers + (not last)):
+                n, pooled = block.width + 12 * layer, layer == block.layers
+                stretch(3 * n)
+                for _ in range(n // 96 if pooled else 1):
+                    stretch(48 * n, backward(n), n)
+                if not pooled:
+                    stretch(3 * 48 + 12 * 48 * 9)
+            assert first == at
+            return rows, size
         width = 24
         for b, count in enumerate(layers):
             area, every = 1024 >> 2 * b, width + 12 * count
@@ -483,11 +504,11 @@ class DenseNet(Net):
             if b + 1 < len(layers):
                 at += 3 * every
                 conv(every // 2, every, 1)
-            block.slice = at - block.parameters
-            segments.append((partial, block.parameters, block.slice, block.slice, self.IMAGES[b]))
+            self.blocks.append(block)
+            rows, block.slice = slice_of(block, b + 1 == len(layers))
+            sums += [(partial + place, first, count, block.slice, self.IMAGES[b], inputs, 0) for place, first, count, inputs in rows]
             partial += ceil(batch, self.IMAGES[b]) * block.slice
             width = every // 2 if b + 1 < len(layers) else every
-            self.blocks.append(block)
             self.shared.append(self.shared_sizes(32 >> b, self.IMAGES[b], self.WARPS[b]))
         for block, after in zip(self.blocks, self.blocks[1:]):
             block.next_channels, block.next_first = after.width + 12 * after.layers, 12 * after.layers
@@ -496,14 +517,14 @@ class DenseNet(Net):
         self.head = DenseHead(channels=width, classes=classes, frn=at, weight=at + 3 * width, factor=1.0, x=last.x, g=last.g, roots=last.roots, sums=last.sums, partial=partial)
         self.head.features, self.head.delta, self.head.loss, self.head.correct, self.head.logits = take(batch * width), take(batch * classes), take(batch), take(batch), take(batch * classes)
         self.loss_at, self.correct_at = self.head.loss, self.head.correct
-        segments.append((partial, at, 3 * width, 3 * width, 1))
+        sums.append((partial, at, 3 * width, 3 * width, 1, 0, 0))
         partial += batch * 3 * width
         at += 3 * width + classes * (width + 1)
-        self.most = max(row[2] for row in segments)
-        self.segment_table, self.segments = device(np.array(segments, SEGMENT)), len(segments)
+        self.most = max(row[2] for row in sums)
+        self.sums_table, self.sums = device(np.array(sums, DENSE_SUMS)), len(sums)
         self.prepare_table, self.prepares = device(np.array(prepare, np.int32)), len(prepare)
         super().__init__(R, batch, (3, 32, 32), at, values, partial, ready, **more)
-        self.kernels, self.layers = Kernels(self.CUBIN), Kernels("layers")
+        self.kernels = Kernels(self.CUBIN)
 
     @staticmethod
     def shared_sizes(S, images, warps):
@@ -515,13 +536,15 @@ class DenseNet(Net):
             return warps * min(768 // rows, px) // px * rows * (px + 4)
         tile = max(warps * 24 * 32 + 8 * 52, product(48, px), product(12, images * area), product(24, px))
         forward = tile + (16 if strips > 1 else 48) * images * plane + channels * 48 + 48 * 9 * 16 + images * (5 * channels + 4 * 48) + 3 * channels + 288
-        columns, groups = 48 * (warps * 16 // px), px // 16
         nine, middle, dz, shifted = min(warps // 3, px // 8) * 12 * 436, 16 * 9 * 48, 48 * px, 12 * images * plane
         after = 48 * (px + 4) if strips > 1 else 3 * 8 * 52 if px == 256 else product(48, px)
-        beside = max(warps // 2 * 48 * 56, warps // 2 * 48 * 32 + (2 * dz if strips > 1 else 0))
-        parts = max(nine + (middle if strips > 1 else 0), 48 * (px + 4) + after, beside + 3 * columns * groups)
-        first = max(shifted, dz) if strips > 1 else shifted + dz
-        backward = first + parts + max(0 if strips > 1 else middle, columns * 48) + images * 6 * channels + images * 8 * 48 + 48
+        layer = max(nine, 48 * (px + 4) + after + middle)
+        if strips > 1:
+            work = max(shifted + layer, 3 * dz + warps // 2 * 48 * 32 + 3 * warps * channels + 48 * 48)
+        else:
+            team = px // 64
+            work = 2 * dz + shifted + max(layer, 2 * warps * (768 if team > 1 else 0) + 3 * team * max(1, 64 // area) * channels)
+        backward = work + images * 6 * channels + images * 8 * 48 + 48
         return 4 * forward, 4 * backward
 
     def launches(self):
@@ -534,7 +557,7 @@ class DenseNet(Net):
                 + [("dense_head", lambda: k.launch("dense_head", (B, 1, R), 512, 4 * (head.channels + 2 * head.classes), self.lot.table, self.set, head))]
                 + [block(b, "backward") for b in (3, 2, 1, 0)]
                 + [("dense_head_gradients", lambda: k.launch("dense_head_gradients", (ceil(head.classes * (head.channels + 1), 256), 1, R), 256, 0, self.lot.table, head)),
-                   ("reduce", lambda: self.layers.launch("reduce", (ceil(self.most, 256), self.segments, R), 256, 0, self.lot.table, self.segment_table))]
+                   ("reduce", lambda: k.launch("dense_reduce", (ceil(self.most, 1024), self.sums, R), 256, 0, self.lot.table, self.sums_table))]
                 + self.finish())
 
 

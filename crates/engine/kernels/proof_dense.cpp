@@ -28,7 +28,7 @@ struct DensePlan {
     std::vector<Tensor> tensors;
     std::vector<dense::Prepare> prepare;
     std::vector<dense::Block> blocks;
-    std::vector<Segment> segments;
+    std::vector<DenseSums> sums;
     DenseHead head;
     void tensor(int count, double scale, double shift) { tensors.push_back({count, scale, shift}), parameters += count; }
     void frn(int c) { tensor(c, .2, 1), tensor(c, .2, 0), tensor(c, .2, 0); }
@@ -36,6 +36,24 @@ struct DensePlan {
         prepare.push_back({parameters, out, in, taps, prepared, 0});
         prepared += taps == 1 ? out / 48 * (dense::point_forward(in) + dense::point_backward(in)) : in == 3 ? dense::STEM_FORWARD : dense::MIDDLE_FORWARD + dense::MIDDLE_BACKWARD;
         tensor(out * in * taps, std::sqrt(6.0 / (in * taps)), 0);
+    }
+    // Partial sums of the parameters from `first` on: a stretch of them, or with `in` those of 48 outputs of a 1x1 convolution.
+    int stretch(int slice, int first, int count, int in = 0) {
+        sums.push_back({partial + slice, first, count, 0, 0, in, 0});
+        return slice + count;
+    }
+    // All of a block of layers, those of the convolutions beginning anywhere between: the slice's length.
+    int slice_of(const dense::Block& at, int block, bool last) {
+        if (block == 0) return stretch(0, at.parameters, parameters - at.parameters);
+        int slice = 0, first = at.parameters, in = at.width;
+        for (int l = 0; l <= at.layers; l++, in += 12) {
+            const bool pooled = l == at.layers;
+            if (pooled && last) return slice;
+            slice = stretch(slice, first, 3 * in), first += 3 * in;
+            for (int part = 0; part < (pooled ? in / 96 : 1); part++) slice = stretch(slice, first, dense::point_backward(in), in), first += 48 * in;
+            if (!pooled) slice = stretch(slice, first, 3 * 48 + 12 * 48 * 9), first += 3 * 48 + 12 * 48 * 9;
+        }
+        return slice;
     }
     long long take(long long count) { values += count; return values - count; }
     static int images_together(int block) { return 1 << (block >= 2) << (block == 3); }
@@ -52,8 +70,9 @@ struct DensePlan {
             if (b == 0) conv(24, 3, 9);
             for (int l = 0; l < layers[b]; l++) frn(width + 12 * l), conv(48, width + 12 * l, 1), frn(48), conv(12, 48, 9);
             if (b < last) frn(all), conv(all / 2, all, 1);
-            at.slice = parameters - at.parameters, at.partial = partial;
-            segments.push_back({partial, at.parameters, at.slice, at.slice, images_together(b)});
+            const size_t begin = sums.size();
+            at.slice = slice_of(at, b, b == last), at.partial = partial;
+            for (size_t i = begin; i < sums.size(); i++) sums[i].stride = at.slice, sums[i].group = images_together(b);
             partial += (long long)ceil_div(batch, images_together(b)) * at.slice;
             channels = b < last ? all / 2 : all;
             blocks.push_back(at);
@@ -67,7 +86,7 @@ struct DensePlan {
         const int C = channels;
         head = {C, classes, parameters, parameters + 3 * C, 0, 0, 0, 1.0f, end.x, end.g, end.roots, end.sums, 0, 0, 0, 0, 0, partial};
         head.features = take(batch * C), head.delta = take(batch * classes), head.loss = take(batch), head.correct = take(batch), head.logits = take(batch * classes);
-        segments.push_back({partial, parameters, 3 * C, 3 * C, 1});
+        sums.push_back({partial, parameters, 3 * C, 3 * C, 1, 0, 0});
         partial += (long long)batch * 3 * C;
         frn(C), tensor(classes * C, std::sqrt(6.0 / C), 0), tensor(classes, .1, 0);
     }
@@ -90,6 +109,12 @@ struct Lot {
         for (int r = 0; r < R; r++)
             runs.push_back({theta[r].data(), theta[r].data(), gradient[r].data(), nullptr, nullptr, nullptr, values[r].data(), partial[r].data(), prepared[r].data(),
                             visits[r].data(), steps[r].data(), outcomes[r].data(), nullptr, nullptr, 0, 0, 0, 0, (uint32_t)plan.parameters});
+        for (auto* memory : {&gradient, &values, &partial, &prepared})
+            for (F& of_run : *memory) race::watch(of_run.data(), of_run.size() * sizeof(float));
+    }
+    ~Lot() {
+        for (auto* memory : {&gradient, &values, &partial, &prepared})
+            for (F& of_run : *memory) race::forget(of_run.data());
     }
 };
 
@@ -112,8 +137,8 @@ template <bool TF32> static void backward(DensePlan& plan, Lot& lot, const Image
     emu::launch(TF32 ? dense1_backward_tf32 : dense1_backward_f32, dim3(batch, 1, R), 512, runs, set, plan.blocks[0]);
     emu::launch(dense_head_gradients, dim3(ceil_div(plan.classes * (plan.channels + 1), 256), 1, R), 256, runs, plan.head);
     int most = 0;
-    for (const Segment& s : plan.segments) most = std::max(most, s.count);
-    emu::launch(reduce, dim3(ceil_div(most, 256), plan.segments.size(), R), 256, runs, plan.segments.data());
+    for (const DenseSums& s : plan.sums) most = std::max(most, s.count);
+    emu::launch(dense_reduce, dim3(ceil_div(most, 1024), plan.sums.size(), R), 256, runs, plan.sums.data());
     emu::launch(tick, dim3(1, 1, R), 32, runs, plan.head.loss, plan.head.correct);
 }
 
@@ -221,6 +246,7 @@ int main(int count, char** arguments) {
         }
         emu::exact = rounded = false;
     }
+    check(!race::found(), "races", race::found());
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

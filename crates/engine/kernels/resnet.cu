@@ -65,22 +65,6 @@ __device__ __forceinline__ void fetch(float* to, const float* from, int count) {
     for (int i = 0; i < count; i += THREADS_R * 4)
         if (at < count - i) request4(to + at + i, from + at + i);
 }
-// What was asked for since the last `end_group` is a group; `arrived_but` waits for all groups of
-// this thread but the last so many.
-__device__ __forceinline__ void end_group() {
-#ifdef EMULATED
-    emu::end_group();
-#else
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int COUNT> __device__ __forceinline__ void arrived_but() {
-#ifdef EMULATED
-    emu::end_copies(COUNT);
-#else
-    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
-#endif
-}
 // The first pieces of a convolution's weights, each a group of `size` numbers.
 struct Ahead { const float* from; int size, pieces; };
 __device__ __forceinline__ void ask(float* buffer, const Ahead& next) {

@@ -3,7 +3,7 @@
 
 use super::kernels::Source;
 use super::program::{Argument, BLOCK, Call, Place, Program};
-use super::table::{DenseBlock, DenseHead, DensePrepare, Plain, Segment};
+use super::table::{DenseBlock, DenseHead, DensePrepare, DenseSums, Plain};
 use super::{layer_number, recognize};
 use crate::dropout::dropout_threshold;
 use crate::network::Network;
@@ -22,6 +22,8 @@ const THREADS: usize = 512;
 const WARPS: usize = THREADS / 32;
 /// Blocks of `dense_prepare` per convolution.
 const PREPARE_BLOCKS: usize = 8;
+/// Sums that a thread of `dense_reduce` forms.
+const REDUCED: usize = 4;
 
 /// Names of the kernels in one precision.
 struct Names {
@@ -98,7 +100,6 @@ fn shared_bytes(block: usize) -> (usize, usize) {
     let plain = pixels + 4;
     let split = |rows: usize, pixels: usize| WARPS * (768 / rows).min(pixels) / pixels;
     let product = |rows: usize, pixels: usize| split(rows, pixels) * rows * (pixels + 4);
-    let groups = split(MIDDLE, pixels);
     // warps give each other sums, and all weights of a 1×1 convolution come at once
     let tile = (WARPS * 24 * 32 + 8 * 52)
         .max(product(MIDDLE, pixels))
@@ -107,29 +108,28 @@ fn shared_bytes(block: usize) -> (usize, usize) {
     let planes = if strips > 1 { 2 * 8 } else { MIDDLE };
     let tables = images * (5 * channels + 4 * MIDDLE) + 3 * channels + 6 * MIDDLE;
     let forward = tile + planes * images * plane + channels * MIDDLE + MIDDLE_FORWARD + tables;
-    let columns = MIDDLE * groups;
-    // sums of two warps, and gradients of FRN by 16 pixels
-    let pairs = WARPS / 2 * MIDDLE * (MIDDLE + 8);
-    let of_warps = 3 * columns * (pixels / 16);
-    let after = match (strips, groups) {
+    let after = match (strips, split(MIDDLE, pixels)) {
         (1, 1) => 3 * 8 * 52,
         (1, _) => product(MIDDLE, pixels),
         _ => MIDDLE * plain,
     };
     let (shifted, middle) = (GROWTH * images * plane, MIDDLE * pixels);
     let nine = (WARPS / 3).min(pixels / 8) * GROWTH * (9 * MIDDLE + 4);
-    // with strips the gradient in the middle of a layer comes through shared memory, beside the
-    // features of all warps, and the weights of the 3×3 convolution lie there before
-    let (first, beside, nine, weights) = if strips > 1 {
-        let beside = WARPS / 2 * MIDDLE * 32 + 2 * middle;
-        (shifted.max(middle), beside, nine + MIDDLE_BACKWARD, 0)
+    let layer = nine.max(MIDDLE * plain + after + MIDDLE_BACKWARD);
+    let work = if strips > 1 {
+        // normalized features, the gradient in the middle of a layer on its way, gradients of FRN
+        // by warps, and weights
+        let features = WARPS / 2 * MIDDLE * 32;
+        let point = middle + features + 2 * middle + 3 * WARPS * channels + MIDDLE * MIDDLE;
+        point.max(shifted + layer)
     } else {
-        (shifted + middle, pairs, nine, MIDDLE_BACKWARD)
+        // what warps give each other, and gradients of FRN by 64 pixels, or by smaller images
+        let team = pixels / 64;
+        let exchanged = if team > 1 { 2 * WARPS * MIDDLE * 16 } else { 0 };
+        let point = exchanged + 3 * team * (64 / area).max(1) * channels;
+        2 * middle + shifted + layer.max(point)
     };
-    let parts = nine.max(MIDDLE * plain + after).max(beside + of_warps);
-    let weights = weights.max(MIDDLE * columns);
-    let rest = images * 8 * MIDDLE + MIDDLE;
-    let backward = first + parts + weights + 6 * images * channels + rest;
+    let backward = work + images * 6 * channels + images * 8 * MIDDLE + MIDDLE;
     (4 * forward, 4 * backward)
 }
 
@@ -138,9 +138,14 @@ const MIDDLE_FORWARD: usize = MIDDLE * 9 * 16;
 const MIDDLE_BACKWARD: usize = 16 * 9 * MIDDLE;
 const STEM_FORWARD: usize = 8 * 9 * STEM;
 
-/// Rearranged weights of a 1×1 convolution with 48 outputs.
+/// Rearranged weights of a 1×1 convolution with 48 outputs, forward and backward.
 fn point(inputs: usize) -> usize {
-    (inputs.next_multiple_of(8) + inputs.next_multiple_of(48)) * 48
+    inputs.next_multiple_of(8) * MIDDLE + point_backward(inputs)
+}
+
+/// Those of the way back, and partial sums of as many, in tiles of 16 inputs.
+fn point_backward(inputs: usize) -> usize {
+    inputs.next_multiple_of(16) * MIDDLE
 }
 
 /// Where the next things go.
@@ -151,7 +156,11 @@ struct Places {
     values: usize,
     partial: usize,
     table: Vec<DensePrepare>,
-    segments: Vec<Segment>,
+    /// Partial sums of stretches of the parameters; those from `open` on are of a slice that is
+    /// still without an end, whose length so far is `slice`.
+    sums: Vec<DenseSums>,
+    open: usize,
+    slice: usize,
     blocks: Vec<DenseBlock>,
 }
 
@@ -162,11 +171,33 @@ impl Places {
         (self.values - count) as i64
     }
 
-    fn frn(&mut self, channels: usize) {
-        self.parameters += 3 * channels;
+    /// The next parameters, whose partial sums lie in tiles if they are those of a 1×1 convolution
+    /// with so many inputs, and else as the parameters do.
+    fn stretch(&mut self, parameters: usize, inputs: usize) {
+        let count = match inputs {
+            0 => parameters,
+            _ => point_backward(inputs),
+        };
+        match self.sums[self.open..].last_mut() {
+            Some(last) if inputs == 0 && last.inputs == 0 => last.count += count as i32,
+            _ => self.sums.push(DenseSums {
+                partial: self.slice as i64,
+                gradient: self.parameters as i32,
+                count: count as i32,
+                inputs: inputs as i32,
+                ..DenseSums::default()
+            }),
+        }
+        self.parameters += parameters;
+        self.slice += count;
     }
 
-    fn conv(&mut self, out: usize, inputs: usize, taps: usize) {
+    fn frn(&mut self, channels: usize) {
+        self.stretch(3 * channels, 0);
+    }
+
+    /// A convolution, with `tiles` one whose partial sums lie in them.
+    fn conv(&mut self, out: usize, inputs: usize, taps: usize, tiles: bool) {
         self.table.push(DensePrepare {
             weight: self.parameters as i32,
             out: out as i32,
@@ -180,21 +211,27 @@ impl Places {
             (_, 3) => STEM_FORWARD,
             _ => MIDDLE_FORWARD + MIDDLE_BACKWARD,
         };
-        self.parameters += out * inputs * taps;
+        if tiles {
+            for _ in 0..out / MIDDLE {
+                self.stretch(MIDDLE * inputs, inputs);
+            }
+        } else {
+            self.stretch(out * inputs * taps, 0);
+        }
     }
 
-    /// Partial sums of parameters from `first` on, over groups of so many of the images.
-    fn segment(&mut self, first: usize, batch: usize, group: usize) -> i64 {
-        let (partial, count) = (self.partial, self.parameters - first);
-        self.segments.push(Segment {
-            partial: partial as i64,
-            gradient: first as i32,
-            count: count as i32,
-            stride: count as i32,
-            group: group as i32,
-        });
-        self.partial += batch.div_ceil(group) * count;
-        partial as i64
+    /// Ends a slice of partial sums, one for every so many of the images: where they begin, and
+    /// the slice's length.
+    fn end_slice(&mut self, batch: usize, group: usize) -> (i64, i32) {
+        let (partial, slice) = (self.partial as i64, self.slice);
+        for sums in &mut self.sums[self.open..] {
+            sums.partial += partial;
+            sums.stride = slice as i32;
+            sums.group = group as i32;
+        }
+        self.partial += batch.div_ceil(group) * slice;
+        (self.open, self.slice) = (self.sums.len(), 0);
+        (partial, slice as i32)
     }
 
     /// A block of layers that begins with so many channels, and the transition after it unless it
@@ -227,24 +264,25 @@ impl Places {
                 None => self.take(middle),
             };
         }
+        // the first block, whose planes are worked on in strips, forms its sums in another way
+        let tiles = number > 0;
         if number == 0 {
-            self.conv(STEM, 3, 9);
+            self.conv(STEM, 3, 9, false);
         }
         for layer in 0..layers {
             let inputs = width + GROWTH * layer;
             self.frn(inputs);
-            self.conv(MIDDLE, inputs, 1);
+            self.conv(MIDDLE, inputs, 1, tiles);
             self.frn(MIDDLE);
-            self.conv(GROWTH, MIDDLE, 9);
+            self.conv(GROWTH, MIDDLE, 9, false);
         }
         let last = number + 1 == BLOCKS.len();
         let after = if last { all } else { all / 2 };
         if !last {
             self.frn(all);
-            self.conv(after, all, 1);
+            self.conv(after, all, 1, tiles);
         }
-        block.slice = (self.parameters - first) as i32;
-        block.partial = self.segment(first, batch, images);
+        (block.partial, block.slice) = self.end_slice(batch, images);
         self.blocks.push(block);
         after
     }
@@ -295,7 +333,7 @@ impl Places {
             head.loss = self.take(batch);
             head.correct = self.take(batch);
         }
-        head.partial = self.segment(first, batch, 1);
+        (head.partial, _) = self.end_slice(batch, 1);
         head
     }
 }
@@ -319,13 +357,13 @@ pub(super) fn program(
         width,
     };
     let prepare = places.table.iter().flat_map(Plain::words);
-    let segments = places.segments.iter().flat_map(Plain::words);
+    let sums = places.sums.iter().flat_map(Plain::words);
     Some(Program {
         calls: calls(&net, &places, head, back),
         values: places.values,
         partial: if back { places.partial } else { 0 },
         prepared: places.prepared,
-        table: prepare.chain(segments).collect(),
+        table: prepare.chain(sums).collect(),
         loss: head.loss,
         correct: head.correct,
         logits: place(head.logits, net.classes),
@@ -368,11 +406,14 @@ fn calls(net: &Net, places: &Places, head: DenseHead, back: bool) -> Vec<Call> {
     let grid = [(classes * (channels + 1)).div_ceil(BLOCK), 1];
     let dense = vec![Argument::Runs, head.into()];
     all.push(Source::Densenet.call("dense_head_gradients", grid, BLOCK, 0, dense));
-    let longest = places.segments.iter().map(|s| s.count as usize).max();
-    let grid = [longest.unwrap_or(0).div_ceil(BLOCK), places.segments.len()];
+    let longest = places.sums.iter().map(|s| s.count as usize).max();
+    let grid = [
+        longest.unwrap_or(0).div_ceil(BLOCK * REDUCED),
+        places.sums.len(),
+    ];
     let at = places.table.len() * size_of::<DensePrepare>();
     let arguments = [Argument::Runs, Argument::Table(at)];
-    all.push(Source::Layers.call("reduce", grid, BLOCK, 0, arguments));
+    all.push(Source::Densenet.call("dense_reduce", grid, BLOCK, 0, arguments));
     all
 }
 

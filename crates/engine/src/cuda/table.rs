@@ -114,6 +114,10 @@ plain! {
     struct Loss { classes: i64, logits: i64, gradient: i64, loss: i64, correct: i64 }
     /// Partial sums of some parameters.
     struct Segment { partial: i64, gradient: i32, count: i32, stride: i32, group: i32 }
+    /// The same of DenseNet, those of a 1×1 convolution with so many inputs in tiles.
+    struct DenseSums {
+        partial: i64, gradient: i32, count: i32, stride: i32, group: i32, inputs: i32, reserved: i32,
+    }
     /// What a prediction gives.
     struct Rows { width: i32, stride: i32, samples: i32, share: f32, from: i64 }
     /// Gram matrices of gradients.
