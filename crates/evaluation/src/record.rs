@@ -458,7 +458,7 @@ impl RunRecord {
             path: path.to_owned(),
             source,
         })?;
-        Self::parse(&text, path)
+        Self::parse_as(&text, path)
     }
 
     /// Reads the text of a record; `path` is what errors call it.
@@ -466,7 +466,11 @@ impl RunRecord {
     /// # Errors
     /// As [`Self::read`], but for the file.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, RecordError> {
-        let path = path.as_ref();
+        Self::parse_as(text, path.as_ref())
+    }
+
+    /// The same, compiled here and not in each crate that reads records.
+    fn parse_as(text: &str, path: &Path) -> Result<Self, RecordError> {
         let no_record = |reason: String| RecordError::NoRecord {
             path: path.to_owned(),
             reason,
