@@ -123,7 +123,7 @@ impl Progress {
             .read_to_end(&mut header)?;
         let header: serde_json::Value = serde_json::from_slice(&header)?;
         let progress = header["__metadata__"]["progress"].as_str();
-        Ok(serde_json::from_str(progress.unwrap_or_default())?)
+        Ok(files::from_json(progress.unwrap_or_default())?)
     }
 
     /// The start of a run.
@@ -364,7 +364,7 @@ impl Snapshot {
                 .ok_or("no checkpoint of a run")
         };
         let value: serde_json::Value =
-            serde_json::from_str(text("progress")?).map_err(|error| error.to_string())?;
+            files::from_json(text("progress")?).map_err(|error| error.to_string())?;
         let format = value.get("format").and_then(|value| value.as_str());
         if !format.is_some_and(|format| READ.contains(&format)) {
             let found = format.unwrap_or("none");
@@ -386,7 +386,7 @@ impl Snapshot {
             serde_json::from_value(value).map_err(|error| error.to_string())?;
         progress.format = FORMAT.into();
         let mut config: RunConfig =
-            serde_json::from_str(text("config")?).map_err(|error| error.to_string())?;
+            files::from_json(text("config")?).map_err(|error| error.to_string())?;
         config.data.settle();
         if let Some(key) = config.difference(expected.config) {
             return Err(format!(

@@ -702,8 +702,9 @@ impl RunConfig {
     ) -> Result<Self> {
         if settings.is_empty() && network.is_none() {
             // straight from the text: the error knows the line
+            let table = parse_table(text, origin)?;
             let config: Self = read_text(text, origin)?;
-            return config.settled(&parse_table(text, origin)?, origin);
+            return config.settled(&table, origin);
         }
         let mut table = parse_table(text, origin)?;
         for setting in settings {
@@ -829,7 +830,7 @@ impl RunConfig {
 
     /// The whole config as TOML, every value spelled out.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect(PLAIN)
+        toml::Table::try_from(self).expect(PLAIN).to_string()
     }
 
     /// The config as it stands in a record.
@@ -1013,7 +1014,7 @@ pub(crate) fn read_text<T: DeserializeOwned>(text: &str, origin: &str) -> Result
 
 /// A TOML text as a table.
 pub(crate) fn parse_table(text: &str, origin: &str) -> Result<toml::Table> {
-    read_text(text, origin)
+    reading::table(text).map_err(Error::config(origin))
 }
 
 /// Puts `key=value` into the table; the value is TOML, or else a word.
@@ -1027,7 +1028,8 @@ pub(crate) fn apply_setting(
         ));
     };
     let (key, text) = (key.trim(), text.trim());
-    let value = toml::from_str::<toml::Table>(&format!("x = {text}"))
+    let value = format!("x = {text}").parse::<toml::Table>();
+    let value = value
         .ok()
         // a text of several lines is a word, too
         .filter(|table| table.len() == 1)

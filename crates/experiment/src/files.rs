@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use datasets::disk;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -175,6 +176,15 @@ pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value);
     let text = text.map_err(|error| Error::malformed(path, error))?;
     Ok(text + "\n")
+}
+
+/// What a text of JSON says; no field stands there twice. All types are read from JSON's values:
+/// compiled for texts as well, they took a tenth of the code of this crate.
+///
+/// # Errors
+/// It is no JSON, or is about something else.
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_value(evaluation::json::parse(text)?)
 }
 
 /// SHA-256 in hexadecimal digits.

@@ -114,7 +114,7 @@ impl Holder {
         // opened again and again, for other machines' writes are seen by whoever opens
         let file = disk::open_plain(path).ok()?;
         file.take(LONGEST).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        files::from_json(&text).ok()
     }
 
     /// Whether a holder of this boot lives.

@@ -154,7 +154,7 @@ impl ModelFile {
     }
 
     fn read(path: &Path) -> Result<Self> {
-        let file: Self = serde_json::from_str(&files::read_text(path)?)
+        let file: Self = files::from_json(&files::read_text(path)?)
             .map_err(|error| Error::malformed(path, error))?;
         if file.schema != SCHEMA {
             let problem = format!("has the schema \"{}\", expected \"{SCHEMA}\"", file.schema);

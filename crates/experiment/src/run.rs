@@ -425,7 +425,7 @@ impl Failure {
 
     fn read(directory: &Path) -> Option<Self> {
         let text = files::read_text(&directory.join(FAILED)).ok()?;
-        serde_json::from_str(&text).ok()
+        files::from_json(&text).ok()
     }
 }
 

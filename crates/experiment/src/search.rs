@@ -356,7 +356,7 @@ pub fn dropped(directory: &Path) -> Vec<(String, String)> {
         rounds: Vec<Round>,
     }
     let text = files::read_text(&directory.join(SEARCH)).unwrap_or_default();
-    let search: Option<Search> = serde_json::from_str(&text).ok();
+    let search: Option<Search> = files::from_json(&text).ok();
     let rounds = search.into_iter().flat_map(|search| search.rounds);
     let dropped = rounds.flat_map(|round| round.runs).filter(|run| !run.kept);
     dropped.map(|run| (run.run, run.reason)).collect()

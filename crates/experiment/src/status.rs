@@ -79,8 +79,7 @@ pub fn status(directory: &Path) -> Result<Vec<RunStatus>> {
     let mut names = Vec::new();
     let path = directory.join(SWEEP);
     if path.exists() {
-        let listed: std::result::Result<Listed, _> =
-            serde_json::from_str(&files::read_text(&path)?);
+        let listed: std::result::Result<Listed, _> = files::from_json(&files::read_text(&path)?);
         names = listed.map_err(|error| Error::malformed(&path, error))?.runs;
     }
     let mut others = Vec::new();

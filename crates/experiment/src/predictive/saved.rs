@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
+use crate::files;
 
 /// A kind of state.
 pub(super) struct Kind {
@@ -45,7 +46,7 @@ impl Kind {
             .and_then(|entries| entries.get(entry))
             .ok_or_else(|| self.malformed(format!("the entry '{entry}' is missing")))?;
         let wrong = |e: serde_json::Error| self.malformed(format!("the entry '{entry}': {e}"));
-        let Versioned { version } = serde_json::from_str(header).map_err(wrong)?;
+        let Versioned { version } = files::from_json(header).map_err(wrong)?;
         if version != self.version {
             return Err(Error::Version {
                 what: self.what,
@@ -53,7 +54,7 @@ impl Kind {
                 expected: self.version,
             });
         }
-        let header = serde_json::from_str(header).map_err(wrong)?;
+        let header = files::from_json(header).map_err(wrong)?;
         let kind = self;
         Ok((header, File { kind, tensors }))
     }
