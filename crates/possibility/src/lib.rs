@@ -83,6 +83,8 @@ pub use event::Region;
 pub use finite::Finite;
 pub use function::{AsEvent, Credence, Measure, Mode, Possibility, Uninformative};
 pub use joint::Joint;
+#[doc(hidden)]
+pub use linear::eigen;
 pub use normal::{Ellipsoid, Normal};
 pub use set::{Interval, RealSet};
 pub use univariate::Univariate;

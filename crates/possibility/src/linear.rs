@@ -70,8 +70,9 @@ pub(crate) fn smallest_eigenvalue(matrix: MatRef<'_, f64>) -> f64 {
     eigen(matrix).map_or(f64::NAN, |(values, _)| values[0])
 }
 
-/// Eigenvalues in increasing order and the orthonormal eigenvectors as columns.
-pub(crate) fn eigen(matrix: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
+/// Eigenvalues in increasing order and the orthonormal eigenvectors as columns; none if the
+/// decomposition fails. Crates that need it take this one, which is compiled once.
+pub fn eigen(matrix: MatRef<'_, f64>) -> Option<(Vec<f64>, Mat<f64>)> {
     let decomposition = SelfAdjointEigen::new(matrix, Side::Lower).ok()?;
     let values = decomposition.S().column_vector().iter().copied().collect();
     Some((values, decomposition.U().to_owned()))

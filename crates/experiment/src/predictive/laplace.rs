@@ -27,8 +27,7 @@ use datasets::Augmentation;
 use engine::network::LayerKind;
 use engine::{Input, Network};
 use faer::linalg::matmul::{matmul, triangular};
-use faer::linalg::solvers::SelfAdjointEigen;
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -693,13 +692,9 @@ fn add_gram(gram: &mut Mat<f64>, rows: MatRef<'_, f64>) {
 /// symmetric matrix.
 fn eigen(factor: &'static str, matrix: &[f64], size: usize) -> Result<(Vec<f64>, Mat<f64>)> {
     let matrix = MatRef::from_row_major_slice(matrix, size, size);
-    let decomposition =
-        SelfAdjointEigen::new(matrix, Side::Lower).map_err(|_| Error::Eigenvalues { factor })?;
-    let values = decomposition.S().column_vector().iter();
-    Ok((
-        values.map(|v| v.max(0.0)).collect(),
-        decomposition.U().to_owned(),
-    ))
+    let (mut values, vectors) = possibility::eigen(matrix).ok_or(Error::Eigenvalues { factor })?;
+    values.iter_mut().for_each(|value| *value = value.max(0.0));
+    Ok((values, vectors))
 }
 
 /// The fitted distribution and its predictions.
@@ -951,6 +946,8 @@ impl Laplace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faer::Side;
+    use faer::linalg::solvers::SelfAdjointEigen;
     use proptest::prelude::*;
 
     /// The explicit matrices of a small problem lose a few digits in their inverse.
