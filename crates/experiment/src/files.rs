@@ -208,6 +208,14 @@ pub fn create_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_in_which_a_field_stands_twice_is_refused() {
+        let read = |text| from_json::<std::collections::BTreeMap<String, u32>>(text);
+        assert_eq!(read(r#"{"a": 2}"#).unwrap()["a"], 2);
+        let error = read(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
+        assert!(error.contains("\"a\" stands there twice"), "{error}");
+    }
     use datasets::disk::faults::{Fault, Watch};
 
     /// A name must not reach the disk before what it stands for.
