@@ -363,8 +363,8 @@ impl Snapshot {
                 .and_then(|metadata| metadata.get(name))
                 .ok_or("no checkpoint of a run")
         };
-        let value: serde_json::Value =
-            files::from_json(text("progress")?).map_err(|error| error.to_string())?;
+        let value =
+            evaluation::json::parse(text("progress")?).map_err(|error| error.to_string())?;
         let format = value.get("format").and_then(|value| value.as_str());
         if !format.is_some_and(|format| READ.contains(&format)) {
             let found = format.unwrap_or("none");

@@ -701,10 +701,10 @@ impl RunConfig {
         network: Option<&Network>,
     ) -> Result<Self> {
         if settings.is_empty() && network.is_none() {
-            // straight from the text: the error knows the line
+            // as the text has it: the error knows the line
             let table = parse_table(text, origin)?;
-            let config: Self = read_text(text, origin)?;
-            return config.settled(&table, origin);
+            let config = reading::from_table(&table, Some(text)).map_err(Error::config(origin));
+            return config.and_then(|config: Self| config.settled(&table, origin));
         }
         let mut table = parse_table(text, origin)?;
         for setting in settings {
@@ -734,7 +734,7 @@ impl RunConfig {
             let section = toml::Value::try_from(given).expect(PLAIN);
             table.insert("network".into(), section);
         }
-        let config: std::result::Result<Self, String> = reading::from_table(table.clone());
+        let config: std::result::Result<Self, String> = reading::from_table(&table, None);
         let mut config = config.map_err(Error::config(origin))?;
         if let Some(given) = given {
             config.network = given;

@@ -208,6 +208,7 @@ pub fn create_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datasets::disk::faults::{Fault, Watch};
 
     #[test]
     fn json_in_which_a_field_stands_twice_is_refused() {
@@ -216,7 +217,6 @@ mod tests {
         let error = read(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string();
         assert!(error.contains("\"a\" stands there twice"), "{error}");
     }
-    use datasets::disk::faults::{Fault, Watch};
 
     /// A name must not reach the disk before what it stands for.
     #[test]

@@ -420,7 +420,7 @@ impl Model {
     /// There is no such method, or it needs what the run does not have.
     pub fn row_by(&self, method: &str) -> Result<RowConfig> {
         let keys = ["row", "predictive"].map(|key| (key.to_owned(), method.into()));
-        let row: RowConfig = reading::from_table(keys.into_iter().collect())
+        let row: RowConfig = reading::from_table(&keys.into_iter().collect(), None)
             .map_err(|problem| Error::setting("method", problem.replacen("predictive: ", "", 1)))?;
         match row.method.needs(&self.config, &self.network) {
             Some(needs) => Err(Error::setting(

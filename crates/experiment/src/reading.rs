@@ -58,14 +58,7 @@ fn layer_name(list: &[Value], number: usize) -> String {
 /// The config in a text; a problem names line and key. All configs are read from tables: compiled
 /// for texts as well, they took a fifth of the code of this crate.
 pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    let root = table(text)?;
-    T::deserialize(root.clone()).map_err(|error| {
-        let Some(problem) = explain::<T>(&root) else {
-            return cut(&told(&error));
-        };
-        let line = line(text, &problem.path).map_or(String::new(), |line| format!("line {line}: "));
-        cut(&format!("{line}{}", problem.describe(&root)))
-    })
+    from_table(&table(text)?, Some(text))
 }
 
 /// A text as a table; where it is no TOML, the parser shows the place.
@@ -105,11 +98,18 @@ fn cut(text: &str) -> String {
     shortened(text, LONGEST)
 }
 
-/// The config in a table; a problem names the key.
-pub(crate) fn from_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
+/// The config in a table; a problem names the key, and the line if the text of the table is given.
+pub(crate) fn from_table<T: DeserializeOwned>(
+    table: &Table,
+    text: Option<&str>,
+) -> Result<T, String> {
     T::deserialize(table.clone()).map_err(|error| {
-        let problem = explain::<T>(&table).map(|problem| problem.describe(&table));
-        cut(&problem.unwrap_or_else(|| told(&error)))
+        let Some(problem) = explain::<T>(table) else {
+            return cut(&told(&error));
+        };
+        let line = text.and_then(|text| line(text, &problem.path));
+        let line = line.map_or(String::new(), |line| format!("line {line}: "));
+        cut(&format!("{line}{}", problem.describe(table)))
     })
 }
 

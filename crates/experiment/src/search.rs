@@ -73,7 +73,7 @@ impl Source {
     fn new(value: &Value) -> Result<Self, String> {
         let range: RangeConfig = match value {
             Value::Array(values) if !values.is_empty() => return Ok(Self::Choice(values.clone())),
-            Value::Table(table) if is_range(table) => reading::from_table(table.clone())?,
+            Value::Table(table) if is_range(table) => reading::from_table(table, None)?,
             _ => return Err("expected { low = …, high = … } or a list with values".into()),
         };
         let log = range.scale == Scale::Log;
