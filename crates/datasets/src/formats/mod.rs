@@ -4,7 +4,9 @@
 //! memory is taken for it, and whatever does not fit is a [`Malformed`] with the field and its
 //! place.
 
+mod bmp;
 pub mod cifar;
+mod decoders;
 pub mod guard;
 pub mod idx;
 pub mod mat;
