@@ -104,7 +104,7 @@ pub(crate) fn from_table<T: DeserializeOwned>(
     text: Option<&str>,
 ) -> Result<T, String> {
     T::deserialize(table.clone()).map_err(|error| {
-        let Some(problem) = explain::<T>(table) else {
+        let Some(problem) = explain(&|table| T::deserialize(table).err(), table) else {
             return cut(&told(&error));
         };
         let line = text.and_then(|text| line(text, &problem.path));
@@ -131,9 +131,12 @@ pub(crate) fn list_for_table(given: &Table, whole: &Table) -> Option<String> {
 
 const TABLE: &str = "a section with keys";
 
+/// Reads a table for the error alone. What explains errors is compiled once, not for every type.
+type Attempt<'a> = &'a dyn Fn(Table) -> Option<toml::de::Error>;
+
 /// What the parser says of a table, without its lines about the place, and the place.
-fn complaint<T: DeserializeOwned>(table: &Table) -> Option<(String, String)> {
-    let error = T::deserialize(table.clone()).err()?;
+fn complaint(attempt: Attempt<'_>, table: &Table) -> Option<(String, String)> {
+    let error = attempt(table.clone())?;
     let whole = error.to_string();
     let place = whole.rsplit_once("\nin `").map_or("", |(_, place)| place);
     let place = place.trim_end().trim_end_matches('`').to_owned();
@@ -141,11 +144,11 @@ fn complaint<T: DeserializeOwned>(table: &Table) -> Option<(String, String)> {
 }
 
 /// What is wrong with a table, in words of TOML.
-fn explain<T: DeserializeOwned>(table: &Table) -> Option<Problem> {
-    let (message, place) = complaint::<T>(table)?;
+fn explain(attempt: Attempt<'_>, table: &Table) -> Option<Problem> {
+    let (message, place) = complaint(attempt, table)?;
     let root = Value::Table(table.clone());
-    let mut path = path::<T>(&root, &place, &message);
-    if let Some(list) = section_as_list::<T>(&root, &path) {
+    let mut path = path(attempt, &root, &place, &message);
+    if let Some(list) = section_as_list(attempt, &root, &path) {
         path.truncate(list);
         let text = format!("expected {TABLE}, found a list");
         return Some(Problem { path, text });
@@ -170,7 +173,7 @@ fn explain<T: DeserializeOwned>(table: &Table) -> Option<Problem> {
         found = below.first().map_or(found, |(_, value)| *value);
         if below.len() > 1 {
             let place = |words: &[String]| [&path, words].concat();
-            below.retain(|(words, _)| matters::<T>(&root, &place(words), &message));
+            below.retain(|(words, _)| matters(attempt, &root, &place(words), &message));
         }
         if let [(words, _)] = &below[..] {
             path.extend(words.iter().cloned());
@@ -182,7 +185,7 @@ fn explain<T: DeserializeOwned>(table: &Table) -> Option<Problem> {
     };
     let wanted = match expected {
         // one of several words: which ones is said of a word
-        "variant identifier" | "string only" => words::<T>(&root, &path).unwrap_or(TEXT.into()),
+        "variant identifier" | "string only" => words(attempt, &root, &path).unwrap_or(TEXT.into()),
         _ if message.starts_with("unknown variant") => one_of(&names(&message)),
         expected => wanted(expected).into(),
     };
@@ -271,7 +274,7 @@ fn matching<'a>(message: &str, value: &'a Value) -> Vec<(Vec<String>, &'a Value)
 }
 
 /// Whether the complaint is about the value at this place: it follows when the value changes.
-fn matters<T: DeserializeOwned>(root: &Value, path: &[String], message: &str) -> bool {
+fn matters(attempt: Attempt<'_>, root: &Value, path: &[String], message: &str) -> bool {
     let changed = at(root, path).and_then(|value| {
         let mut other = value.clone();
         match &mut other {
@@ -283,7 +286,7 @@ fn matters<T: DeserializeOwned>(root: &Value, path: &[String], message: &str) ->
         }
         let mut root = root.clone();
         *at_mut(&mut root, path)? = other.clone();
-        let (found, _) = complaint::<T>(root.as_table()?)?;
+        let (found, _) = complaint(attempt, root.as_table()?)?;
         Some(expected(&found, &other)? == expected(message, value)?)
     });
     changed == Some(true)
@@ -291,23 +294,23 @@ fn matters<T: DeserializeOwned>(root: &Value, path: &[String], message: &str) ->
 
 /// How much of the path leads to a list that stands where a section belongs: a key that takes lists
 /// refuses an empty section.
-fn section_as_list<T: DeserializeOwned>(root: &Value, path: &[String]) -> Option<usize> {
+fn section_as_list(attempt: Attempt<'_>, root: &Value, path: &[String]) -> Option<usize> {
     (1..path.len()).find(|&length| {
         let mut root = root.clone();
         match at_mut(&mut root, &path[..length]) {
             Some(place @ Value::Array(_)) => *place = Value::Table(Table::new()),
             _ => return false,
         }
-        let found = root.as_table().and_then(complaint::<T>);
+        let found = root.as_table().and_then(|table| complaint(attempt, table));
         found.is_none_or(|(message, _)| message != "invalid type: map, expected a sequence")
     })
 }
 
 /// The words that a key takes, found by giving it one that nothing is called.
-fn words<T: DeserializeOwned>(root: &Value, path: &[String]) -> Option<String> {
+fn words(attempt: Attempt<'_>, root: &Value, path: &[String]) -> Option<String> {
     let mut root = root.clone();
     *at_mut(&mut root, path)? = Value::String(String::new());
-    let (message, _) = complaint::<T>(root.as_table()?)?;
+    let (message, _) = complaint(attempt, root.as_table()?)?;
     let known = names(message.strip_prefix("unknown variant ``, ")?);
     Some(one_of(&known))
 }
@@ -336,7 +339,7 @@ fn names(message: &str) -> Vec<&str> {
 
 /// The place with the numbers of list entries, which the parser leaves out: a list that is cut
 /// before the entry has no such problem.
-fn path<T: DeserializeOwned>(root: &Value, place: &str, message: &str) -> Vec<String> {
+fn path(attempt: Attempt<'_>, root: &Value, place: &str, message: &str) -> Vec<String> {
     let mut path: Vec<String> = Vec::new();
     let mut words = place.split('.').filter(|word| !word.is_empty());
     loop {
@@ -346,7 +349,7 @@ fn path<T: DeserializeOwned>(root: &Value, place: &str, message: &str) -> Vec<St
                 if let Some(Value::Array(list)) = at_mut(&mut root, &path) {
                     list.truncate(length);
                 }
-                let found = root.as_table().and_then(complaint::<T>);
+                let found = root.as_table().and_then(|table| complaint(attempt, table));
                 found.is_some_and(|(found, _)| found == message)
             };
             // the first entry with which it is there, found by halving: what follows it is not read

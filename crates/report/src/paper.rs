@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 use evaluation::record::Checkpoint;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// Runs behind each of the paper's numbers.
 pub const PAPER_RUNS: usize = 3;
@@ -398,15 +399,17 @@ impl Note {
     }
 }
 
-/// The files are part of the program and their tests read them whole, so that parsing cannot fail
-/// for a user.
+/// A file that is part of the program; tests read it whole, so that this cannot fail for a user.
+/// It is read from a table, as configs are, so that no second reader of TOML is compiled.
+fn embedded<T: DeserializeOwned>(text: &str) -> T {
+    let table: toml::Table = text.parse().expect("a test reads the embedded files");
+    T::deserialize(table).expect("a test reads the embedded files")
+}
+
 static DATA: LazyLock<Data> = LazyLock::new(|| {
-    let paper: File = toml::from_str(include_str!("../data/paper.toml"))
-        .expect("the embedded tables of the paper are well formed");
-    let again: File = toml::from_str(include_str!("../data/reproduction.toml"))
-        .expect("the embedded tables of the reproduction are well formed");
-    let notes: Notes = toml::from_str(include_str!("../data/notes.toml"))
-        .expect("the embedded notes are well formed");
+    let paper: File = embedded(include_str!("../data/paper.toml"));
+    let again: File = embedded(include_str!("../data/reproduction.toml"));
+    let notes: Notes = embedded(include_str!("../data/notes.toml"));
     // the process keeps them for good, as it would constants
     let notes: &'static [Note] = Vec::leak(notes.note);
     let tables: &'static [Table] = Vec::leak(paper.table);
@@ -651,8 +654,8 @@ mod tests {
 
     #[test]
     fn every_note_finds_its_numbers() {
-        let notes: Notes = toml::from_str(include_str!("../data/notes.toml")).unwrap();
-        let paper: File = toml::from_str(include_str!("../data/paper.toml")).unwrap();
+        let notes: Notes = embedded(include_str!("../data/notes.toml"));
+        let paper: File = embedded(include_str!("../data/paper.toml"));
         for note in &notes.note {
             for row in &note.rows {
                 let tables: Vec<&Table> = paper
