@@ -21,7 +21,7 @@ fn mistake(error: impl std::fmt::Display) -> PyErr {
 
 /// The same with what caused it, as far as that says something new.
 fn mistake_and_causes(error: impl std::error::Error) -> PyErr {
-    mistake(report::reason(&error))
+    mistake(evaluation::reason(&error))
 }
 
 #[pymodule]

@@ -4,11 +4,9 @@
 //! exit code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
 #![forbid(unsafe_code)]
 
-mod arrays;
 mod assessment;
 mod bounds;
 mod commands;
-mod csv;
 mod figures;
 mod files;
 mod inference;
@@ -29,6 +27,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use experiment::shortened;
 use questions::{event, user_error};
+use tabular::{arrays, csv};
 
 use crate::text::printable_lines;
 use crate::user_error::UserError;

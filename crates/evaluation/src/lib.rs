@@ -31,7 +31,7 @@ pub mod number;
 pub mod record;
 pub mod results;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, reason};
 pub use metric::{Better, InDomain, Metric, OutOfDomain, Scores};
 pub use metrics::{
     BootstrapConfig, CalibrationConfig, Outcomes, Ranking, RiskCoverage, SUM_TOLERANCE, Scheme,

@@ -44,21 +44,6 @@ pub enum Error {
     },
 }
 
-/// An error and its causes, as far as they say something new.
-pub fn reason(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = next.source();
-    }
-    text
-}
-
 /// Reads the records at these places, folders searched at any depth, files read whatever their
 /// name.
 ///

@@ -30,6 +30,5 @@ pub mod summary;
 mod sweep;
 mod tables;
 
-pub use files::reason;
 pub use page::{Interval, Options, html};
 pub use tables::{csv, latex, markdown, text};

@@ -62,7 +62,7 @@ pub fn execute(args: ReportArgs) -> anyhow::Result<ExitCode> {
     if !args.output.is_dir() {
         check_page(&args.output)?;
     }
-    let refuse = |error: files::Error| UserError::new(::report::reason(&error));
+    let refuse = |error: files::Error| UserError::new(evaluation::reason(&error));
     let records = files::read(&args.places).map_err(refuse)?;
     let options = Options {
         title: args.title,

@@ -18,11 +18,11 @@ use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder, Trim};
+use plot::text::printable;
+use questions::user_error::{self, UserError, list, unknown};
 
 use self::parquet::{MAGIC, Parquet};
 use self::quotes::{BadQuote, StrictQuotes};
-use crate::text::printable;
-use crate::user_error::{UserError, list, unknown};
 
 /// What stands for "no value here"; the empty field does too. Case is ignored.
 const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
@@ -737,7 +737,7 @@ pub fn describe(error: &io::Error) -> String {
     {
         return bad.to_string();
     }
-    crate::user_error::describe(error)
+    user_error::describe(error)
 }
 
 #[cfg(test)]

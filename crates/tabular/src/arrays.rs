@@ -11,9 +11,9 @@ use std::io::Read;
 use std::path::Path;
 
 use datasets::formats::npy::{self, Array, Npz, Values};
+use questions::user_error::{UserError, list, unknown};
 
 use crate::csv::{Table, describe};
-use crate::user_error::{UserError, list, unknown};
 
 /// An array and the name of its file.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Loaded {
     /// The file cannot be read or is malformed, or the array is not in it.
     pub fn read(place: &str, usual: &str) -> Result<Self, UserError> {
         let (path, array) = split_name(place);
-        let refuse = |error: datasets::Error| UserError::new(report::reason(&error));
+        let refuse = |error: datasets::Error| UserError::new(evaluation::reason(&error));
         let (array, doubtful) = match (Kind::of(path)?, array) {
             (Kind::Npy, None) => (npy::open(path).map_err(refuse)?, false),
             (Kind::Npz, name) => (read_npz(path, name, usual)?, false),
@@ -212,7 +212,7 @@ impl Kind {
 }
 
 fn read_npz(path: &str, name: Option<&str>, usual: &str) -> Result<Array, UserError> {
-    let mut file = Npz::open(path).map_err(|error| UserError::new(report::reason(&error)))?;
+    let mut file = Npz::open(path).map_err(|error| UserError::new(evaluation::reason(&error)))?;
     let names: Vec<String> = file.names().map(str::to_owned).collect();
     let known = || names.iter().map(String::as_str);
     let name = match (name, &names[..]) {
