@@ -9,7 +9,6 @@ mod bounds;
 mod commands;
 mod figures;
 mod files;
-mod inference;
 mod logits;
 mod many;
 mod paper_layout;
@@ -18,7 +17,6 @@ mod progress;
 pub mod readers;
 mod slurm;
 mod tables;
-mod text;
 mod training;
 
 use std::io::{self, Write};
@@ -26,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use experiment::shortened;
+use inference::text;
 use questions::{event, user_error};
 use tabular::{arrays, csv};
 

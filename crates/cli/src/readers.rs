@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::csv::{FieldError, Table};
 use crate::event::{Event, Variables};
-use crate::inference::saved::Saved;
+use inference::saved::Saved;
 
 /// Rows of a table that are read: a Parquet file of a few bytes may have any number of them.
 const ROWS: usize = 1 << 17;

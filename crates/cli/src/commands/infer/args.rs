@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use crate::csv::{Missing, Reading, Table, split_names};
 use crate::files::write_atomically;
-use crate::inference::curves::{self, Curves};
-use crate::inference::report::Report;
-use crate::inference::saved::Saved;
-use crate::inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
 use crate::text::printable_lines;
 use crate::user_error::UserError;
+use inference::curves::{self, Curves};
+use inference::report::Report;
+use inference::saved::Saved;
+use inference::{Chosen, Prior, Questions, Timings, groups, picture, regression};
 use questions::simulation::Simulations;
 
 /// Levels of the α-cuts that are shown when none is asked for.

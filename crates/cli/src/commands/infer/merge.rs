@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use possibility::prelude::*;
 
 use super::args::AnswerArgs;
-use crate::inference::saved::{Saved, unify};
-use crate::inference::{categorical, multivariate_normal, option_error, scalar};
 use crate::user_error::UserError;
+use inference::saved::{Saved, unify};
+use inference::scalar::Scalar;
+use inference::{categorical, multivariate_normal};
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
@@ -29,25 +29,16 @@ pub fn execute(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let files = unify(files.collect::<Result<_, _>>()?)?;
     let questions = args.answer.questions();
     let (files, questions) = (&files[..], &questions);
-    let fail = |error: possibility::Error| option_error(&files[0].file, &error);
-    let report = match files[0].family.as_str() {
-        "bernoulli" => scalar::merge(&Bernoulli, files, questions),
-        "poisson" => scalar::merge(&Poisson, files, questions),
-        "exponential" => scalar::merge(&Exponential, files, questions),
-        "gamma" => {
-            let family = Gamma::new(files[0].number("shape")?).map_err(fail)?;
-            scalar::merge(&family, files, questions)
-        }
-        "normal" => {
-            let family = NormalNoise::new(files[0].number("variance")?).map_err(fail)?;
-            scalar::merge(&family, files, questions)
-        }
-        "categorical" => categorical::merge(files, questions),
-        "multivariate-normal" => multivariate_normal::merge(files, questions),
-        other => Err(UserError::new(format!(
-            "{}: there is no family \"{other}\"",
-            files[0].file
-        ))),
+    let report = match Scalar::of_saved(&files[0])? {
+        Some(family) => family.merge(files, questions),
+        None => match files[0].family.as_str() {
+            "categorical" => categorical::merge(files, questions),
+            "multivariate-normal" => multivariate_normal::merge(files, questions),
+            other => Err(UserError::new(format!(
+                "{}: there is no family \"{other}\"",
+                files[0].file
+            ))),
+        },
     };
     args.answer.finish(&report?)
 }

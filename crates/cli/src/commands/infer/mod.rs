@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use possibility::prelude::*;
 use possibility::regression::{Dispersion, Response};
 
 use self::args::{
@@ -19,12 +18,10 @@ use self::args::{
 use self::merge::MergeArgs;
 use self::predict::PredictArgs;
 use crate::csv::Table;
-use crate::inference::multivariate_normal::Covariance;
-use crate::inference::scalar::{NUMBER, ReadField, TRUTH};
-use crate::inference::{
-    Known, Questions, categorical, groups, multivariate_normal, option_error, regression, scalar,
-};
 use crate::user_error::UserError;
+use inference::multivariate_normal::Covariance;
+use inference::scalar::Scalar;
+use inference::{Known, Questions, categorical, groups, multivariate_normal, regression};
 use questions::simulation::Simulations;
 
 /// Infer a parameter from a CSV or Parquet file.
@@ -337,19 +334,12 @@ struct LinearArgs {
 /// A mistake in the arguments or the data, or an output that cannot be written.
 pub fn execute(args: InferArgs) -> anyhow::Result<ExitCode> {
     match args.family {
-        Family::Bernoulli(args) => infer_scalar(&Bernoulli, TRUTH, &args),
-        Family::Poisson(args) => infer_scalar(&Poisson, NUMBER, &args),
-        Family::Exponential(args) => infer_scalar(&Exponential, NUMBER, &args),
-        Family::Gamma(args) => {
-            let family = Gamma::new(args.shape).map_err(|error| option_error("--shape", &error))?;
-            infer_scalar(&family, NUMBER, &args.common)
-        }
+        Family::Bernoulli(args) => infer_scalar(&Scalar::Bernoulli, &args),
+        Family::Poisson(args) => infer_scalar(&Scalar::Poisson, &args),
+        Family::Exponential(args) => infer_scalar(&Scalar::Exponential, &args),
+        Family::Gamma(args) => infer_scalar(&Scalar::gamma(args.shape, "--shape")?, &args.common),
         Family::Normal(args) => match args.variance {
-            Some(variance) => {
-                let family = NormalNoise::new(variance)
-                    .map_err(|error| option_error("--variance", &error))?;
-                infer_scalar(&family, NUMBER, &args.common)
-            }
+            Some(variance) => infer_scalar(&Scalar::normal(variance, "--variance")?, &args.common),
             None => infer_normal(&args.common),
         },
         Family::Categorical(args) => infer_categorical(&args),
@@ -388,10 +378,7 @@ fn check_valid(valid: bool, prior: &PriorArgs, answer: &AnswerArgs) -> Result<()
     )))
 }
 
-fn infer_scalar<F>(family: &F, read: ReadField, args: &ScalarArgs) -> anyhow::Result<ExitCode>
-where
-    F: ScalarFamily + Clone + 'static,
-{
+fn infer_scalar(family: &Scalar, args: &ScalarArgs) -> anyhow::Result<ExitCode> {
     let (by, valid, args) = (&args.by, args.valid.valid, &args.common);
     check_valid(valid, &args.prior, &args.answer)?;
     let (mut table, chosen) = args.column.open()?;
@@ -403,7 +390,7 @@ where
     if let Some(by) = by {
         let columns = groups::Columns::find(&table, chosen, by)?;
         let prior = prior.as_ref();
-        let report = groups::scalar(family, &mut table, &columns, read, prior, &questions)?;
+        let report = family.by_groups(&mut table, &columns, prior, &questions)?;
         return args.answer.output.finish(&report);
     }
     let saved = args.prior.saved()?;
@@ -411,7 +398,7 @@ where
         prior: prior.as_ref(),
         from: saved.as_ref(),
     };
-    let report = scalar::report(family, &mut table, &chosen, read, &known, &questions)?;
+    let report = family.report(&mut table, &chosen, &known, &questions)?;
     args.answer.finish(&report)
 }
 

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::args::{AskArgs, ModelArgs, ParameterArg, positive};
 use super::{linear, logistic, poisson_regression};
 use crate::csv::Table;
-use crate::inference::regression::{self, predict};
+use inference::regression::{self, predict};
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {

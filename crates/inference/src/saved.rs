@@ -5,7 +5,7 @@ pub use questions::saved::{Saved, settings, unify};
 
 use super::report::Labels;
 use super::{Data, Observations, timed};
-use crate::user_error::UserError;
+use questions::user_error::UserError;
 
 /// The prior of the files and all their evidence.
 ///

@@ -20,12 +20,12 @@ use serde_json::{Map, Value, json};
 use self::columns::Columns;
 use super::report::{closed, counted, cut_names};
 use super::{Answer, Questions, Timings, curves, cuts_json, option_error, parse_events, timed};
-use crate::csv::Table;
 use crate::text::{
     TextTable, number, optional, reading_of, reading_of_simulated, significant, significant_on,
     with_error,
 };
-use crate::user_error::UserError;
+use questions::user_error::UserError;
+use tabular::csv::Table;
 
 /// What is fitted.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::groups;
 use super::regression;
 use super::report::Report;
 use crate::text::{printable, significant};
-use crate::user_error::UserError;
+use questions::user_error::UserError;
 
 /// Groups that stand in one row.
 const SIDE_BY_SIDE: usize = 5;

@@ -7,7 +7,7 @@ use possibility::valid::Pivot;
 use possibility::{Interval, RealSet, Univariate};
 
 use super::{Coefficient, Contrast, Fitted, Questioned, Report, unit};
-use crate::inference::Answer;
+use crate::Answer;
 use questions::simulation::{Measured, Simulated, Simulations};
 
 type Form<'a> = simulated::Simulated<SimulatedForm<'a>>;

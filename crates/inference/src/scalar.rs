@@ -2,32 +2,155 @@
 
 use std::mem;
 
-use possibility::family::conjugate::{Conjugate, Evidence, Sample, ScalarFamily};
+use possibility::family::conjugate::{
+    Bernoulli, Conjugate, Evidence, Exponential, Gamma, NormalNoise, Poisson, Sample, ScalarFamily,
+};
 use possibility::summary::{Coordinate, Summary};
 use serde_json::Value;
 
 use super::report::Report;
 use super::saved::{self, Saved};
 use super::{
-    Chosen, Data, Events, Known, Observations, Prior, Questions, infer, option_error,
+    Chosen, Data, Events, Known, Observations, Prior, Questions, groups, infer, option_error,
     parameter_name, parse_events, timed,
 };
-use crate::csv::{FieldError, Row, Table};
-use crate::event::Variables;
 use crate::text::significant;
-use crate::user_error::UserError;
+use questions::event::Variables;
+use questions::user_error::UserError;
+use tabular::csv::{FieldError, Row, Table};
 
 /// How a field becomes an observation.
-pub type ReadField = fn(&Row<'_>, usize) -> Result<f64, FieldError>;
+pub(crate) type ReadField = fn(&Row<'_>, usize) -> Result<f64, FieldError>;
 
 /// Any number.
-pub const NUMBER: ReadField = |row, column| row.number(column);
+const NUMBER: ReadField = |row, column| row.number(column);
 
 /// 0 or 1.
-pub const TRUTH: ReadField = |row, column| row.truth(column);
+const TRUTH: ReadField = |row, column| row.truth(column);
+
+/// A family with one parameter, chosen at run time.
+#[derive(Debug, Clone)]
+pub enum Scalar {
+    /// Success or failure.
+    Bernoulli,
+    /// Counts.
+    Poisson,
+    /// Waiting times.
+    Exponential,
+    /// Positive numbers of known shape.
+    Gamma(Gamma),
+    /// Numbers with normal noise of known variance.
+    Normal(NormalNoise),
+}
+
+/// The same expression of each family, and how its observations are read.
+macro_rules! each {
+    ($chosen:expr, |$family:ident, $read:ident| $body:expr) => {
+        match $chosen {
+            Scalar::Bernoulli => {
+                let ($family, $read) = (&Bernoulli, TRUTH);
+                $body
+            }
+            Scalar::Poisson => {
+                let ($family, $read) = (&Poisson, NUMBER);
+                $body
+            }
+            Scalar::Exponential => {
+                let ($family, $read) = (&Exponential, NUMBER);
+                $body
+            }
+            Scalar::Gamma($family) => {
+                let $read = NUMBER;
+                $body
+            }
+            Scalar::Normal($family) => {
+                let $read = NUMBER;
+                $body
+            }
+        }
+    };
+}
+
+impl Scalar {
+    /// Positive numbers of this shape.
+    ///
+    /// # Errors
+    /// There is no such shape; the message begins with `source`.
+    pub fn gamma(shape: f64, source: &str) -> Result<Self, UserError> {
+        let family = Gamma::new(shape).map_err(|error| option_error(source, &error))?;
+        Ok(Self::Gamma(family))
+    }
+
+    /// Numbers with noise of this variance.
+    ///
+    /// # Errors
+    /// There is no such variance; the message begins with `source`.
+    pub fn normal(variance: f64, source: &str) -> Result<Self, UserError> {
+        let family = NormalNoise::new(variance).map_err(|error| option_error(source, &error))?;
+        Ok(Self::Normal(family))
+    }
+
+    /// The family of a saved posterior; none if it has not one parameter.
+    ///
+    /// # Errors
+    /// The file lacks what defines the family.
+    pub fn of_saved(file: &Saved) -> Result<Option<Self>, UserError> {
+        Ok(Some(match file.family.as_str() {
+            "bernoulli" => Self::Bernoulli,
+            "poisson" => Self::Poisson,
+            "exponential" => Self::Exponential,
+            "gamma" => Self::gamma(file.number("shape")?, &file.file)?,
+            "normal" => Self::normal(file.number("variance")?, &file.file)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Reads the column and reports the posterior.
+    ///
+    /// # Errors
+    /// A mistake in the file, the prior or an event.
+    pub fn report(
+        &self,
+        table: &mut Table,
+        chosen: &Chosen,
+        known: &Known<'_>,
+        questions: &Questions,
+    ) -> Result<Report, UserError> {
+        each!(self, |family, read| report(
+            family, table, chosen, read, known, questions
+        ))
+    }
+
+    /// One posterior for each group.
+    ///
+    /// # Errors
+    /// A mistake in the file, the prior or an event.
+    pub fn by_groups(
+        &self,
+        table: &mut Table,
+        columns: &groups::Columns,
+        prior: Option<&Prior>,
+        questions: &Questions,
+    ) -> Result<groups::Report, UserError> {
+        each!(self, |family, read| groups::scalar(
+            family, table, columns, read, prior, questions
+        ))
+    }
+
+    /// Infers from stored evidence and reports.
+    ///
+    /// # Errors
+    /// Files that do not belong together, or a mistake in an event.
+    pub fn merge(&self, files: &[Saved], questions: &Questions) -> Result<Report, UserError> {
+        each!(self, |family, _read| {
+            let (prior, observations) = saved::merge(family, files, None)?;
+            conclude(&prior, observations, questions)
+        })
+    }
+}
 
 /// The error about a value that the family cannot observe.
-pub fn refuse_value(family: &impl ScalarFamily, value: f64, column: usize) -> FieldError {
+pub(crate) fn refuse_value(family: &impl ScalarFamily, value: f64, column: usize) -> FieldError {
     let rule = format!(
         "{}: {} is not in {}",
         family.name(),
@@ -163,11 +286,7 @@ fn read<F: ScalarFamily + Clone>(
     })
 }
 
-/// Reads the column and reports the posterior.
-///
-/// # Errors
-/// A mistake in the file, the prior or an event.
-pub fn report<F: ScalarFamily + Clone + 'static>(
+fn report<F: ScalarFamily + Clone + 'static>(
     family: &F,
     table: &mut Table,
     chosen: &Chosen,
@@ -186,19 +305,6 @@ pub fn report<F: ScalarFamily + Clone + 'static>(
 fn parse(family: &impl ScalarFamily, questions: &Questions) -> Result<Events, UserError> {
     let name = parameter_name(questions.parameter, family.mean_name());
     parse_events(&questions.events, &Variables::scalar(&["x", name]))
-}
-
-/// Infers from stored evidence and reports.
-///
-/// # Errors
-/// Files that do not belong together, or a mistake in an event.
-pub fn merge<F: ScalarFamily + Clone + 'static>(
-    family: &F,
-    files: &[Saved],
-    questions: &Questions,
-) -> Result<Report, UserError> {
-    let (prior, observations) = saved::merge(family, files, None)?;
-    conclude(&prior, observations, questions)
 }
 
 fn conclude<F: ScalarFamily + Clone + 'static>(
@@ -249,9 +355,7 @@ fn valid<F: ScalarFamily + Clone + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use possibility::family::conjugate::{
-        Bernoulli, Exponential, Gamma, NormalNoise, Parameter, Poisson,
-    };
+    use possibility::family::conjugate::Parameter;
     use proptest::prelude::*;
 
     /// Two parameters are related by a few operations, and cuts by a search to full precision.
@@ -264,7 +368,7 @@ mod tests {
         ends: (f64, f64),
     ) -> Report {
         let rows: String = data.iter().map(|x| format!("{x}\n")).collect();
-        let mut table = Table::from_text("data.csv", format!("x\n{rows}").as_bytes()).unwrap();
+        let mut table = Table::from_bytes("data.csv", format!("x\n{rows}").into_bytes()).unwrap();
         let (a, b) = ends;
         let questions = Questions {
             alphas: vec![0.03, 0.4, 1.0],
@@ -335,7 +439,7 @@ mod tests {
         for (weight, family_rows) in [(None, 14.0), (Some(1), 14.0 + values.iter().sum::<f64>())] {
             let [blocks, whole] = [3, 100].map(|most| {
                 let text = format!("x,w\n{rows}");
-                let mut table = Table::from_text("data.csv", text.as_bytes()).unwrap();
+                let mut table = Table::from_bytes("data.csv", text.into_bytes()).unwrap();
                 let chosen = Chosen { column: 0, weight };
                 let found = read(
                     &Exponential,

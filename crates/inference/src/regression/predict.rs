@@ -5,11 +5,11 @@ use possibility::regression::MeanResponse;
 use serde_json::{Value, json};
 
 use super::{Model, explain, fit};
-use crate::csv::Table;
-use crate::event::Variables;
-use crate::inference::{Answer, Questions, cuts_json, parse_events};
 use crate::text::{number, optional};
-use crate::user_error::UserError;
+use crate::{Answer, Questions, cuts_json, parse_events};
+use questions::event::Variables;
+use questions::user_error::UserError;
+use tabular::csv::Table;
 
 /// The answer for one row of new covariates.
 struct Prediction {
@@ -130,7 +130,7 @@ impl Predictions {
             ))
             .into());
         }
-        let mut writer = ::csv::WriterBuilder::new()
+        let mut writer = csv::WriterBuilder::new()
             .delimiter(delimiter)
             .from_writer(Vec::new());
         writer.write_record(self.header.iter().chain(&added))?;

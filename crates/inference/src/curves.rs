@@ -78,7 +78,7 @@ impl Curves {
     /// # Errors
     /// The writer fails, which memory does not.
     pub fn csv(&self) -> anyhow::Result<Vec<u8>> {
-        let mut writer = ::csv::Writer::from_writer(Vec::new());
+        let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(["name", "parameter", "possibility"])?;
         for curve in &self.all {
             for (x, y) in curve.exact_points() {

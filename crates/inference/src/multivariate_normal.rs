@@ -16,9 +16,9 @@ use super::{
     Data, Events, Known, Observations, Questions, Unmeasured, infer, option_error, parameter_name,
     parse_events, timed,
 };
-use crate::csv::{FieldError, Table};
-use crate::event::Variables;
-use crate::user_error::UserError;
+use questions::event::Variables;
+use questions::user_error::UserError;
+use tabular::csv::{FieldError, Table};
 
 /// A covariance file: a header with the column names and one row for each of them, in the same
 /// order; or the rows alone, in the order of the columns that are asked for.
@@ -103,7 +103,7 @@ impl Covariance {
                 let place = columns.iter().position(|column| column == name);
                 place.ok_or_else(|| {
                     let known = columns.iter().map(String::as_str);
-                    let message = crate::user_error::unknown("column", name, known);
+                    let message = questions::user_error::unknown("column", name, known);
                     UserError::new(format!("{}: {message}", self.name))
                 })
             })

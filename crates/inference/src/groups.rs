@@ -16,9 +16,9 @@ use super::{
     Answer, Chosen, Prior, Questions, Timings, curves, cuts_json, option_error, parameter_name,
     parse_events, timed,
 };
-use crate::csv::Table;
 use crate::text::{TextTable, number, optional, reading, significant, significant_on};
-use crate::user_error::UserError;
+use questions::user_error::UserError;
+use tabular::csv::Table;
 
 /// A parameter of one group.
 pub struct Member {
@@ -93,7 +93,7 @@ impl Columns {
 ///
 /// # Errors
 /// A mistake in the file, the prior or an event.
-pub fn scalar<F: ScalarFamily + Clone + 'static>(
+pub(crate) fn scalar<F: ScalarFamily + Clone + 'static>(
     family: &F,
     table: &mut Table,
     columns: &Columns,
@@ -165,7 +165,7 @@ pub fn normal(
                 designs.push(Design::with_intercept(Response::Normal, 0));
             }
             let pushed = designs[code].push_weighted(&[], value, weight);
-            pushed.map_err(|error| crate::csv::FieldError::new(column, error.to_string()))
+            pushed.map_err(|error| tabular::csv::FieldError::new(column, error.to_string()))
         })
     });
     result?;

@@ -20,9 +20,9 @@ use super::{
     Chosen, Data, Known, Observations, Prior, Questions, Unmeasured, infer, option_error,
     parameter_name, parse_events, timed,
 };
-use crate::csv::{FieldError, Table};
-use crate::event::Variables;
-use crate::user_error::{UserError, list, unknown};
+use questions::event::Variables;
+use questions::user_error::{UserError, list, unknown};
+use tabular::csv::{FieldError, Table};
 
 /// Reads the column and reports the posterior.
 ///

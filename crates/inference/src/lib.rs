@@ -1,5 +1,9 @@
 //! Read, infer, report: observations from a table, a posterior from the library, answers for people
 //! and programs.
+//!
+//! The command says what is asked; nothing here is generic for it, so that what runs once a row is
+//! compiled here.
+#![forbid(unsafe_code)]
 
 pub mod categorical;
 pub mod curves;
@@ -10,6 +14,7 @@ pub mod regression;
 pub mod report;
 pub mod saved;
 pub mod scalar;
+pub mod text;
 
 use std::time::Instant;
 
@@ -22,9 +27,9 @@ use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
 use self::saved::Saved;
-use crate::event::{Event, Variables};
 use crate::text::{number, with_error};
-use crate::user_error::UserError;
+use questions::event::{Event, Variables};
+use questions::user_error::UserError;
 
 /// What is asked about a posterior.
 #[derive(Debug, Clone)]

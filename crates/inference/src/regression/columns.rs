@@ -4,10 +4,10 @@
 use possibility::regression::{Design, Response};
 
 use super::Model;
-use crate::csv::{FieldError, Row, Table};
-use crate::inference::option_error;
-use crate::user_error::{UserError, list, unknown};
+use crate::option_error;
 use questions::levels::Levels;
+use questions::user_error::{UserError, list, unknown};
+use tabular::csv::{FieldError, Row, Table};
 
 /// What a covariate holds.
 enum Kind {
