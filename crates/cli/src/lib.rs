@@ -4,12 +4,9 @@
 //! exit code is 0 for success, 2 for a mistake in the arguments or the data, 1 for anything else.
 #![forbid(unsafe_code)]
 
-mod assessment;
-mod bounds;
 mod commands;
 mod figures;
 mod files;
-mod logits;
 mod many;
 mod paper_layout;
 mod progress;
@@ -24,9 +21,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use experiment::shortened;
-use inference::text;
-use questions::{event, user_error};
-use tabular::{arrays, csv};
+use questions::{event, text, user_error};
+use tabular::csv;
 
 use crate::text::printable_lines;
 use crate::user_error::UserError;

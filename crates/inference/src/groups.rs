@@ -16,7 +16,7 @@ use super::{
     Answer, Chosen, Prior, Questions, Timings, curves, cuts_json, option_error, parameter_name,
     parse_events, timed,
 };
-use crate::text::{TextTable, number, optional, reading, significant, significant_on};
+use questions::text::{TextTable, number, optional, reading, significant, significant_on};
 use questions::user_error::UserError;
 use tabular::csv::Table;
 

@@ -14,7 +14,6 @@ pub mod regression;
 pub mod report;
 pub mod saved;
 pub mod scalar;
-pub mod text;
 
 use std::time::Instant;
 
@@ -27,8 +26,8 @@ use serde_json::{Value, json};
 
 use self::report::{Labels, Report};
 use self::saved::Saved;
-use crate::text::{number, with_error};
 use questions::event::{Event, Variables};
+use questions::text::{number, with_error};
 use questions::user_error::UserError;
 
 /// What is asked about a posterior.

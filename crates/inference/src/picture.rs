@@ -10,7 +10,7 @@ use super::curves::{Curves, Region};
 use super::groups;
 use super::regression;
 use super::report::Report;
-use crate::text::{printable, significant};
+use questions::text::{printable, significant};
 use questions::user_error::UserError;
 
 /// Groups that stand in one row.

@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::saved::Saved;
 use super::{Answer, Timings, curves, parameter_name};
-use crate::text::{TextTable, interval, number, optional, reading_of, significant, significant_on};
 use questions::simulation::Simulated;
+use questions::text::{
+    TextTable, interval, number, optional, reading_of, significant, significant_on,
+};
 
 /// What the coordinates of a vector are called.
 #[derive(Debug, Clone)]

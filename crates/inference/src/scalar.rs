@@ -14,8 +14,8 @@ use super::{
     Chosen, Data, Events, Known, Observations, Prior, Questions, groups, infer, option_error,
     parameter_name, parse_events, timed,
 };
-use crate::text::significant;
 use questions::event::Variables;
+use questions::text::significant;
 use questions::user_error::UserError;
 use tabular::csv::{FieldError, Row, Table};
 

@@ -10,6 +10,7 @@ pub mod means;
 pub mod saved;
 pub mod shares;
 pub mod simulation;
+pub mod text;
 pub mod user_error;
 
 use possibility::family::conjugate::{

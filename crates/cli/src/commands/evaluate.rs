@@ -10,10 +10,10 @@ use clap::{Args, ValueEnum};
 use evaluation::record::Names;
 use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 
-use crate::assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
 use crate::files::{check_page, create_folder, write_atomically};
-use crate::logits::LogitScore;
 use crate::user_error::UserError;
+use assessment::logits::LogitScore;
+use assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
 ///

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use self::columns::Columns;
 use super::report::{closed, counted, cut_names};
 use super::{Answer, Questions, Timings, curves, cuts_json, option_error, parse_events, timed};
-use crate::text::{
+use questions::text::{
     TextTable, number, optional, reading_of, reading_of_simulated, significant, significant_on,
     with_error,
 };

@@ -5,9 +5,9 @@ use possibility::regression::MeanResponse;
 use serde_json::{Value, json};
 
 use super::{Model, explain, fit};
-use crate::text::{number, optional};
 use crate::{Answer, Questions, cuts_json, parse_events};
 use questions::event::Variables;
+use questions::text::{number, optional};
 use questions::user_error::UserError;
 use tabular::csv::Table;
 

@@ -1,4 +1,9 @@
 //! Predictions from files, evaluated: what `maxitive evaluate` prints.
+#![forbid(unsafe_code)]
+
+pub mod logits;
+
+mod bounds;
 
 use std::fmt::Display;
 use std::mem;
@@ -15,11 +20,10 @@ use evaluation::{
 use possibility::prediction::Prediction;
 use serde_json::{Value, json};
 
-use crate::arrays::{Floats, Loaded};
-use crate::bounds;
-use crate::logits::{self, LogitScore, Temperature};
-use crate::text::{TextTable, number, significant};
-use crate::user_error::UserError;
+use crate::logits::{LogitScore, Temperature};
+use questions::text::{TextTable, number, significant};
+use questions::user_error::UserError;
+use tabular::arrays::{Floats, Loaded};
 
 /// Files to evaluate.
 #[derive(Debug)]
@@ -757,7 +761,7 @@ fn table(mut text: String, lines: &[Line<'_>]) -> String {
     let value = |value: Option<f64>| value.map_or_else(|| "undefined".to_owned(), significant);
     let ends = |interval: Option<ConfidenceInterval>| {
         interval.map_or_else(String::new, |ConfidenceInterval { low, high, .. }| {
-            crate::text::interval(low, high)
+            questions::text::interval(low, high)
         })
     };
     let cells: Vec<[String; 4]> = lines

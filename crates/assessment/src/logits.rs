@@ -3,8 +3,8 @@
 
 use evaluation::{Error, SUM_TOLERANCE};
 
-use crate::arrays::{Floats, Loaded};
-use crate::user_error::UserError;
+use questions::user_error::UserError;
+use tabular::arrays::{Floats, Loaded};
 
 /// A score that is made from logits; the higher, the more in-domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use possibility::prediction::{Prediction, predict_each};
 use serde_json::{Value, json};
 
-use crate::arrays::Loaded;
-use crate::text::{TextTable, significant};
-use crate::user_error::UserError;
+use questions::text::{TextTable, significant};
+use questions::user_error::UserError;
+use tabular::arrays::Loaded;
 
 /// Images that people are shown.
 const SHOWN: usize = 20;
