@@ -322,10 +322,10 @@ pub(crate) fn errors(distance: f64) -> String {
 }
 
 /// What to keep in mind when reading.
-pub(crate) fn notices(group: &Group<'_>, families: &[Family<'_>]) -> Vec<String> {
+pub(crate) fn notices(group: &Group<'_>, rows: &[&str], families: &[Family<'_>]) -> Vec<String> {
     let mut notices = Vec::new();
     let trained = group.runs.iter().any(|run| run.timings.steps > 0);
-    let single = group.rows.iter().any(|row| {
+    let single = rows.iter().any(|row| {
         group.checkpoints.iter().any(|&checkpoint| {
             let seeds: Vec<u64> = group.evaluations(row, checkpoint).map(|e| e.0).collect();
             seeds.len() == 1
@@ -337,7 +337,7 @@ pub(crate) fn notices(group: &Group<'_>, families: &[Family<'_>]) -> Vec<String>
                 .to_owned(),
         );
     }
-    for row in &group.rows {
+    for row in rows {
         for &checkpoint in &group.checkpoints {
             let seeds: Vec<u64> = group.evaluations(row, checkpoint).map(|e| e.0).collect();
             let distinct: BTreeSet<u64> = seeds.iter().copied().collect();

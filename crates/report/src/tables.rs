@@ -8,7 +8,7 @@ use evaluation::{Better, Metric};
 use crate::facts::{self, published};
 use crate::paper::Published;
 use crate::summary::{
-    Cell, Group, OutOfDomainSet, Table, checkpoint_id, checkpoint_name, groups, three,
+    CHANCE, Cell, Group, OutOfDomainSet, Table, checkpoint_id, checkpoint_name, groups, three,
 };
 
 /// A table with the place it belongs to.
@@ -179,9 +179,15 @@ pub fn markdown(records: &[RunRecord]) -> String {
                 .collect();
             let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
         }
-        if !notes.is_empty() {
-            text.push_str("\nOn the paper's figures:\n\n");
+        // a note is about the paper's numbers, but for the one about ours
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            notes.into_iter().partition(|(note, _)| *note == CHANCE);
+        for (about, notes) in [("On the paper's figures", theirs), ("On our rows", ours)] {
+            if !notes.is_empty() {
+                let _ = writeln!(text, "\n{about}:\n");
+            }
             for (note, what) in notes {
+                let note = note.trim_end_matches('.');
                 let _ = writeln!(text, "- {}: {note}.", what.join(", "));
             }
         }

@@ -511,8 +511,15 @@ fn missing(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let setting = title(part);
-    if counts.iter().all(|(_, runs)| *runs == 0) {
+    if groups.is_empty() {
         return vec![format!("{setting}: no run is among the records.")];
+    }
+    let lacks_set = part.columns.iter().any(|id| id.contains('/'))
+        && sources.iter().all(|source| source.out_of_domain.is_none());
+    let set = paper::out_of_domain_set(part.experiment).unwrap_or_default();
+    let unevaluated = || format!("{setting}: {} was not evaluated.", names::dataset(set));
+    if lacks_set && counts.iter().all(|(_, runs)| *runs == 0) {
+        return vec![unevaluated()];
     }
     let with = |wanted: usize| -> Vec<&str> {
         let rows = counts.iter().filter(|(_, runs)| *runs == wanted);
@@ -530,18 +537,14 @@ fn missing(
             ));
         }
     }
-    let wants_set = part.columns.iter().any(|id| id.contains('/'));
-    if wants_set && sources.iter().all(|source| source.out_of_domain.is_none()) {
-        let set = paper::out_of_domain_set(part.experiment).unwrap_or_default();
-        notes.push(format!(
-            "{setting}: {} was not evaluated.",
-            names::dataset(set)
-        ));
+    if lacks_set {
+        notes.push(unevaluated());
     }
     for group in groups {
-        let used = |row: &&str| counts.iter().any(|(name, runs)| name == row && *runs > 0);
-        if group.rows.iter().any(used) {
-            let notices = facts::notices(group, &group.families()).into_iter();
+        let used = |row: &&&str| counts.iter().any(|(name, runs)| name == *row && *runs > 0);
+        let rows: Vec<&str> = group.rows.iter().filter(used).copied().collect();
+        if !rows.is_empty() {
+            let notices = facts::notices(group, &rows, &group.families()).into_iter();
             notes.extend(notices.map(|notice| format!("{setting}: {notice}")));
             let data: BTreeSet<&String> = group.runs.iter().flat_map(|run| &run.notes).collect();
             notes.extend(data.into_iter().map(|note| format!("{setting}: {note}.")));
@@ -619,7 +622,7 @@ fn runtime(groups: &[Group<'_>]) -> Option<Sheet> {
             _ => notes.push(format!("{setting}: no run of {}.", lacking.join(", "))),
         }
         if let Some(group) = group {
-            let notices = facts::notices(group, &group.families()).into_iter();
+            let notices = facts::notices(group, &group.rows, &group.families()).into_iter();
             notes.extend(notices.map(|notice| format!("{setting}: {notice}")));
             devices.extend(group.runs.iter().map(|run| machine(run)));
         }

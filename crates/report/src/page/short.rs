@@ -40,7 +40,7 @@ impl View<'_, '_> {
             }
             page.push_str("</dl>\n</div>\n");
         }
-        let notices = notices(self.group, &self.families);
+        let notices = notices(self.group, &self.group.rows, &self.families);
         if !notices.is_empty() {
             page.push_str("<ul class=\"notices\">\n");
             for notice in notices {
