@@ -1,7 +1,8 @@
 //! Strict quotes: the CSV reader takes any text, here a quote that is never closed, or text behind
 //! a closing quote, is found while the bytes pass by.
 //!
-//! A field is quoted if a quote is its first byte; a doubled quote inside stands for one. Chunks
+//! A field is quoted if a quote is its first byte; a doubled quote inside stands for one. A quote
+//! behind blanks would be a part of the field's text, which nobody means, and is refused. Chunks
 //! without any quote, nearly all of them, are only searched for line breaks.
 
 use std::fmt;
@@ -27,6 +28,8 @@ impl std::error::Error for BadQuote {}
 enum State {
     Record,
     Field,
+    /// Blanks before a field.
+    Blank,
     Plain,
     Comment,
     Quoted,
@@ -98,6 +101,13 @@ impl<R> StrictQuotes<R> {
                 self.opened = self.line;
                 State::Quoted
             }
+            (State::Record | State::Field | State::Blank, b' ' | b'\t') => State::Blank,
+            (State::Blank, b'"') => {
+                return Err(BadQuote {
+                    line: self.line,
+                    rule: "a blank stands before the opening quote of a field; leave it out",
+                });
+            }
             (State::Closing | State::Closed, b' ' | b'\t') => State::Closed,
             (State::Closing | State::Closed, _) => {
                 return Err(BadQuote {
@@ -161,7 +171,7 @@ mod tests {
             b"x,y\n\"1\",\"a,b\"\r\n\"2\" ,\"line\nbreak\"\n",
             b"\xef\xbb\xbf\"x\"\n\"say \"\"so\"\"\"\n",
             b"# don't \"mind\nx\n# an \" alone\n1\n",
-            b"x\n5\" pipe\n \"kept\" as it is\n",
+            b"x\n5\" pipe\n it is \"kept\"\n",
             b"\"\"\n\"\"\"\"",
             b"x\r\"1\"\r\"2\"\r",
             b"",
@@ -177,6 +187,7 @@ mod tests {
     fn malformed_quotes_are_refused_with_their_line() {
         let open = "a quote is opened and never closed";
         let text = "text follows the closing quote of a field";
+        let blank = "a blank stands before the opening quote of a field; leave it out";
         let cases = [
             ("x\n\"1\n", 2, open),
             ("x,y\n1,2\n3,\"4\n5,6\n7,8\n", 3, open),
@@ -184,6 +195,8 @@ mod tests {
             ("# c\n\nx\n\"a\nb\"\n\"1\"0\n", 6, text),
             ("x\n1\n\"1\" 0\n", 3, text),
             ("x\n\"1\"\"\n", 2, open),
+            ("x,y\n1, \"north\"\n", 2, blank),
+            (" \t\"x\"\n1\n", 1, blank),
         ];
         for (data, line, rule) in cases {
             for chunk in [1, 2, 3, 100] {
