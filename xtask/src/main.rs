@@ -55,7 +55,8 @@ arm     the tests of machine, random, cbopt and engine, or those with these word
         aarch64-linux-gnu-gcc, too
 sbom    what the program is built of, as a CycloneDX document in JSON
 release the program in a folder, with its SHA-256: the same bits for the same commit and toolchain,
-        wherever the clone lies";
+        wherever the clone lies; and where NVRTC is, the compiled CUDA kernels beside it, so that a
+        machine with a GPU needs the driver alone";
 
 /// What the tests are told under sanitizers and emulators, where the DenseNets of full size take
 /// hours, and most of them in the twin, which has no `unsafe`. Small ones run there
@@ -249,9 +250,9 @@ fn slurm() -> Result<()> {
     })
 }
 
-/// All CUDA kernels compile for the architecture that they were tuned for. Folder
-/// `$MAXITIVE_CUBINS`, or one in `target`, keeps what was made of a source, since the two large
-/// ones take NVRTC half a minute each; `cargo xtask kernels` makes those of all architectures.
+/// All CUDA kernels compile for all architectures that they serve. Folder `$MAXITIVE_CUBINS`, or one
+/// in `target`, keeps what was made of a source, since the two large ones take NVRTC half a minute
+/// each.
 fn cubins() -> Result<()> {
     if std::env::var_os("MAXITIVE_NVRTC").is_none() {
         let reason = "MAXITIVE_NVRTC does not name the folder of the compiler NVRTC";
@@ -262,7 +263,7 @@ fn cubins() -> Result<()> {
     let folder = kept.unwrap_or_else(|| root().join("target/cubins"));
     let program = built_examples()?.join("kernels");
     let mut command = Command::new(&program);
-    command.arg(&folder).arg("sm_90").stdout(Stdio::null());
+    command.arg(&folder).stdout(Stdio::null());
     run("kernels for GPUs", &mut command)
 }
 
@@ -271,9 +272,12 @@ fn compile_kernels(words: &[&str]) -> Result<()> {
     if words.is_empty() {
         bail!("{USAGE}");
     }
-    let mut command = cargo_command("run --quiet -p maxitive-engine --example kernels --");
-    command.args(words);
-    run("kernels", &mut command)
+    run("kernels", kernels_command().args(words))
+}
+
+/// What compiles the CUDA kernels; it is to be given a folder, and architectures or none for all.
+fn kernels_command() -> Command {
+    cargo_command("run --quiet -p maxitive-engine --example kernels --")
 }
 
 /// Where `cargo test` has put the examples; `cargo run` would build their dependencies again, with

@@ -10,9 +10,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{cargo_command, root, run};
+use crate::{cargo_command, kernels_command, root, run, skip};
 
-/// Builds the program and puts it into a folder, with its SHA-256 beside it.
+/// Builds the program and puts it into a folder, with its SHA-256 and the compiled CUDA kernels
+/// beside it.
 pub fn build(folder: &Path) -> Result<()> {
     let root = root().canonicalize()?;
     let target = root.join("target/reproducible");
@@ -58,7 +59,14 @@ pub fn build(folder: &Path) -> Result<()> {
     fs::write(folder.join("maxitive.sha256"), format!("{sum}\n"))?;
     let bytes = fs::metadata(&program)?.len();
     eprintln!("xtask: release: {bytes} bytes, {sum}");
-    Ok(())
+    // the program looks for them beside itself
+    if std::env::var_os("MAXITIVE_NVRTC").is_none() {
+        let reason = "MAXITIVE_NVRTC does not name the folder of NVRTC; users of GPUs need it";
+        skip("kernels for GPUs", reason);
+        return Ok(());
+    }
+    let kernels = folder.join("kernels");
+    run("kernels for GPUs", kernels_command().arg(&kernels))
 }
 
 /// Folders that differ between machines, and what they are called instead; a later one counts more.
