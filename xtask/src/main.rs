@@ -250,9 +250,9 @@ fn slurm() -> Result<()> {
     })
 }
 
-/// All CUDA kernels compile for all architectures that they serve. Folder `$MAXITIVE_CUBINS`, or one
-/// in `target`, keeps what was made of a source, since the two large ones take NVRTC half a minute
-/// each.
+/// All CUDA kernels compile for all architectures that they serve. Folder `$MAXITIVE_CUBINS`, or
+/// one in `target`, keeps what was made of a source, since the two large ones take NVRTC half a
+/// minute each.
 fn cubins() -> Result<()> {
     if std::env::var_os("MAXITIVE_NVRTC").is_none() {
         let reason = "MAXITIVE_NVRTC does not name the folder of the compiler NVRTC";
