@@ -74,6 +74,27 @@ def pictures():
         put("picture", f"gray.{form.lower()}", written(lambda b, f=form: colored.convert("L").save(b, f)))
     put("picture", "palette.png", written(lambda b: colored.quantize(8).save(b, "PNG")))
     put("picture", "progressive.jpeg", written(lambda b: colored.save(b, "JPEG", progressive=True)))
+    bitmaps()
+
+
+def bitmaps():
+    """BMP files of 5x3 pixels that Pillow does not write."""
+    def file(bits, compression, behind, pixels):
+        info = struct.pack("<IiiHHIIiiII", 40, 5, 3, 1, bits, compression, 0, 0, 0, 0, 0)
+        return b"BM" + struct.pack("<IHHI", 0, 0, 0, 54 + len(behind)) + info + behind + pixels
+
+    def palette(bits, entry):
+        return bytes(range(entry * 2**bits))
+
+    put("picture", "one-bit.bmp", file(1, 0, palette(1, 4), bytes([0xA8, 0, 0, 0]) * 3))
+    put("picture", "four-bits.bmp", file(4, 0, palette(4, 4), bytes([0x12, 0x34, 0x50, 0]) * 3))
+    runs = bytes([3, 4, 0, 0, 0, 3, 1, 2, 3, 0, 0, 2, 1, 1, 1, 9, 0, 1])
+    put("picture", "runs-eight.bmp", file(8, 1, bytes(1024), runs))
+    put("picture", "runs-four.bmp", file(4, 2, palette(4, 4), runs))
+    masks = struct.pack("<III", 0xF800, 0x07E0, 0x001F)
+    put("picture", "masks.bmp", file(16, 3, masks, bytes(range(36))))
+    old = struct.pack("<IHHI", 0, 0, 0, 50) + struct.pack("<IHHHH", 12, 5, 3, 1, 2) + palette(2, 3)
+    put("picture", "old.bmp", b"BM" + old.ljust(48, b"\0") + bytes([0x1B, 0xC0, 0, 0]) * 3)
 
 
 def texts():
