@@ -21,6 +21,26 @@ pub enum Question {
     Together(Vec<f64>, RealSet, RealSet),
 }
 
+/// The name, in as many parentheses as it takes to be none of those that are taken.
+///
+/// ```
+/// let taken = ["mean".to_owned(), "(mean)".to_owned()];
+/// assert_eq!(questions::coefficients::free_name("mean", &taken), "((mean))");
+/// assert_eq!(questions::coefficients::free_name("intercept", &taken), "intercept");
+/// ```
+pub fn free_name(name: &str, taken: &[String]) -> String {
+    let mut name = name.to_owned();
+    while taken.contains(&name) {
+        name = format!("({name})");
+    }
+    name
+}
+
+/// What an unknown variance is called beside coefficients of these names.
+pub fn variance_name(names: &[String]) -> String {
+    free_name("variance", names)
+}
+
 /// The names that an event may use; one that is no column stands for every coefficient.
 pub fn variables(names: &[String], dispersion: Dispersion) -> Variables {
     let (any, variance) = (names.len(), names.len() + 1);
@@ -28,7 +48,7 @@ pub fn variables(names: &[String], dispersion: Dispersion) -> Variables {
         .with_name("coefficient", any)
         .with_name("x", any);
     match dispersion {
-        Dispersion::Unknown => variables.with_name("variance", variance),
+        Dispersion::Unknown => variables.with_name(&variance_name(names), variance),
         Dispersion::Known(_) => variables,
     }
 }

@@ -1,5 +1,7 @@
 //! Results for people, as aligned text, and for programs, as JSON.
 
+use std::fmt::{Display, LowerExp};
+
 use possibility::coverage::coverage_of_cut;
 use serde_json::Value;
 
@@ -59,6 +61,16 @@ pub fn with_error(value: f64, error: f64) -> String {
     }
     let decimals = (1.0 - error.log10().floor()).clamp(0.0, 15.0) as usize;
     format!("{value:.decimals$} ± {error:.decimals$}")
+}
+
+/// A number with all its digits, in a text of at most two dozen letters: `0.25`, `3e-40`.
+pub fn exact<T: Display + LowerExp>(value: T) -> String {
+    let plain = value.to_string();
+    if plain.len() > 24 {
+        format!("{value:e}")
+    } else {
+        plain
+    }
 }
 
 /// A number in JSON; what JSON cannot write is one of the strings `"inf"`, `"-inf"`, `"nan"`.
@@ -158,6 +170,20 @@ mod tests {
         assert_eq!(number(f64::NEG_INFINITY), Value::from("-inf"));
         assert_eq!(number(0.1).to_string(), "0.1");
         assert_eq!(optional(None), Value::Null);
+    }
+
+    #[test]
+    fn exact_numbers_are_short_and_read_back() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (3e-40, "3e-40"),
+            (-2.5e99, "-2.5e99"),
+        ] {
+            assert_eq!((exact(value), text.parse()), (text.to_owned(), Ok(value)));
+        }
+        assert_eq!(exact(1.0 / 3.0), "0.3333333333333333");
+        assert_eq!(exact(2.440_285_5e-33_f32), "2.4402855e-33");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use experiment::predictive::ClassBounds;
 use serde_json::{Value, json};
 
 use crate::files::write_atomically;
-use crate::text::{TextTable, number};
+use crate::text::{TextTable, exact, number};
 use crate::training::{self, ComputeArgs};
 use crate::user_error::UserError;
 
@@ -435,8 +435,8 @@ impl Format {
                 for answer in answers {
                     let numbers = answer.numbers();
                     let words = [answer.file.clone(), answer.class.clone()].into_iter();
-                    let numbers = numbers.into_iter().map(|value| value.to_string());
-                    let all = answer.probabilities.iter().map(f32::to_string);
+                    let numbers = numbers.into_iter().map(exact);
+                    let all = answer.probabilities.iter().map(exact);
                     writer.write_record(words.chain(numbers).chain(all))?;
                 }
                 Ok(writer.into_inner().map_err(|error| error.into_error())?)

@@ -187,3 +187,34 @@ fn mean_and_variance_are_asked_together() {
 "#,
     );
 }
+
+/// The mean of three numbers lies (1 + z²/n)^(-n/2) from what is asked, whatever the column is
+/// called; what a covariate is called like, the noise variance gives way to.
+#[test]
+fn columns_may_be_called_like_parameters() {
+    let place = Place::new()
+        .with("m.csv", "mean\n1\n2\n5\n")
+        .with("x.csv", "x\n1\n2\n5\n")
+        .with("v.csv", "y,variance\n1,0\n2,1\n2,2\n4,3\n");
+    let [named, plain] = ["m", "x"].map(|file| {
+        let report = place.json(&format!("infer normal {file}.csv --event 'mean > 4'"));
+        number(&report["coefficients"][0]["events"][0]["possibility"])
+    });
+    assert_eq!(named, plain);
+    // the variance of the numbers is 26/9, and 4 lies 4/3 from their mean
+    let z2 = (16.0 / 9.0) / (26.0 / 9.0);
+    assert!((plain - (1.0_f64 + z2).powf(-1.5)).abs() < GOLDEN);
+
+    let report = place
+        .json("infer linear v.csv --target y --event 'variance > 1' --event '\"(variance)\" > 1'");
+    let slope = &report["coefficients"][1];
+    assert_eq!(slope["name"], "variance");
+    let asked = |answers: &Value| answers["events"][0]["event"].clone();
+    assert_eq!(asked(slope), "variance > 1");
+    assert_eq!(asked(&report["variance"]), "\"(variance)\" > 1");
+    let text = place.succeed("infer linear v.csv --target y").stdout;
+    assert!(
+        text.contains("\nvariance ") && text.contains("\n(variance) "),
+        "{text}"
+    );
+}

@@ -5,6 +5,7 @@ use possibility::regression::{Design, Response};
 
 use super::Model;
 use crate::option_error;
+use questions::coefficients;
 use questions::levels::Levels;
 use questions::user_error::{UserError, list, unknown};
 use tabular::csv::{FieldError, Row, Table};
@@ -176,16 +177,12 @@ impl Columns {
     }
 
     /// What the coefficients are called, the intercept first.
-    pub fn coefficient_names(&self, header: &[String], intercept: Option<&str>) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+    pub fn coefficient_names(&self, intercept: Option<&str>) -> Vec<String> {
+        let covariates = self.covariates.iter().flat_map(Covariate::coefficients);
+        let mut names: Vec<String> = covariates.collect();
         if let Some(name) = intercept {
-            let mut name = name.to_owned();
-            while header.contains(&name) {
-                name = format!("({name})");
-            }
-            names.push(name);
+            names.insert(0, coefficients::free_name(name, &names));
         }
-        names.extend(self.covariates.iter().flat_map(Covariate::coefficients));
         names
     }
 

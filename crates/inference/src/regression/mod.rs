@@ -167,17 +167,17 @@ pub fn report(
     questions: &Questions,
 ) -> Result<Report, UserError> {
     let mut columns = Columns::find(table, model)?;
-    let ask = |columns: &Columns, header: &[String]| {
-        let names = columns.coefficient_names(header, model.intercept);
+    let ask = |columns: &Columns| {
+        let names = columns.coefficient_names(model.intercept);
         Questioned::parse(&names, &questions.events, model.dispersion)
     };
     // a mistake in an event is found before the rows are read, where that can be
     if !columns.has_levels() {
-        ask(&columns, table.header())?;
+        ask(&columns)?;
     }
     let (design, reading) = timed(|| columns.read(table, model));
     let design = design?;
-    let asked = ask(&columns, table.header())?;
+    let asked = ask(&columns)?;
     let (fitted, fitting) = timed(|| fit_design(table, model, columns, design));
     let fitted = fitted?;
     let fail = |error: possibility::Error| {
@@ -250,7 +250,7 @@ fn fit_design(
     columns: Columns,
     design: Design,
 ) -> Result<Fitted, UserError> {
-    let names = columns.coefficient_names(table.header(), model.intercept);
+    let names = columns.coefficient_names(model.intercept);
     let mut prior_mode = vec![0.0; names.len()];
     if model.intercept.is_some() {
         prior_mode[0] = model.intercept_mode;
@@ -853,7 +853,8 @@ impl Report {
         }
         if let Some(Variance { cuts, .. }) = &self.variance {
             let mode = significant(self.fitted.posterior.dispersion());
-            let mut row = vec!["variance".to_owned(), mode];
+            let name = coefficients::variance_name(&self.fitted.names);
+            let mut row = vec![name, mode];
             row.extend(cuts.iter().map(closed));
             table.row(row);
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Model, explain, fit};
 use crate::{Answer, Questions, cuts_json, parse_events};
 use questions::event::Variables;
-use questions::text::{number, optional};
+use questions::text::{exact, number, optional};
 use questions::user_error::UserError;
 use tabular::csv::Table;
 
@@ -142,7 +142,7 @@ impl Predictions {
             for credence in &prediction.answer.credences {
                 numbers.extend([credence.possibility, credence.necessity]);
             }
-            let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
+            let numbers: Vec<String> = numbers.into_iter().map(exact).collect();
             writer.write_record(prediction.fields.iter().chain(&numbers))?;
         }
         Ok(writer.into_inner()?)
