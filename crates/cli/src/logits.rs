@@ -45,16 +45,9 @@ impl LogitScore {
 
     /// The scores of logits `[n, classes]`.
     pub fn of(self, logits: &Floats, classes: usize) -> Vec<f64> {
-        let score = |row: &[f64]| {
-            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            match self {
-                Self::Maximum => largest,
-                // the largest is taken out, so that nothing overflows
-                Self::Energy => {
-                    let sum: f64 = row.iter().map(|z| (z - largest).exp()).sum();
-                    largest + sum.ln()
-                }
-            }
+        let score = |row: &[f64]| match self {
+            Self::Maximum => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Self::Energy => evaluation::energy(row),
         };
         doubles(logits).chunks_exact(classes).map(score).collect()
     }

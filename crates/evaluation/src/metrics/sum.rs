@@ -21,9 +21,34 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     sum(values) / count
 }
 
+/// Sum of some terms, the same to the bit in whatever order they stand: classes may be called
+/// otherwise. The terms are sorted.
+pub(super) fn in_any_order(terms: &mut [f64]) -> f64 {
+    terms.sort_unstable_by(f64::total_cmp);
+    terms.iter().sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_of_terms_changes_no_bit() {
+        let terms = [0.7f64, 0.2, 0.1].map(|p| p * p.ln());
+        let [a, b, c] = terms;
+        assert_ne!(a + b + c, a + c + b);
+        for mut order in [
+            [a, b, c],
+            [a, c, b],
+            [b, a, c],
+            [b, c, a],
+            [c, a, b],
+            [c, b, a],
+        ] {
+            assert_eq!(in_any_order(&mut order), in_any_order(&mut [a, b, c]));
+            assert!((in_any_order(&mut order) - (a + b + c)).abs() < 1e-15);
+        }
+    }
 
     #[test]
     fn blocks_keep_the_sum_exact() {

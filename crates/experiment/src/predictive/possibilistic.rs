@@ -602,7 +602,9 @@ impl Look {
             .fold(f64::NEG_INFINITY, |most, (_, log)| most.max(*log));
         let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let max_logit = largest(&self.logits);
-        let sum: f64 = self.logits.iter().map(|z| (z - max_logit).exp()).sum();
+        // in whatever order the classes stand, so that equal scores are ties
+        let energy = evaluation::energy(&self.logits);
+        let probabilities = evaluation::softmax(&self.logits, self.logits.len())?;
         let m = self.classes.len();
         let tempered = self.classes.iter().enumerate().map(|(k, &class)| {
             let variance = self.covariance[k * m + k] / factor;
@@ -611,17 +613,12 @@ impl Look {
         let tempered: Vec<f64> = tempered.collect();
         Ok(AllowedImage {
             answer,
-            probabilities: self
-                .logits
-                .iter()
-                .map(|z| (z - max_logit).exp() / sum)
-                .collect(),
             lower,
             upper,
             log_possibility,
             scores: Scores {
-                max_probability: 1.0 / sum,
-                energy: max_logit + sum.ln(),
+                max_probability: largest(&probabilities),
+                energy,
                 max_logit,
                 probit: largest(&evaluation::softmax(&tempered, m)?),
                 necessity: -rival,
@@ -638,6 +635,7 @@ fn certified<T>(found: possibility::Result<T>) -> Result<Option<T>> {
     use possibility::Error::{NotCertified, NotConverged};
     match found {
         Ok(value) => Ok(Some(value)),
+            probabilities,
         Err(NotCertified { .. } | NotConverged { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
