@@ -157,6 +157,8 @@ impl Probabilities {
         let (values, classes) = loaded.matrix(what)?;
         let mut own = Self {
             name,
+    /// The logits, over the temperature, where a probability is below all numbers.
+    exponents: Option<Vec<f64>>,
             values,
             logits: None,
             classes,
@@ -178,6 +180,7 @@ impl Probabilities {
             (true, None) => None,
             (true, Some(_)) => Some(logits::doubles(&own.values)),
             (false, Some(_)) => {
+            exponents: None,
                 // rows that are no probabilities have no logarithms
                 own.scores(Score::MaximumProbability)?;
                 Some(logits::logarithms(&logits::doubles(&own.values)))
@@ -191,7 +194,12 @@ impl Probabilities {
             return Ok(own);
         }
         let found = with_floats!(&own.values, values => evaluation::softmax(values, classes));
-        own.values = Floats::Double(found.map_err(|error| about(&own.name, &error))?);
+        let found = found.map_err(|error| about(&own.name, &error))?;
+        let exponents = mem::replace(&mut own.values, Floats::Double(Vec::new()));
+        if found.iter().any(|&p| p < f64::MIN_POSITIVE) {
+            own.exponents = Some(logits::doubles(&exponents));
+        }
+        own.values = Floats::Double(found);
         Ok(own)
     }
 
@@ -212,6 +220,19 @@ impl Probabilities {
         let Some(logits) = &self.logits else {
             return Err(UserError::new("--gram needs logits: add --logits"));
         };
+    /// The log losses of labels that are less probable than any number.
+    fn refine(&self, outcomes: &mut Outcomes, labels: &[i64]) {
+        let Some(exponents) = &self.exponents else {
+            return;
+        };
+        let row = |image: usize| &exponents[image * self.classes..][..self.classes];
+        let loss = |&image: &usize| evaluation::log_loss(row(image), labels[image] as usize);
+        let found = outcomes.refine(f64::MIN_POSITIVE, |images| {
+            Ok::<_, std::convert::Infallible>(images.iter().map(loss).collect())
+        });
+        found.unwrap_or_else(|never| match never {});
+    }
+
         bounds::predict(
             &self.name,
             &logits::doubles(logits),
@@ -706,7 +727,7 @@ fn outcomes(
     } else {
         with_floats!(&probabilities.values, values => Outcomes::new(values, classes, &labels))
     };
-    let outcomes = outcomes.map_err(|error| match error {
+    let mut outcomes = outcomes.map_err(|error| match error {
         Error::Labels { .. } => {
             UserError::new(format!("{name}: {error} in {}", probabilities.name))
         }
@@ -775,6 +796,7 @@ fn table(mut text: String, lines: &[Line<'_>]) -> String {
         let level = significant(100.0 * level);
         text.push_str(&format!("; in brackets {level} % bootstrap intervals"));
     }
+    probabilities.refine(&mut outcomes, &labels);
     text.push('\n');
     for [name, number, ends, meaning] in &cells {
         let (first, second) = (width(0), width(1));

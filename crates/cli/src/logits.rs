@@ -83,10 +83,9 @@ pub fn check(name: &str, logits: &Floats, classes: usize) -> Result<(), UserErro
     Ok(())
 }
 
-/// Probabilities as logits: their logarithms, as far as numbers reach.
+/// Probabilities as logits: their logarithms, `-inf` for a class that is ruled out.
 pub fn logarithms(probabilities: &[f64]) -> Vec<f64> {
-    let ln = |p: &f64| p.max(f64::MIN_POSITIVE).ln();
-    probabilities.iter().map(ln).collect()
+    probabilities.iter().map(|p| p.ln()).collect()
 }
 
 /// A temperature and what it was fitted to.
@@ -118,7 +117,9 @@ impl Temperature {
                      logits? then add --logits"
                 )));
             }
+            // as far as numbers reach: what is ruled out says nothing of the temperature
             numbers = logarithms(&numbers);
+            (numbers.iter_mut()).for_each(|z| *z = z.max(f64::MIN_POSITIVE.ln()));
         }
         let found = evaluation::temperature(&numbers, classes, &known);
         let value = found.map_err(|error| match error {
@@ -165,6 +166,6 @@ mod tests {
         assert!(!ask(&[0.25, 0.75, 1.5, 0.0]));
         assert!(!ask(&[]));
         assert_eq!(logarithms(&[1.0]), [0.0]);
-        assert!(logarithms(&[0.0])[0].is_finite());
+        assert_eq!(logarithms(&[0.0]), [f64::NEG_INFINITY]);
     }
 }

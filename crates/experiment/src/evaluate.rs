@@ -262,7 +262,13 @@ impl<'a> Evaluator<'a> {
         };
         let start = Instant::now();
         let probabilities = self.predict(candidate, predictive, images)?;
-        let outcomes = Outcomes::new(&probabilities, test.classes(), test.labels())?;
+        let mut outcomes = Outcomes::new(&probabilities, test.classes(), test.labels())?;
+        // below this f32 has no digits left, and then no number but 0
+        outcomes.refine(f32::MIN_POSITIVE.into(), |places| {
+            let labels: Vec<u32> = places.iter().map(|&place| test.labels()[place]).collect();
+            let (fitted, seed) = (&*candidate.fitted, self.config.prediction_seed());
+            predictive.log_losses(fitted, seed, images, places, &labels)
+        })?;
         let (in_domain, reliability) = outcomes.in_domain(&calibration)?;
         let scores = self
             .config

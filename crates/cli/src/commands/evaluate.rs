@@ -40,7 +40,7 @@ Conventions:
   The higher a score, the more in-domain. In-domain is the positive class, but for aupr_out. Equal scores are accepted or
   refused together. Of equally probable classes the lowest comes first. Undefined values are null: top5 below five classes,
   auroc if all predictions are right or all are wrong, every OOD metric if a set is empty. nll is \"inf\" in JSON if a label has
-  probability 0. fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name; it has no interval,
+  probability 0; with --logits it is that of the logits, however improbable the label. fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name; it has no interval,
   because it depends on ties, of which every resample has more. aurc is the mean error rate of the surest 1, 2, .. images;
   excess_aurc is what a perfect order of the same mistakes would have less. With several OOD sets ood_mean has their means, and
   those of the groups named before a slash. --record writes FOLDER/record.json, which `maxitive report` shows beside other runs

@@ -294,6 +294,16 @@ impl Fitted for Around<'_> {
         AtWeights(self.parameters).predict(predictive, seed, images)
     }
 
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        AtWeights(self.parameters).logits(predictive, seed, images, take)
+    }
+
     fn allowed(
         &self,
         predictive: &Predictive,
@@ -625,6 +635,7 @@ impl Look {
                 lower,
                 width: lower - upper,
             },
+            probabilities,
             is_vacuous,
         })
     }
@@ -635,7 +646,6 @@ fn certified<T>(found: possibility::Result<T>) -> Result<Option<T>> {
     use possibility::Error::{NotCertified, NotConverged};
     match found {
         Ok(value) => Ok(Some(value)),
-            probabilities,
         Err(NotCertified { .. } | NotConverged { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }

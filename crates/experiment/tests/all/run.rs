@@ -325,6 +325,57 @@ fn a_finished_run_is_evaluated_again_with_other_rows() {
     }
 }
 
+/// A label of probability 0 costs what its logit says, not infinitely much.
+#[test]
+fn the_log_loss_of_a_record_is_that_of_the_logits() {
+    let lab = Lab::new();
+    let run = lab.create("sure", small("sgd", &["data.out_of_domain=[]"]));
+    lab.finish(&run);
+    // the last layer a thousand times as large, in the folder of a run of before there were sums
+    let network = run
+        .config()
+        .network
+        .build(Shape::new(1, 28, 28), 10)
+        .unwrap();
+    let path = run.directory().join(LAST);
+    let mut weights = experiment::weights::read(&path, &network).unwrap();
+    let first = network.parameters()[network.parameters().len() - 2]
+        .range()
+        .start;
+    weights[first..].iter_mut().for_each(|w| *w *= 1000.0);
+    experiment::weights::write(&path, &network, &weights).unwrap();
+    let path = run.directory().join("model.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut model: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for key in ["files", "sha256"] {
+        model.as_object_mut().unwrap().remove(key).unwrap();
+    }
+    std::fs::write(&path, model.to_string()).unwrap();
+    let (stop, out) = (Stop::default(), lab.directory("again"));
+    let settings = strings(&["evaluation.keep_predictions=true"]);
+    let options = lab.options(&Silent, &stop);
+    let record = reevaluate(run.directory(), &settings, &out, &options);
+    let record = record.unwrap().unwrap();
+    let last = record.evaluations.last().unwrap();
+    let read = |file: &str| npy::open(out.join("predictions").join(file)).unwrap();
+    let labels = read("labels.npy").to_integers().unwrap();
+    let folder = last.predictions.as_ref().unwrap();
+    let probabilities = npy::open(out.join(folder).join("test.npy"))
+        .unwrap()
+        .to_f64();
+    let of_labels = probabilities.chunks(10).zip(&labels);
+    let of_labels: Vec<f64> = of_labels.map(|(row, label)| row[*label as usize]).collect();
+    let impossible = of_labels.iter().filter(|p| **p == 0.0).count();
+    assert!(impossible > 0, "{of_labels:?}");
+    let nll = last.in_domain.values.nll.unwrap();
+    let normal = of_labels.iter().filter(|p| **p >= f32::MIN_POSITIVE.into());
+    let rest = nll * 60.0 - normal.map(|p| -p.ln()).sum::<f64>();
+    assert!(
+        nll.is_finite() && rest > 87.0 * impossible as f64,
+        "{nll} {rest}"
+    );
+}
+
 /// A row of a config, its keys separated by semicolons.
 fn row(text: &str) -> RowConfig {
     toml::from_str(&text.replace("; ", "\n")).unwrap()
