@@ -101,10 +101,10 @@ impl Temperature {
     /// The temperature for validation predictions, logits or probabilities, and their labels.
     ///
     /// # Errors
-    /// A file cannot be read, they do not belong together, or no temperature is best.
-    pub fn fit(probabilities: &str, labels: &str, logits: bool) -> Result<Self, UserError> {
-        let loaded = Loaded::read(probabilities, "validation")?;
-        let known = Loaded::read(labels, "validation_labels")?.whole_column("labels")?;
+    /// They do not belong together, or no temperature is best.
+    pub fn fit(loaded: Loaded, labels: Loaded, logits: bool) -> Result<Self, UserError> {
+        let (probabilities, name) = (&loaded.name.clone(), labels.name.clone());
+        let known = labels.whole_column("labels")?;
         let what = if logits { "logits" } else { "probabilities" };
         let (values, classes) = loaded.matrix(what)?;
         let mut numbers = doubles(&values);
@@ -128,7 +128,7 @@ impl Temperature {
                  right, or are these the labels of other images?"
             )),
             Error::Label { .. } | Error::Labels { .. } => {
-                UserError::new(format!("{labels}: {error}"))
+                UserError::new(format!("{name}: {error}"))
             }
             _ => UserError::new(format!("{probabilities}: {error}")),
         })?;
