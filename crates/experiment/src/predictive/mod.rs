@@ -108,6 +108,11 @@ impl Method {
         self.approach().passes()
     }
 
+    /// What predicting an image of so many classes costs, in forward passes; roughly.
+    pub(crate) fn cost(&self, classes: usize) -> f64 {
+        self.approach().cost(classes)
+    }
+
     /// Whether every number is in its range.
     ///
     /// # Errors
@@ -148,6 +153,11 @@ trait Approach {
     /// Forward passes per image.
     fn passes(&self) -> usize {
         1
+    }
+
+    /// What predicting an image of so many classes costs, in forward passes; roughly.
+    fn cost(&self, _classes: usize) -> f64 {
+        self.passes() as f64
     }
 
     /// Whether every number is in its range.

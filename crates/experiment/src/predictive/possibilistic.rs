@@ -115,6 +115,16 @@ impl Approach for Possibilistic {
         "possibilistic"
     }
 
+    /// One backward pass per class, which is as dear as two forward ones.
+    fn cost(&self, classes: usize) -> f64 {
+        let backward = if self.last_layer {
+            0
+        } else {
+            self.classes.min(classes)
+        };
+        1.0 + 2.0 * backward as f64
+    }
+
     fn check(&self) -> images::Result<()> {
         if let Factor::Given(factor) = self.factor {
             check_positive("factor", factor)?;
