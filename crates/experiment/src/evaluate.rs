@@ -26,6 +26,8 @@ use crate::predictive::{Allowed, Fitted, Material, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
 pub(crate) const PREDICTIONS: &str = "predictions";
+/// One image in so many is looked at to see how long all of them take.
+const PROBED: usize = 20;
 /// Longest side of the pictures of mistakes in a record.
 const THUMBNAIL: usize = 32;
 
@@ -129,7 +131,8 @@ impl<'a> Evaluator<'a> {
         self.keep_labels(self.data.test.labels())?;
         for (place, candidate) in candidates.iter().enumerate().skip(evaluated.rows.len()) {
             let piece = candidate.piece("the test images", (all.len(), classes));
-            if !evaluated.begin(&piece)? {
+            let probe = || self.probe(candidate, &mut predictive, images);
+            if !evaluated.begin(&piece, probe)? {
                 return Ok(None);
             }
             let (evaluation, inside) = self.in_domain(candidate, &mut predictive, images)?;
@@ -155,7 +158,8 @@ impl<'a> Evaluator<'a> {
                     continue;
                 }
                 let piece = candidate.piece(name, (all.len(), classes));
-                if !evaluated.begin(&piece)? {
+                let probe = || self.probe(candidate, &mut predictive, images);
+                if !evaluated.begin(&piece, probe)? {
                     return Ok(None);
                 }
                 let start = Instant::now();
@@ -206,6 +210,30 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Vec<f32>> {
         let seed = self.config.prediction_seed();
         Ok(predictive.predict(&*candidate.fitted, seed, images)?)
+    }
+
+    /// Seconds of a forward pass of an image, or of what takes as long, by a part of the images.
+    fn probe(
+        &self,
+        candidate: &Candidate<'_>,
+        predictive: &mut Predictive,
+        images: Input<'_>,
+    ) -> Result<f64> {
+        let Input::Bytes {
+            images,
+            normalization,
+            indices,
+        } = images
+        else {
+            return Ok(f64::INFINITY);
+        };
+        let some = &indices[..indices.len().div_ceil(PROBED)];
+        let images = Input::bytes(images, normalization, some);
+        let start = Instant::now();
+        self.predict(candidate, predictive, images)?;
+        self.allowed(candidate, predictive, images)?;
+        let passes = some.len() as f64 * candidate.method.cost(self.data.network.classes());
+        Ok(start.elapsed().as_secs_f64() / passes.max(1.0))
     }
 
     /// What the weights still allow to be said, for methods that bound it.

@@ -7,8 +7,9 @@
 //! other things, or damaged, it is not used.
 //!
 //! A piece is one row at one checkpoint on one set. It begins only if it can end in the time that
-//! is left, by what the row took before, or by what the training took. Where a command could do
-//! nothing but begin a piece for which the time is too short, no other could, and it says so.
+//! is left, by what the row took before, by what the training took, or by what some images take.
+//! Where a command could do nothing but begin a piece for which the time is too short, no other
+//! could, and it says so.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -211,28 +212,37 @@ impl<'a> Evaluated<'a> {
         self.seconds + self.began.elapsed().as_secs_f64()
     }
 
-    /// Begins a piece, or saves and says that nothing more may begin.
+    /// Begins a piece, or saves and says that nothing more may begin. Where it is doubtful whether
+    /// the piece can end in time, `probe` measures the seconds of a forward pass of an image.
     ///
     /// # Errors
-    /// The file cannot be written, or the time is too short for any command.
-    pub fn begin(&mut self, piece: &Piece<'_>) -> Result<bool> {
+    /// The file cannot be written, the probe fails, or the time is too short for any command.
+    pub fn begin(
+        &mut self,
+        piece: &Piece<'_>,
+        probe: impl FnOnce() -> Result<f64>,
+    ) -> Result<bool> {
         let (row, checkpoint) = (piece.row, piece.checkpoint);
         let event = Event::Evaluating { row, checkpoint };
         self.options.observer.event(self.name, event);
         let stop = self.options.stop;
         let known = self.rows.iter().filter(|known| known.evaluation.row == row);
         let known = known.map(|known| known.seconds_per_pass).reduce(f64::max);
-        let seconds = known.or(self.seconds_per_pass).unwrap_or(0.0) * piece.passes;
         // with all of the time there is nothing to be gained by waiting
         let margin = if stop.has_worked() { MARGIN } else { 1.0 };
+        let mut each = known.or(self.seconds_per_pass).unwrap_or(0.0);
+        if known.is_none() && !stop.is_raised() && !stop.leaves(margin * each * piece.passes) {
+            each = each.min(probe()?);
+        }
+        let seconds = each * piece.passes;
         if !stop.is_raised() && stop.leaves(margin * seconds) {
             self.piece_began = Instant::now();
             return Ok(true);
         }
         self.save()?;
-        if let Some(limit) = stop
-            .seconds()
-            .filter(|_| !stop.is_asked() && !stop.has_worked())
+        if let Some(limit) = stop.seconds()
+            && !stop.is_asked()
+            && !stop.has_worked()
         {
             return Err(Error::TimeTooShort {
                 what: format!("row \"{row}\" on {}", piece.set),
