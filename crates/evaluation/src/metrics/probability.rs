@@ -99,7 +99,7 @@ pub(super) fn in_pieces<P: Copy + Into<f64> + Sync>(
 fn scores<P: Copy + Into<f64> + Sync>(
     probabilities: &[P],
     classes: usize,
-    score: impl Fn(&[P], f64, &mut Vec<f64>) -> f64 + Sync,
+    score: impl Fn(&[P], f64, &mut Vec<u64>) -> f64 + Sync,
 ) -> Result<Vec<f64>> {
     let mut scores = vec![0.0; rows(probabilities, classes)?];
     in_pieces(
@@ -153,7 +153,7 @@ pub fn negative_entropy<P: Copy + Into<f64> + Sync>(
     let term = |p: f64| if p > 0.0 { p * p.ln() } else { 0.0 };
     scores(probabilities, classes, |entries, _, terms| {
         terms.clear();
-        terms.extend(entries.iter().map(|&p| term(p.into())));
+        terms.extend(entries.iter().map(|&p| term(p.into()).to_bits()));
         // rounding above 1 must not make certainty more than certain
         sum::in_any_order(terms).min(0.0) + 0.0
     })
@@ -232,12 +232,12 @@ impl Score {
 /// The largest logit of a row, and `log Σ exp(z - largest)`, so that nothing overflows.
 fn log_sum(row: &[f64]) -> (f64, f64) {
     let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut terms: Vec<f64> = row.iter().map(|z| (z - largest).exp()).collect();
-    (largest, sum::in_any_order(&mut terms).ln())
+    let terms = row.iter().map(|z| (z - largest).exp());
+    (largest, sum::of_shares(row.len(), terms).ln())
 }
 
 /// `log Σ exp z` of a row of finite logits, the negative free energy; the same to the bit in
-/// whatever order the classes stand. O(classes · log classes).
+/// whatever order the classes stand. O(classes).
 ///
 /// ```
 /// assert_eq!(evaluation::energy(&[800.0, 800.0]), 800.0 + std::f64::consts::LN_2);
@@ -262,8 +262,7 @@ pub fn log_loss(row: &[f64], label: usize) -> f64 {
 }
 
 /// Probabilities `exp(f) / Σ exp(f)` of logits `[n, classes]`. A logit of `-inf` is a class ruled
-/// out. Classes in another order have the same probabilities to the bit. O(n · classes), and the
-/// terms of a row are sorted.
+/// out. Classes in another order have the same probabilities to the bit. O(n · classes).
 ///
 /// ```
 /// let probabilities = evaluation::softmax(&[0.0f32, 3f32.ln(), f32::NEG_INFINITY, 700.0], 2)?;
@@ -277,7 +276,6 @@ pub fn log_loss(row: &[f64], label: usize) -> f64 {
 pub fn softmax<P: Copy + Into<f64>>(logits: &[P], classes: usize) -> Result<Vec<f64>> {
     rows(logits, classes)?;
     let mut probabilities: Vec<f64> = logits.iter().map(|&logit| logit.into()).collect();
-    let mut terms = Vec::with_capacity(classes);
     for (row, entries) in probabilities.chunks_exact_mut(classes).enumerate() {
         let bad = |&value: &f64| value.is_nan() || value == f64::INFINITY;
         if let Some(class) = entries.iter().position(bad) {
@@ -292,9 +290,7 @@ pub fn softmax<P: Copy + Into<f64>>(logits: &[P], classes: usize) -> Result<Vec<
         for entry in entries.iter_mut() {
             *entry = (*entry - largest).exp();
         }
-        terms.clear();
-        terms.extend_from_slice(entries);
-        let sum = sum::in_any_order(&mut terms);
+        let sum = sum::of_shares(classes, entries.iter().copied());
         for entry in entries {
             *entry /= sum;
         }
