@@ -345,6 +345,9 @@ impl Run {
         let Some(evaluations) = evaluations else {
             return Ok(Outcome::Stopped);
         };
+        let fallback = device.fallback();
+        let fallback =
+            fallback.map(|problem| format!("device: not the GPU that is there: {problem}"));
         let mut config = self.config.clone();
         config.optimizer.rule.fill_examples(data.train.len());
         let steps_per_epoch = data.train.len().div_ceil(config.train.batch) as u64;
@@ -372,11 +375,18 @@ impl Run {
                 peak_memory_bytes: hardware::peak_memory(),
                 peak_device_bytes: device.peak_memory().map(|bytes| bytes as u64),
             },
-            notes: [&data.notes[..], &progress.switches, useless.as_slice()].concat(),
+            notes: [
+                &data.notes[..],
+                &progress.switches,
+                useless.as_slice(),
+                fallback.as_slice(),
+            ]
+            .concat(),
             curves: progress.curves,
             evaluations,
         };
         write_record(&self.directory, &record)?;
+        evaluated.forget()?;
         Ok(Outcome::Finished(Box::new(record)))
     }
 }
@@ -386,7 +396,6 @@ pub(crate) fn write_record(directory: &Path, record: &RunRecord) -> Result<()> {
     let path = directory.join(RECORD);
     let text = record.to_json();
     let text = text.map_err(|error| Error::malformed(&path, error))?;
-        evaluated.forget()?;
     files::write_atomically(&path, text.as_bytes())
 }
 

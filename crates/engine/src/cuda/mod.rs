@@ -32,7 +32,7 @@ use crate::plan::{Plan, Purpose};
 use driver::Card;
 use program::Program;
 
-pub(crate) use driver::count;
+pub(crate) use driver::{count, is_there};
 
 /// Share of the card's memory that runs which are trained together may take, in percent.
 const TRAINED_TOGETHER: usize = 60;
