@@ -69,14 +69,7 @@ impl ComputeArgs {
 
     /// The device with all threads. Where it is not the GPU that is there, standard error has why.
     pub fn device(&self) -> Device {
-        static TOLD: Once = Once::new();
-        if let Some(problem) = self.device.fallback() {
-            // nothing is left to do if standard error is closed
-            TOLD.call_once(|| {
-                let note = format!("note: --device auto takes the processor: {problem}");
-                let _ = writeln!(io::stderr(), "{note}");
-            });
-        }
+        tell_fallback(&self.device);
         self.device.threads(self.threads())
     }
 }
@@ -175,6 +168,18 @@ pub fn progress(json: bool, quiet: bool, runs: usize) -> Progress {
 /// The device of this name.
 pub fn device(name: &str) -> Result<Device, String> {
     Device::by_name(name).map_err(|error| error.to_string())
+}
+
+/// Says once why the fastest device is not the GPU that is there.
+pub fn tell_fallback(device: &Device) {
+    static TOLD: Once = Once::new();
+    if let Some(problem) = device.fallback() {
+        // nothing is left to do if standard error is closed
+        TOLD.call_once(|| {
+            let note = format!("note: --device auto takes the processor: {problem}");
+            let _ = writeln!(io::stderr(), "{note}");
+        });
+    }
 }
 
 /// A path as a shell reads it.

@@ -264,6 +264,15 @@ impl Device {
         }
     }
 
+    /// How many runs of a network with batches of so many images the device's own memory holds; no
+    /// number to speak of for the processor, which trains one at a time.
+    pub fn room(&self, network: &Network, batch: usize) -> usize {
+        match self.kind {
+            Kind::Cpu => usize::MAX,
+            Kind::Cuda(number) => cuda::room(number, self.precision, network, batch),
+        }
+    }
+
     /// How many steps of so many runs of a network are worth handing over at once.
     pub fn stretch(&self, network: &Network, runs: usize) -> usize {
         match self.kind {

@@ -17,7 +17,7 @@ use super::{
     parse_events, timed,
 };
 use crate::csv::Table;
-use crate::text::{TextTable, number, optional, reading, significant, significant_on};
+use crate::text::{TextTable, count, number, optional, reading, significant, significant_on};
 use crate::user_error::UserError;
 
 /// A parameter of one group.
@@ -367,11 +367,11 @@ impl Report {
     pub fn text(&self) -> String {
         let counted = counted(self.total(), self.total_weight(), self.dropped);
         let mut text = format!(
-            "{}: {} from {} in {} groups by \"{}\"{}\n",
+            "{}: {} from {} in {} by \"{}\"{}\n",
             self.family,
             counted.observations,
             self.origin,
-            self.groups.len(),
+            count(self.groups.len(), "group"),
             self.by,
             counted.dropped
         );
