@@ -26,8 +26,8 @@ use crate::predictive::{Allowed, Fitted, Material, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
 pub(crate) const PREDICTIONS: &str = "predictions";
-/// One image in so many is looked at to see how long all of them take.
-const PROBED: usize = 20;
+/// Images that are looked at to see how long all of them take.
+const PROBED: usize = 512;
 /// Longest side of the pictures of mistakes in a record.
 const THUMBNAIL: usize = 32;
 
@@ -77,6 +77,8 @@ struct Candidate<'a> {
     /// Folder of its predictions.
     folder: String,
     fitted: Box<dyn Fitted + 'a>,
+    /// The weights that it is fitted at.
+    parameters: &'a [f32],
     /// Whether its mistakes are shown in the record.
     has_pictures: bool,
     /// Seconds that the fit took.
@@ -212,7 +214,7 @@ impl<'a> Evaluator<'a> {
         Ok(predictive.predict(&*candidate.fitted, seed, images)?)
     }
 
-    /// Seconds of a forward pass of an image, or of what takes as long, by a part of the images.
+    /// Seconds of a forward pass of an image, by a few of the images.
     fn probe(
         &self,
         candidate: &Candidate<'_>,
@@ -227,13 +229,10 @@ impl<'a> Evaluator<'a> {
         else {
             return Ok(f64::INFINITY);
         };
-        let some = &indices[..indices.len().div_ceil(PROBED)];
+        let some = &indices[..indices.len().min(PROBED)];
         let images = Input::bytes(images, normalization, some);
-        let start = Instant::now();
-        self.predict(candidate, predictive, images)?;
-        self.allowed(candidate, predictive, images)?;
-        let passes = some.len() as f64 * candidate.method.cost(self.data.network.classes());
-        Ok(start.elapsed().as_secs_f64() / passes.max(1.0))
+        let seconds = predictive.seconds_of_a_pass(candidate.parameters, images)?;
+        Ok(seconds / some.len().max(1) as f64)
     }
 
     /// What the weights still allow to be said, for methods that bound it.
@@ -419,6 +418,7 @@ impl<'a> Evaluator<'a> {
                     epoch,
                     folder: format!("{folder}-{ending}"),
                     fitted,
+                    parameters: &trained.parameters,
                     has_pictures: number == 0,
                     seconds: start.elapsed().as_secs_f64(),
                 });
