@@ -231,7 +231,9 @@ impl<'a> Evaluated<'a> {
         // with all of the time there is nothing to be gained by waiting
         let margin = if stop.has_worked() { MARGIN } else { 1.0 };
         let mut each = known.or(self.seconds_per_pass).unwrap_or(0.0);
-        if known.is_none() && !stop.is_raised() && !stop.leaves(margin * each * piece.passes) {
+        // what was measured may have been while the machine was busy
+        let is_doubtful = known.is_none() || !stop.has_worked();
+        if is_doubtful && !stop.is_raised() && !stop.leaves(margin * each * piece.passes) {
             each = each.min(probe()?);
         }
         let seconds = each * piece.passes;
