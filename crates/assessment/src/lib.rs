@@ -51,11 +51,26 @@ pub struct Named {
     pub file: String,
 }
 
+/// What the first line of a CSV file is that reads `0` or `0,1`, where the numbers of rows do not
+/// tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Header {
+    /// The header of unnamed columns if fractions stand below it, else an error.
+    #[default]
+    Auto,
+    /// A header.
+    Yes,
+    /// Data.
+    No,
+}
+
 /// How to evaluate them.
 #[derive(Debug)]
 pub struct Settings {
     /// Files hold logits.
     pub logits: bool,
+    /// What first lines are that may be a header.
+    pub header: Header,
     /// Gram matrices come with the logits.
     pub bounds: bool,
     /// What tells the sets apart.
@@ -119,6 +134,7 @@ pub struct Assessment {
     out_of_domain: Vec<OutOfDomainPart>,
     temperature: Option<Temperature>,
     images: Option<Vec<Prediction>>,
+    header: Header,
     notes: Vec<String>,
 }
 
@@ -144,6 +160,8 @@ struct Probabilities {
     classes: usize,
     /// Scores made from the logits, if they were asked for.
     scores: Option<Vec<f64>>,
+    /// The logits, over the temperature, where a probability is below all numbers.
+    exponents: Option<Vec<f64>>,
 }
 
 impl Probabilities {
@@ -165,6 +183,7 @@ impl Probabilities {
             logits: None,
             classes,
             scores: None,
+            exponents: None,
         };
         if settings.logits {
             // what comes with Gram matrices is what they are about, and may add up to 1
@@ -195,8 +214,26 @@ impl Probabilities {
             return Ok(own);
         }
         let found = with_floats!(&own.values, values => evaluation::softmax(values, classes));
-        own.values = Floats::Double(found.map_err(|error| about(&own.name, &error))?);
+        let found = found.map_err(|error| about(&own.name, &error))?;
+        let exponents = mem::replace(&mut own.values, Floats::Double(Vec::new()));
+        if found.iter().any(|&p| p < f64::MIN_POSITIVE) {
+            own.exponents = Some(logits::doubles(&exponents));
+        }
+        own.values = Floats::Double(found);
         Ok(own)
+    }
+
+    /// The log losses of labels that are less probable than any number.
+    fn refine(&self, outcomes: &mut Outcomes, labels: &[i64]) {
+        let Some(exponents) = &self.exponents else {
+            return;
+        };
+        let row = |image: usize| &exponents[image * self.classes..][..self.classes];
+        let loss = |&image: &usize| evaluation::log_loss(row(image), labels[image] as usize);
+        let found = outcomes.refine(f64::MIN_POSITIVE, |images| {
+            Ok::<_, std::convert::Infallible>(images.iter().map(loss).collect())
+        });
+        found.unwrap_or_else(|never| match never {});
     }
 
     /// What is wrong with them, and what may be the reason.
@@ -236,6 +273,14 @@ impl Probabilities {
     }
 }
 
+/// Asks whether a first line is a header.
+fn unclear(names: &str) -> UserError {
+    UserError::new(format!(
+        "{names}: the first line may be a header or data, and so may the numbers below it; say \
+         --header yes or --header no"
+    ))
+}
+
 fn about(name: &str, problem: &dyn Display) -> UserError {
     UserError::new(format!("{name}: {problem}"))
 }
@@ -271,9 +316,13 @@ impl Assessment {
             out_of_domain: Vec::new(),
             temperature: None,
             images: None,
+            header: settings.header,
             notes: Vec::new(),
         };
         if let Some((probabilities, labels)) = &inputs.validation {
+            let probabilities = Loaded::read(probabilities, "validation")?;
+            let labels = Loaded::read(labels, "validation_labels")?;
+            let (probabilities, labels) = assessment.settle_headers(probabilities, labels)?;
             let fitted = Temperature::fit(probabilities, labels, settings.logits)?;
             assessment.temperature = Some(fitted);
         }
@@ -287,7 +336,14 @@ impl Assessment {
             .as_deref()
             .map(|file| Loaded::read(file, "labels"))
             .transpose()?;
-        let (probabilities, labels) = assessment.settle_headers(probabilities, labels);
+        let (probabilities, labels) = match (probabilities, labels) {
+            (Some(probabilities), Some(labels)) => {
+                let (probabilities, labels) = assessment.settle_headers(probabilities, labels)?;
+                (Some(probabilities), Some(labels))
+            }
+            (Some(alone), None) => (Some(assessment.settle_header(alone)?), None),
+            (None, labels) => (None, labels),
+        };
         let mut probabilities = probabilities
             .map(|loaded| Probabilities::new(loaded, settings, assessment.temperature))
             .transpose()?;
@@ -351,7 +407,8 @@ impl Assessment {
             return Err(UserError::new("--ood needs --probs"));
         };
         let loaded = Loaded::read(&other.file, "ood")?;
-        let theirs = Probabilities::new(self.keep(loaded), settings, self.temperature)?;
+        let loaded = self.settle_header(loaded)?;
+        let theirs = Probabilities::new(loaded, settings, self.temperature)?;
         if theirs.classes != ours.classes {
             return Err(UserError::new(format!(
                 "{} has {} classes, but {} has {}",
@@ -369,26 +426,48 @@ impl Assessment {
         &self.notes
     }
 
-    /// A first line `0` or `0,1` is a header if the other file has one row less.
-    fn settle_headers(
-        &mut self,
-        probabilities: Option<Loaded>,
-        labels: Option<Loaded>,
-    ) -> (Option<Loaded>, Option<Loaded>) {
-        match (probabilities, labels) {
-            (Some(p), Some(y)) if p.is_doubtful() && p.rows() == y.rows() + 1 => {
+    /// A first line `0` or `0,1` is a header if the other file has one row less, and data if it has
+    /// as many and no such line. If both may have a header, what stands below that of the
+    /// probabilities tells.
+    fn settle_headers(&mut self, p: Loaded, y: Loaded) -> Result<(Loaded, Loaded), UserError> {
+        Ok(match (p.is_doubtful(), y.is_doubtful()) {
+            (true, _) if p.rows() == y.rows() + 1 => {
                 let y = self.keep(y);
-                (Some(self.drop_header(p)), Some(y))
+                (self.drop_header(p), y)
             }
-            (Some(p), Some(y)) if y.is_doubtful() && y.rows() == p.rows() + 1 => {
+            (_, true) if y.rows() == p.rows() + 1 => {
                 let p = self.keep(p);
-                (Some(p), Some(self.drop_header(y)))
+                (p, self.drop_header(y))
             }
-            // rows that agree settle it, unless both files may have a header
-            (Some(p), Some(y)) if p.rows() == y.rows() && !(p.is_doubtful() && y.is_doubtful()) => {
-                (Some(p), Some(y))
-            }
-            (p, y) => (p.map(|p| self.keep(p)), y.map(|y| self.keep(y))),
+            (true, true) if p.rows() == y.rows() => match self.is_header(&p) {
+                Some(true) => (self.drop_header(p), self.drop_header(y)),
+                Some(false) => (self.keep(p), self.keep(y)),
+                None => return Err(unclear(&format!("{} and {}", p.name, y.name))),
+            },
+            _ if p.rows() == y.rows() => (p, y),
+            // and the numbers of rows are complained of
+            _ => (self.keep(p), self.keep(y)),
+        })
+    }
+
+    /// Settles what the first line of a file is that has no other beside it.
+    fn settle_header(&mut self, loaded: Loaded) -> Result<Loaded, UserError> {
+        if !loaded.is_doubtful() {
+            return Ok(loaded);
+        }
+        match self.is_header(&loaded) {
+            Some(true) => Ok(self.drop_header(loaded)),
+            Some(false) => Ok(self.keep(loaded)),
+            None => Err(unclear(&loaded.name)),
+        }
+    }
+
+    /// Whether the doubtful first line of a file is a header, as far as that can be told.
+    fn is_header(&self, loaded: &Loaded) -> Option<bool> {
+        match self.header {
+            Header::Yes => Some(true),
+            Header::No => Some(false),
+            Header::Auto => loaded.stands_out().then_some(true),
         }
     }
 
@@ -417,7 +496,7 @@ impl Assessment {
         negated: bool,
     ) -> Result<Vec<f64>, UserError> {
         let loaded = Loaded::read(file, usual)?;
-        let mut scores = match self.keep(loaded).column("scores")? {
+        let mut scores = match self.settle_header(loaded)?.column("scores")? {
             Floats::Single(values) => values.into_iter().map(f64::from).collect(),
             Floats::Double(values) => values,
         };
@@ -479,6 +558,9 @@ impl Assessment {
         }
         if let Some(Temperature { value, images }) = self.temperature {
             all["temperature"] = json!({"value": number(value), "validation_images": images});
+        }
+        if !self.notes.is_empty() {
+            all["notes"] = json!(self.notes);
         }
         if let Some(images) = &self.images {
             all["images"] = images.iter().map(bounds::json).collect();
@@ -710,13 +792,14 @@ fn outcomes(
     } else {
         with_floats!(&probabilities.values, values => Outcomes::new(values, classes, &labels))
     };
-    let outcomes = outcomes.map_err(|error| match error {
+    let mut outcomes = outcomes.map_err(|error| match error {
         Error::Labels { .. } => {
             UserError::new(format!("{name}: {error} in {}", probabilities.name))
         }
         Error::Label { .. } => about(&name, &error),
         other => probabilities.complain(&other),
     })?;
+    probabilities.refine(&mut outcomes, &labels);
     if settings.curves {
         let labels: Vec<u32> = labels.iter().map(|&label| label as u32).collect();
         let found = with_floats!(&probabilities.values, values => evaluation::by_class(values, classes, &labels));

@@ -45,16 +45,9 @@ impl LogitScore {
 
     /// The scores of logits `[n, classes]`.
     pub fn of(self, logits: &Floats, classes: usize) -> Vec<f64> {
-        let score = |row: &[f64]| {
-            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            match self {
-                Self::Maximum => largest,
-                // the largest is taken out, so that nothing overflows
-                Self::Energy => {
-                    let sum: f64 = row.iter().map(|z| (z - largest).exp()).sum();
-                    largest + sum.ln()
-                }
-            }
+        let score = |row: &[f64]| match self {
+            Self::Maximum => row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Self::Energy => evaluation::energy(row),
         };
         doubles(logits).chunks_exact(classes).map(score).collect()
     }
@@ -90,10 +83,9 @@ pub fn check(name: &str, logits: &Floats, classes: usize) -> Result<(), UserErro
     Ok(())
 }
 
-/// Probabilities as logits: their logarithms, as far as numbers reach.
+/// Probabilities as logits: their logarithms, `-inf` for a class that is ruled out.
 pub fn logarithms(probabilities: &[f64]) -> Vec<f64> {
-    let ln = |p: &f64| p.max(f64::MIN_POSITIVE).ln();
-    probabilities.iter().map(ln).collect()
+    probabilities.iter().map(|p| p.ln()).collect()
 }
 
 /// A temperature and what it was fitted to.
@@ -109,10 +101,10 @@ impl Temperature {
     /// The temperature for validation predictions, logits or probabilities, and their labels.
     ///
     /// # Errors
-    /// A file cannot be read, they do not belong together, or no temperature is best.
-    pub fn fit(probabilities: &str, labels: &str, logits: bool) -> Result<Self, UserError> {
-        let loaded = Loaded::read(probabilities, "validation")?;
-        let known = Loaded::read(labels, "validation_labels")?.whole_column("labels")?;
+    /// They do not belong together, or no temperature is best.
+    pub fn fit(loaded: Loaded, labels: Loaded, logits: bool) -> Result<Self, UserError> {
+        let (probabilities, name) = (&loaded.name.clone(), labels.name.clone());
+        let known = labels.whole_column("labels")?;
         let what = if logits { "logits" } else { "probabilities" };
         let (values, classes) = loaded.matrix(what)?;
         let mut numbers = doubles(&values);
@@ -125,7 +117,9 @@ impl Temperature {
                      logits? then add --logits"
                 )));
             }
+            // as far as numbers reach: what is ruled out says nothing of the temperature
             numbers = logarithms(&numbers);
+            (numbers.iter_mut()).for_each(|z| *z = z.max(f64::MIN_POSITIVE.ln()));
         }
         let found = evaluation::temperature(&numbers, classes, &known);
         let value = found.map_err(|error| match error {
@@ -134,7 +128,7 @@ impl Temperature {
                  right, or are these the labels of other images?"
             )),
             Error::Label { .. } | Error::Labels { .. } => {
-                UserError::new(format!("{labels}: {error}"))
+                UserError::new(format!("{name}: {error}"))
             }
             _ => UserError::new(format!("{probabilities}: {error}")),
         })?;
@@ -172,6 +166,6 @@ mod tests {
         assert!(!ask(&[0.25, 0.75, 1.5, 0.0]));
         assert!(!ask(&[]));
         assert_eq!(logarithms(&[1.0]), [0.0]);
-        assert!(logarithms(&[0.0])[0].is_finite());
+        assert_eq!(logarithms(&[0.0]), [f64::NEG_INFINITY]);
     }
 }

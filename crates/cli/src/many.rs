@@ -8,7 +8,7 @@ use experiment::Sweep;
 use experiment::status::{RunStatus, State, status};
 use serde_json::json;
 
-use crate::text::printable;
+use crate::text::{count, printable};
 use crate::training;
 
 /// What every command that trains on many machines understands.
@@ -81,7 +81,7 @@ fn word(state: &State) -> &'static str {
 pub fn summary(runs: &[RunStatus]) -> String {
     let counts = counts(runs).into_iter().filter(|(_, count)| *count > 0);
     let counts: Vec<String> = counts.map(|(name, n)| format!("{n} {name}")).collect();
-    format!("{} runs: {}", runs.len(), counts.join(", "))
+    format!("{}: {}", count(runs.len(), "run"), counts.join(", "))
 }
 
 /// `1 run is left`, or how many are.
@@ -112,7 +112,7 @@ pub fn print_status(directory: &Path, json: bool) -> anyhow::Result<()> {
     let width = width.unwrap_or_default();
     for run in &runs {
         let epochs = match run.epochs {
-            Some(epochs) => format!("{}/{epochs} epochs", run.epochs_done),
+            Some(epochs) => format!("{}/{}", run.epochs_done, count(epochs, "epoch")),
             None => "not begun".to_owned(),
         };
         let more = match &run.state {

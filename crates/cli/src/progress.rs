@@ -11,7 +11,7 @@ use experiment::{Event, Observer};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::text::{printable, printable_lines};
+use crate::text::{count, printable, printable_lines};
 
 /// Time between lines about epochs where many runs are at work.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -135,9 +135,8 @@ impl Progress {
                     done => format!(", continued after {done}"),
                 };
                 state.epochs.insert(run.to_owned(), *epochs);
-                self.line(&format!(
-                    "{run}: {epochs} epochs of {steps_per_epoch} steps{from}"
-                ));
+                let (epochs, steps) = (count(*epochs, "epoch"), count(*steps_per_epoch, "step"));
+                self.line(&format!("{run}: {epochs} of {steps}{from}"));
             }
             Event::Epoch(point) => {
                 let recent = |last: Instant| last.elapsed() < PAUSE;
@@ -164,12 +163,12 @@ impl Progress {
         if self.is_told_later(event) {
             return;
         }
-        let count = if self.runs > 1 {
+        let place = if self.runs > 1 {
             format!("[{}/{}] ", state.ended.len(), self.runs)
         } else {
             String::new()
         };
-        self.line(&format!("{count}{run}: {}", state.ending(run, event)));
+        self.line(&format!("{place}{run}: {}", state.ending(run, event)));
     }
 
     /// Adds or moves the bar of a run.

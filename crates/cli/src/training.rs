@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,8 +67,9 @@ impl ComputeArgs {
         )
     }
 
-    /// The device with all threads.
+    /// The device with all threads. Where it is not the GPU that is there, standard error has why.
     pub fn device(&self) -> Device {
+        tell_fallback(&self.device);
         self.device.threads(self.threads())
     }
 }
@@ -117,7 +119,7 @@ impl TrainingArgs {
         for argument in self.compute.arguments() {
             command.push_str(&format!(" {}", quoted(Path::new(&argument))));
         }
-        if self.compute.device != Device::default() {
+        if !self.compute.device.is_cpu() {
             command.push_str(&format!(" --device {}", self.compute.device.name()));
         }
         if let Some(within) = &self.within {
@@ -166,6 +168,18 @@ pub fn progress(json: bool, quiet: bool, runs: usize) -> Progress {
 /// The device of this name.
 pub fn device(name: &str) -> Result<Device, String> {
     Device::by_name(name).map_err(|error| error.to_string())
+}
+
+/// Says once why the fastest device is not the GPU that is there.
+pub fn tell_fallback(device: &Device) {
+    static TOLD: Once = Once::new();
+    if let Some(problem) = device.fallback() {
+        // nothing is left to do if standard error is closed
+        TOLD.call_once(|| {
+            let note = format!("note: --device auto takes the processor: {problem}");
+            let _ = writeln!(io::stderr(), "{note}");
+        });
+    }
 }
 
 /// A path as a shell reads it.

@@ -1,5 +1,7 @@
 //! Where networks are trained and evaluated.
 
+use std::sync::OnceLock;
+
 use machine::Isa;
 
 use crate::backend::{Backend, Job};
@@ -66,6 +68,8 @@ pub struct Device {
     isa: Isa,
     winograd: bool,
     precision: Precision,
+    /// Why it is not the GPU that is there.
+    fallback: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,6 +95,7 @@ impl Device {
             isa: Isa::detect(),
             winograd: true,
             precision: Precision::F32,
+            fallback: None,
         }
     }
 
@@ -110,7 +115,7 @@ impl Device {
 
     /// The device of this name: `cpu`; `cuda` or `cuda:0` for the first GPU, `cuda:1` for the
     /// second; `auto` for the first GPU if there is one and its kernels are compiled or can be,
-    /// else the processor.
+    /// else the processor, and [`Device::fallback`] says why where there is a GPU.
     ///
     /// # Errors
     /// [`Error::UnknownDevice`] with the names there are; as [`Device::cuda`] for a GPU that is not
@@ -118,7 +123,7 @@ impl Device {
     pub fn by_name(name: &str) -> Result<Self> {
         match name {
             "cpu" => Ok(Self::cpu()),
-            "auto" => Ok(Self::ready_gpu().unwrap_or_else(|_| Self::cpu())),
+            "auto" => Ok(Self::auto()),
             "cuda:0" => Self::cuda(0),
             name => match GPUS.iter().position(|gpu| *gpu == name) {
                 Some(number) => Self::cuda(number),
@@ -130,11 +135,34 @@ impl Device {
         }
     }
 
-    /// The first GPU, if its kernels are there.
-    fn ready_gpu() -> Result<Self> {
-        let device = Self::cuda(0)?;
-        cuda::load(0)?;
-        Ok(device)
+    /// The first GPU, if its kernels are there, or the processor.
+    fn auto() -> Self {
+        static PROBLEM: OnceLock<String> = OnceLock::new();
+        if !cuda::is_there() {
+            return Self::cpu();
+        }
+        match Self::gpu_problem(0) {
+            None => Self {
+                kind: Kind::Cuda(0),
+                ..Self::cpu()
+            },
+            Some(problem) => Self {
+                fallback: Some(PROBLEM.get_or_init(|| problem)),
+                ..Self::cpu()
+            },
+        }
+    }
+
+    /// Why it is not the GPU that is there, though the fastest device was asked for.
+    pub const fn fallback(&self) -> Option<&'static str> {
+        self.fallback
+    }
+
+    /// Why the GPU of this number, from 0, cannot be used, if it cannot: its kernels are neither
+    /// compiled nor can be, say.
+    pub fn gpu_problem(number: usize) -> Option<String> {
+        let found = Self::cuda(number).and_then(|_| cuda::load(number));
+        found.err().map(|error| error.to_string())
     }
 
     /// The GPUs of the machine.
@@ -233,6 +261,15 @@ impl Device {
         match self.kind {
             Kind::Cpu => 1,
             Kind::Cuda(number) => cuda::together(number, self.precision, network),
+        }
+    }
+
+    /// How many runs of a network with batches of so many images the device's own memory holds; no
+    /// number to speak of for the processor, which trains one at a time.
+    pub fn room(&self, network: &Network, batch: usize) -> usize {
+        match self.kind {
+            Kind::Cpu => usize::MAX,
+            Kind::Cuda(number) => cuda::room(number, self.precision, network, batch),
         }
     }
 

@@ -246,16 +246,21 @@ impl Predictor {
         check_range("samples", samples.len(), usize::MAX, "1..")?;
         let share = 1.0 / samples.len() as f32;
         let samples = samples.iter().enumerate().map(|(number, parameters)| {
-            // The first sample has the mask of a single prediction.
-            let seed = match number {
-                0 => seed,
-                number => mix(seed ^ mix(number as u64)),
-            };
+            let seed = Self::seed_of_pass(seed, number);
             Sample { parameters, seed }
         });
         let samples: Vec<_> = samples.collect();
         let wanted = Wanted::Probabilities { share };
         self.predict(&samples, input.into(), self.classes, wanted)
+    }
+
+    /// The seed that [`Predictor::mean_probabilities`] gives to one of its passes, from 0. The first
+    /// has the masks of a single prediction.
+    pub fn seed_of_pass(seed: u64, number: usize) -> u64 {
+        match number {
+            0 => seed,
+            number => mix(seed ^ mix(number as u64)),
+        }
     }
 
     /// Adds the class probabilities `[n, classes]` of every sample to `sums`, in the order of the

@@ -675,3 +675,50 @@ fn gram_matrices_are_those_of_the_processor() {
         }
     }
 }
+
+/// A card and its driver, but neither compiled kernels nor NVRTC: asked for the fastest device one
+/// gets the processor, and hears why. In a process of its own, in whose folder of libraries there
+/// is nothing but the driver.
+#[test]
+fn a_gpu_without_kernels_is_not_taken_and_told_of() {
+    const ALONE: &str = "MAXITIVE_TEST_DRIVER_ALONE";
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    if std::env::var_os(ALONE).is_some() {
+        let device = Device::by_name("auto").unwrap().threads(2);
+        assert!(device.is_cpu());
+        let problem = device.fallback().unwrap();
+        for words in ["no compiled form of rules.cu", "NVRTC cannot be opened"] {
+            assert!(problem.contains(words), "{problem}");
+        }
+        assert_eq!(Device::gpu_problem(0).as_deref(), Some(problem));
+        // asked for by its name it is there, and what it cannot do is said when it is to do it
+        assert_eq!(Device::by_name("cuda").unwrap().fallback(), None);
+        assert_eq!(Device::cpu().fallback(), None);
+        return;
+    }
+    assert_eq!(Device::by_name("auto").unwrap().name(), "cuda");
+    assert_eq!(Device::gpu_problem(0), None);
+    let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap();
+    let driver = std::env::split_paths(&folders).map(|folder| folder.join("libcuda.so.1"));
+    let driver = driver.into_iter().find(|path| path.exists()).unwrap();
+    let folder = std::env::temp_dir().join(format!("maxitive-driver-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(driver, folder.join("libcuda.so.1")).unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_gpu_without_kernels_is_not_taken_and_told_of"])
+        .env("LD_LIBRARY_PATH", &folder)
+        .env("XDG_CACHE_HOME", folder.join("cache"))
+        .env_remove("MAXITIVE_NVRTC")
+        .env_remove("MAXITIVE_KERNELS")
+        .env(ALONE, "1")
+        .output();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let child = child.unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}

@@ -35,7 +35,7 @@ pub use error::{Error, Result, reason};
 pub use metric::{Better, InDomain, Metric, OutOfDomain, Scores};
 pub use metrics::{
     BootstrapConfig, CalibrationConfig, Outcomes, Ranking, RiskCoverage, SUM_TOLERANCE, Scheme,
-    Score, by_class, detection_curves, in_domain, maximum_probability, negative_entropy,
-    out_of_domain, softmax, temperature,
+    Score, by_class, detection_curves, energy, in_domain, log_loss, maximum_probability,
+    negative_entropy, out_of_domain, softmax, temperature,
 };
 pub use record::{RecordError, RunRecord};

@@ -13,6 +13,7 @@ use crate::config::RunConfig;
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
+use crate::evaluated::Evaluated;
 use crate::files;
 use crate::hardware;
 use crate::model::Model;
@@ -69,10 +70,8 @@ pub fn reevaluate(
     let best = best.as_ref().map(|(epoch, trained)| (*epoch, trained));
     let last = (record.curves.len().saturating_sub(1), &last);
     let candidates = evaluator.fit(best, last)?;
-    let evaluations = evaluator.evaluate(candidates, |event| {
-        options.observer.event(&record.name, event);
-        options.stop.is_raised()
-    })?;
+    let mut evaluated = Evaluated::unkept(&record.name, options);
+    let evaluations = evaluator.evaluate(candidates, &mut evaluated)?;
     let Some(evaluations) = evaluations else {
         return Ok(None);
     };

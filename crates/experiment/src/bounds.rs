@@ -17,8 +17,10 @@ use evaluation::results::{Bounds, ClassSets, Scored, SetLevel, ShownClass};
 use evaluation::{Ranking, Scores};
 use possibility::prediction::Calibrated;
 use random::Seeds;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::evaluated::bits;
 use crate::predictive::{self, Allowed, AllowedImage, ClassBounds};
 
 /// Levels of the sets.
@@ -40,39 +42,65 @@ pub(crate) fn right_wrong(allowed: &Allowed, labels: &[u32]) -> Result<Bounds> {
     let images = allowed.images.iter().zip(&allowed.places);
     let (right, wrong): (Vec<_>, Vec<_>) =
         images.partition(|(image, place)| image.answer == labels[**place] as usize);
-    let [right, wrong] = [right, wrong].map(|side| side.into_iter().map(|(image, _)| image));
+    let [right, wrong] = [right, wrong].map(|side| Side::of(side.iter().map(|(image, _)| *image)));
     let labels: Vec<usize> = (allowed.places.iter())
         .map(|&place| labels[place] as usize)
         .collect();
     Ok(Bounds {
         sets: class_sets(&allowed.images, &labels)?,
-        ..bounds(&right.collect::<Vec<_>>(), &wrong.collect::<Vec<_>>())?
+        ..bounds(&right, &wrong)?
     })
 }
 
 /// Test images against those of another set.
-pub(crate) fn out_of_domain(inside: &Allowed, outside: &Allowed) -> Result<Bounds> {
-    let [inside, outside] = [inside, outside].map(|side| side.images.iter().collect::<Vec<_>>());
-    bounds(&inside, &outside)
+pub(crate) fn out_of_domain(inside: &Side, outside: &Allowed) -> Result<Bounds> {
+    bounds(inside, &Side::of(outside.images.iter()))
+}
+
+/// Images that are told from others: the scores of each, one after the other, and how many of them
+/// are vacuous.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Side {
+    #[serde(with = "bits")]
+    scores: Vec<f64>,
+    vacuous: usize,
+}
+
+impl Side {
+    /// These images.
+    pub fn of<'a>(images: impl Iterator<Item = &'a AllowedImage> + Clone) -> Self {
+        let vacuous = images.clone().filter(|image| image.is_vacuous).count();
+        let scores = images.flat_map(|image| image.scores.each().map(|score| *score));
+        Self {
+            scores: scores.collect(),
+            vacuous,
+        }
+    }
+
+    fn images(&self) -> usize {
+        self.scores.len() / Scores::METRICS.len()
+    }
+
+    /// One score of all images.
+    fn scores(&self, place: usize) -> Vec<f64> {
+        let scores = self.scores.iter().skip(place);
+        scores.step_by(Scores::METRICS.len()).copied().collect()
+    }
 }
 
 /// How well the scores tell two sides apart.
-fn bounds(ins: &[&AllowedImage], outs: &[&AllowedImage]) -> Result<Bounds> {
-    let of = |images: &[&AllowedImage], place: usize| -> Vec<f64> {
-        let scores = images.iter().map(|image| *image.scores.each()[place]);
-        scores.collect()
-    };
+fn bounds(ins: &Side, outs: &Side) -> Result<Bounds> {
     let mut auroc = Vec::new();
     for place in 0..Scores::METRICS.len() {
-        auroc.push(Ranking::new(&of(ins, place), &of(outs, place))?.auroc());
+        auroc.push(Ranking::new(&ins.scores(place), &outs.scores(place))?.auroc());
     }
-    let vacuous = ins.iter().chain(outs).filter(|image| image.is_vacuous);
     Ok(Bounds {
         scored: Scored {
             auroc: Scores::from_fn(|place| auroc[place]),
-            in_samples: ins.len(),
-            out_samples: outs.len(),
-            vacuous: vacuous.count(),
+            in_samples: ins.images(),
+            out_samples: outs.images(),
+            vacuous: ins.vacuous + outs.vacuous,
         },
         sets: Vec::new(),
         shown: Vec::new(),

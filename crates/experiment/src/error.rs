@@ -45,6 +45,21 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A time limit within which nothing can be done.
+    #[error(
+        "{what} takes about {} and cannot be done in parts; {} of {} were left for it: give more time",
+        time(*.seconds), time(*.left), time(*.limit)
+    )]
+    TimeTooShort {
+        /// What there is no time for.
+        what: String,
+        /// Seconds that it takes.
+        seconds: f64,
+        /// Seconds in all.
+        limit: f64,
+        /// Seconds that were left.
+        left: f64,
+    },
     /// A directory that already holds a run.
     #[error(
         "{path}: already holds a run; continue it with `maxitive resume {path}` or choose another folder"
@@ -120,6 +135,15 @@ pub enum Error {
 fn who(holder: &Option<Box<Holder>>) -> String {
     let named = holder.as_ref().map(|holder| format!(" ({holder})"));
     named.unwrap_or_default()
+}
+
+/// Seconds for people.
+fn time(seconds: f64) -> String {
+    match seconds {
+        ..9.95 => format!("{seconds:.1} s"),
+        ..120.0 => format!("{seconds:.0} s"),
+        _ => format!("{:.0} min", seconds / 60.0),
+    }
 }
 
 impl Error {

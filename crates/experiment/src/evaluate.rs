@@ -16,16 +16,18 @@ use evaluation::record::{Checkpoint, Evaluation, OutOfDomainEvaluation};
 use evaluation::results::{ByClass, Shown};
 use evaluation::{CalibrationConfig, Outcomes};
 
-use crate::bounds;
+use crate::bounds::{self, Side};
 use crate::config::RunConfig;
 use crate::data::RunData;
 use crate::error::{Error, Result};
+use crate::evaluated::{Evaluated, Inside, Piece, Row};
 use crate::files;
-use crate::observer::Event;
 use crate::predictive::{Allowed, Fitted, Material, Method, Predictive, Trained};
 
 /// Folder of the predictions in the directory of a run.
 pub(crate) const PREDICTIONS: &str = "predictions";
+/// Images that are looked at to see how long all of them take.
+const PROBED: usize = 512;
 /// Longest side of the pictures of mistakes in a record.
 const THUMBNAIL: usize = 32;
 
@@ -75,16 +77,24 @@ struct Candidate<'a> {
     /// Folder of its predictions.
     folder: String,
     fitted: Box<dyn Fitted + 'a>,
+    /// The weights that it is fitted at.
+    parameters: &'a [f32],
     /// Whether its mistakes are shown in the record.
     has_pictures: bool,
     /// Seconds that the fit took.
     seconds: f64,
 }
 
-/// What was found on the test images.
-struct Inside {
-    scores: Vec<f64>,
-    allowed: Option<Allowed>,
+impl Candidate<'_> {
+    /// The work on so many images of a set.
+    fn piece<'s>(&'s self, set: &'s str, (images, classes): (usize, usize)) -> Piece<'s> {
+        Piece {
+            row: self.row,
+            checkpoint: self.checkpoint,
+            set,
+            passes: images as f64 * self.method.cost(classes),
+        }
+    }
 }
 
 impl<'a> Evaluator<'a> {
@@ -106,55 +116,60 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// All evaluations; `None` if `should_stop`, which hears of every step, says so.
+    /// All evaluations, of which some may be done already; `None` if it was stopped.
     pub fn evaluate(
         &self,
         candidates: Candidates<'a>,
-        mut should_stop: impl FnMut(Event<'_>) -> bool,
+        evaluated: &mut Evaluated<'_>,
     ) -> Result<Option<Vec<Evaluation>>> {
         let Candidates {
             mut predictive,
             all: candidates,
             has_best,
         } = candidates;
-        let mut should_stop = |candidate: &Candidate<'_>| {
-            should_stop(Event::Evaluating {
-                row: candidate.row,
-                checkpoint: candidate.checkpoint,
-            })
-        };
+        let classes = self.data.network.classes();
         let all = all_of(&self.data.test);
         let images = Input::bytes(self.data.test.images(), &self.data.normalization, &all);
         self.keep_labels(self.data.test.labels())?;
-        let mut evaluations = Vec::new();
-        // of the test images, to be told from those of the other sets
-        let mut all_inside = Vec::new();
-        for candidate in &candidates {
-            if should_stop(candidate) {
+        for (place, candidate) in candidates.iter().enumerate().skip(evaluated.rows.len()) {
+            let piece = candidate.piece("the test images", (all.len(), classes));
+            let probe = || self.probe(candidate, &mut predictive, images);
+            if !evaluated.begin(&piece, probe)? {
                 return Ok(None);
             }
             let (evaluation, inside) = self.in_domain(candidate, &mut predictive, images)?;
-            evaluations.push(evaluation);
-            all_inside.push(inside);
+            evaluated.rows.push(Row {
+                evaluation,
+                inside,
+                seconds_per_pass: 0.0,
+            });
+            evaluated.end(place, &piece)?;
         }
         let names = self
             .data
             .names_out_of_domain(&self.config.data.out_of_domain);
         let file_names = file_names(names.iter().map(|name| stem(name)), &["test"]);
         let sets = names.iter().zip(&self.data.out_of_domain).zip(&file_names);
-        for ((name, set), file) in sets {
+        for (number, ((name, set), file)) in sets.enumerate() {
             let config = &self.config.data;
             let all = all_of(set);
             let normalization = self.data.ood_normalization(config, name, set);
             let images = Input::bytes(set.images(), &normalization, &all);
-            let rows = candidates.iter().zip(&mut evaluations).zip(&all_inside);
-            for ((candidate, evaluation), inside) in rows {
-                if should_stop(candidate) {
+            for (place, candidate) in candidates.iter().enumerate() {
+                if evaluated.rows[place].evaluation.out_of_domain.len() > number {
+                    continue;
+                }
+                let piece = candidate.piece(name, (all.len(), classes));
+                let probe = || self.probe(candidate, &mut predictive, images);
+                if !evaluated.begin(&piece, probe)? {
                     return Ok(None);
                 }
                 let start = Instant::now();
                 let probabilities = self.predict(candidate, &mut predictive, images)?;
                 let allowed = self.allowed(candidate, &predictive, images)?;
+                let Row {
+                    evaluation, inside, ..
+                } = &mut evaluated.rows[place];
                 let mut found = self.out_of_domain(name, inside, (&probabilities, &allowed))?;
                 if let (Some(bounds), Some(allowed)) = (&mut found.bounds, &allowed) {
                     bounds.shown = self.shown(candidate, &mut predictive, images, allowed)?;
@@ -162,8 +177,11 @@ impl<'a> Evaluator<'a> {
                 evaluation.seconds += start.elapsed().as_secs_f64();
                 self.keep(candidate, file, &probabilities)?;
                 evaluation.out_of_domain.push(found);
+                evaluated.end(place, &piece)?;
             }
         }
+        let evaluations = evaluated.rows.iter().map(|row| row.evaluation.clone());
+        let mut evaluations = evaluations.collect();
         if has_best {
             self.tell_at_both(&mut evaluations);
         }
@@ -194,6 +212,27 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Vec<f32>> {
         let seed = self.config.prediction_seed();
         Ok(predictive.predict(&*candidate.fitted, seed, images)?)
+    }
+
+    /// Seconds of a forward pass of an image, by a few of the images.
+    fn probe(
+        &self,
+        candidate: &Candidate<'_>,
+        predictive: &mut Predictive,
+        images: Input<'_>,
+    ) -> Result<f64> {
+        let Input::Bytes {
+            images,
+            normalization,
+            indices,
+        } = images
+        else {
+            return Ok(f64::INFINITY);
+        };
+        let some = &indices[..indices.len().min(PROBED)];
+        let images = Input::bytes(images, normalization, some);
+        let seconds = predictive.seconds_of_a_pass(candidate.parameters, images)?;
+        Ok(seconds / some.len().max(1) as f64)
     }
 
     /// What the weights still allow to be said, for methods that bound it.
@@ -262,7 +301,13 @@ impl<'a> Evaluator<'a> {
         };
         let start = Instant::now();
         let probabilities = self.predict(candidate, predictive, images)?;
-        let outcomes = Outcomes::new(&probabilities, test.classes(), test.labels())?;
+        let mut outcomes = Outcomes::new(&probabilities, test.classes(), test.labels())?;
+        // below this f32 has no digits left, and then no number but 0
+        outcomes.refine(f32::MIN_POSITIVE.into(), |places| {
+            let labels: Vec<u32> = places.iter().map(|&place| test.labels()[place]).collect();
+            let (fitted, seed) = (&*candidate.fitted, self.config.prediction_seed());
+            predictive.log_losses(fitted, seed, images, places, &labels)
+        })?;
         let (in_domain, reliability) = outcomes.in_domain(&calibration)?;
         let scores = self
             .config
@@ -297,7 +342,8 @@ impl<'a> Evaluator<'a> {
             details: candidate.fitted.details(),
             predictions: self.keep(candidate, "test", &probabilities)?,
         };
-        Ok((evaluation, Inside { scores, allowed }))
+        let bounded = allowed.map(|allowed| Side::of(allowed.images.iter()));
+        Ok((evaluation, Inside { scores, bounded }))
     }
 
     /// The test set class by class; the mistakes of the checkpoint that comes first are shown.
@@ -332,7 +378,7 @@ impl<'a> Evaluator<'a> {
             metrics: evaluation::out_of_domain(score.name(), &inside.scores, &scores)?,
             curves: evaluation::detection_curves(&inside.scores, &scores, range)?,
             bounds: inside
-                .allowed
+                .bounded
                 .as_ref()
                 .zip(allowed.as_ref())
                 .map(|(inside, outside)| bounds::out_of_domain(inside, outside))
@@ -372,6 +418,7 @@ impl<'a> Evaluator<'a> {
                     epoch,
                     folder: format!("{folder}-{ending}"),
                     fitted,
+                    parameters: &trained.parameters,
                     has_pictures: number == 0,
                     seconds: start.elapsed().as_secs_f64(),
                 });

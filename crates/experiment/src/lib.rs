@@ -23,6 +23,7 @@ pub mod config;
 mod data;
 pub mod error;
 mod evaluate;
+mod evaluated;
 pub mod export;
 pub mod files;
 mod hardware;

@@ -84,6 +84,8 @@ pub struct Stop {
     limit: Option<Limit>,
     /// Epochs after which a run rests.
     epochs: Option<usize>,
+    /// Something was done that need not be done again.
+    worked: Arc<AtomicBool>,
 }
 
 /// All the time there is, and when it ends.
@@ -132,6 +134,21 @@ impl Stop {
     /// Whether it was raised, or time is over.
     pub fn is_raised(&self) -> bool {
         self.is_asked() || !self.leaves(0.0)
+    }
+
+    /// All the time there was, in seconds, if it is limited.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        self.limit.map(|limit| limit.seconds)
+    }
+
+    /// Takes in that something was done that need not be done again.
+    pub(crate) fn did_work(&self) {
+        self.worked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something was done under this stop that need not be done again.
+    pub(crate) fn has_worked(&self) -> bool {
+        self.worked.load(Ordering::Relaxed)
     }
 
     /// What is left of the time, if it is limited.

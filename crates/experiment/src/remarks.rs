@@ -94,8 +94,9 @@ pub(crate) fn of_schedule(config: &RunConfig) -> Option<String> {
     };
     let epochs = config.train.epochs;
     (warmup > 0 && warmup >= epochs as u64).then(|| {
+        let s = if epochs == 1 { "" } else { "s" };
         format!(
-            "schedule: the warm-up takes {warmup} of {epochs} epochs, so that the learning rate \
+            "schedule: the warm-up takes {warmup} of {epochs} epoch{s}, so that the learning rate \
              never falls; set schedule.warmup lower"
         )
     })

@@ -5,6 +5,7 @@
 //! DIR/checkpoint.safetensors   the state between two steps: weights, rule, moments, position, curves; replaced as a whole
 //! DIR/best.safetensors         weights of lowest validation loss, named as in PyTorch's state dict; written at the end
 //! DIR/last.safetensors         weights after the last step, likewise
+//! DIR/evaluated.json           rows that are evaluated, where an evaluation was stopped
 //! DIR/record.json              the run record, written last: a run with a record is finished
 //! DIR/predictions/             probabilities as NPY files, where the config asks for them
 //! DIR/failed.json              why the run failed, until it is tried again
@@ -31,6 +32,7 @@ use crate::config::{NetworkConfig, RunConfig, read_text, run_name};
 use crate::data::RunData;
 use crate::error::{Error, Result};
 use crate::evaluate::{Evaluator, PREDICTIONS};
+use crate::evaluated::{EVALUATED, Evaluated};
 use crate::files;
 use crate::hardware;
 use crate::lock::{self, Holder, Lock};
@@ -322,7 +324,6 @@ impl Run {
         if let Some(note) = &useless {
             options.observer.event(name, Event::Note(note));
         }
-        let start = Instant::now();
         let device = progress.keep(self.config.on(options.device));
         let evaluator = Evaluator {
             config: &self.config,
@@ -330,22 +331,23 @@ impl Run {
             data,
             device,
         };
-        let (mut since, mut slowest) = (start, 0.0f64);
         let best = best.as_deref().zip(progress.best);
         let best = best.map(|(trained, (epoch, _))| (epoch, trained));
         let last = (progress.epoch - 1, &last);
+        let start = Instant::now();
         let candidates = evaluator.fit(best, last)?;
+        let fitted = start.elapsed().as_secs_f64();
         model::write_fitted(&self.directory, &candidates)?;
         ModelFile::of(&self.config, data).write(&self.directory)?;
-        let evaluations = evaluator.evaluate(candidates, |event| {
-            options.observer.event(name, event);
-            slowest = slowest.max(since.elapsed().as_secs_f64());
-            since = Instant::now();
-            options.stop.is_raised() || !options.stop.leaves(1.5 * slowest)
-        })?;
+        let place = (name, &*self.directory);
+        let mut evaluated = Evaluated::open(place, data, (device, &progress), options)?;
+        let evaluations = evaluator.evaluate(candidates, &mut evaluated)?;
         let Some(evaluations) = evaluations else {
             return Ok(Outcome::Stopped);
         };
+        let fallback = device.fallback();
+        let fallback =
+            fallback.map(|problem| format!("device: not the GPU that is there: {problem}"));
         let mut config = self.config.clone();
         config.optimizer.rule.fill_examples(data.train.len());
         let steps_per_epoch = data.train.len().div_ceil(config.train.batch) as u64;
@@ -367,17 +369,24 @@ impl Run {
                 started_unix: progress.started_unix,
                 train_s: progress.train_s,
                 validation_s: progress.validation_s,
-                evaluation_s: start.elapsed().as_secs_f64(),
+                evaluation_s: evaluated.elapsed() + fitted,
                 steps: progress.epoch as u64 * steps_per_epoch,
                 resumed: progress.resumed,
                 peak_memory_bytes: hardware::peak_memory(),
                 peak_device_bytes: device.peak_memory().map(|bytes| bytes as u64),
             },
-            notes: [&data.notes[..], &progress.switches, useless.as_slice()].concat(),
+            notes: [
+                &data.notes[..],
+                &progress.switches,
+                useless.as_slice(),
+                fallback.as_slice(),
+            ]
+            .concat(),
             curves: progress.curves,
             evaluations,
         };
         write_record(&self.directory, &record)?;
+        evaluated.forget()?;
         Ok(Outcome::Finished(Box::new(record)))
     }
 }
@@ -394,7 +403,7 @@ pub(crate) fn write_record(directory: &Path, record: &RunRecord) -> Result<()> {
 fn is_of_a_run(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| {
-        [RECORD, FAILED, model::MODEL, PREDICTIONS].contains(&name)
+        [RECORD, FAILED, EVALUATED, model::MODEL, PREDICTIONS].contains(&name)
             || name.ends_with(".safetensors")
             || name.ends_with(".tmp")
     })

@@ -331,6 +331,7 @@ impl Halving {
         }
         values.sort_by(|(_, a), (_, b)| self.metric.compare(*a, *b));
         let (all, kept) = (values.len(), values.len().div_ceil(self.eta));
+        let s = if epochs == 1 { "" } else { "s" };
         let runs = values
             .into_iter()
             .enumerate()
@@ -339,7 +340,7 @@ impl Halving {
                 value,
                 kept: place < kept,
                 reason: format!(
-                    "{} {value} after {epochs} epochs is rank {} of {all}; {kept} went on",
+                    "{} {value} after {epochs} epoch{s} is rank {} of {all}; {kept} went on",
                     self.metric.name(),
                     place + 1
                 ),

@@ -91,6 +91,7 @@ pub(crate) fn train(
                 break;
             }
         };
+        options.stop.did_work();
         // the runs share the time
         let seconds = clock.elapsed().as_secs_f64() / active as f64;
         let mut ended = Vec::new();

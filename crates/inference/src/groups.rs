@@ -16,7 +16,7 @@ use super::{
     Answer, Chosen, Prior, Questions, Timings, curves, cuts_json, option_error, parameter_name,
     parse_events, timed,
 };
-use questions::text::{TextTable, number, optional, reading, significant, significant_on};
+use questions::text::{TextTable, count, number, optional, reading, significant, significant_on};
 use questions::user_error::UserError;
 use tabular::csv::Table;
 
@@ -367,11 +367,11 @@ impl Report {
     pub fn text(&self) -> String {
         let counted = counted(self.total(), self.total_weight(), self.dropped);
         let mut text = format!(
-            "{}: {} from {} in {} groups by \"{}\"{}\n",
+            "{}: {} from {} in {} by \"{}\"{}\n",
             self.family,
             counted.observations,
             self.origin,
-            self.groups.len(),
+            count(self.groups.len(), "group"),
             self.by,
             counted.dropped
         );

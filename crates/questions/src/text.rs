@@ -51,6 +51,12 @@ pub fn reading_of_simulated(is_approximate: bool) -> String {
     )
 }
 
+/// `1 epoch`, `2 epochs`.
+pub fn count(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
 /// A number and its standard error, to two digits of the error; without one, the number alone.
 pub fn with_error(value: f64, error: f64) -> String {
     if error == 0.0 || !value.is_finite() {

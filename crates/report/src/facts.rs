@@ -368,8 +368,9 @@ pub(crate) fn notices(group: &Group<'_>, rows: &[&str], families: &[Family<'_>])
             .filter(|&n| n > 0)
             .collect();
         if ours.iter().any(|&n| n != *epochs as u64) {
+            let s = if ours.iter().eq(&[1]) { "" } else { "s" };
             notices.push(format!(
-                "These runs trained for {} epochs, those of the paper for {epochs}; its figures beside ours are not a like-for-like comparison.",
+                "These runs trained for {} epoch{s}, those of the paper for {epochs}; its figures beside ours are not a like-for-like comparison.",
                 ranges(ours)
             ));
         }

@@ -65,6 +65,14 @@ impl Loaded {
         self.doubtful
     }
 
+    /// Whether a first line of whole numbers stands above numbers with fractions, as a header does:
+    /// programs that write such numbers write `0.0` for a zero among them.
+    pub fn stands_out(&self) -> bool {
+        let values = self.array.to_f64();
+        let width = values.len() / self.rows().max(1);
+        values.iter().skip(width).any(|value| value.fract() != 0.0)
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.array.shape().first().copied().unwrap_or(1)

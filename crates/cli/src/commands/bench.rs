@@ -15,6 +15,7 @@ use images::{Images, Normalization, Visit};
 use serde_json::json;
 
 use crate::commands::net;
+use crate::text::count;
 use crate::training;
 use crate::user_error::{UserError, unknown};
 
@@ -55,9 +56,10 @@ pub struct BenchArgs {
     /// Precision of products: f32, or tf32 on a GPU
     #[arg(long, value_name = "P", default_value = "f32", value_parser = precision)]
     precision: Precision,
-    /// Runs that are trained together, on a GPU
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    runs: usize,
+    /// Runs that are trained together, on a GPU; at most 1024, and as many as its memory holds
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    runs: u16,
     /// Predict instead: the mean over so many sets of weights on 10,000 images
     #[arg(long, value_name = "N", conflicts_with_all = ["runs", "batch", "rule"],
           value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -76,6 +78,7 @@ pub struct BenchArgs {
 /// An argument is out of range, or standard output is closed.
 pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let mistake = |error: engine::Error| UserError::new(error.to_string());
+    training::tell_fallback(&args.device);
     let network = net::find(&args.net, None)?;
     let rule = rule(&args.rule)?;
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
@@ -155,12 +158,13 @@ pub fn execute(args: BenchArgs) -> anyhow::Result<ExitCode> {
         writeln!(
             out,
             "{} batch {} with {} on {} threads ({}): best {best:.3} ms, median {median:.3} ms, \
-             {images_per_second:.0} images/s, {gflops:.0} GFLOP/s, {:.0} % of the multiply-add peak",
+             {images_per_second:.0} images/s, {} GFLOP/s, {:.0} % of the multiply-add peak",
             args.net,
             args.batch,
             trainer.rule(0).id(),
             threads,
             isa.name(),
+            rounded(gflops),
             100.0 * share
         )?;
     }
@@ -275,8 +279,19 @@ fn on_gpu(args: &BenchArgs, network: &Network, rule: Rule) -> anyhow::Result<Exi
         device,
         ..TrainerConfig::default()
     };
+    // whether the batch is in its range, the trainer says
+    let batch = args.batch.clamp(1, 4096);
+    let (runs, room) = (usize::from(args.runs), device.room(network, batch));
+    if runs > room {
+        let message = format!(
+            "--runs {runs}: the memory of {} holds {room} of {} with batches of {batch}",
+            device.name(),
+            args.net,
+        );
+        return Err(UserError::new(message).into());
+    }
     let member = |run| Member::new(rule, network.initial_parameters(run));
-    let members = (0..args.runs as u64).map(member);
+    let members = (0..args.runs.into()).map(member);
     let mut trainer = config.build(network, members).map_err(mistake)?;
     let (images, normalization) = pictures(network, PICTURES)?;
     trainer.hold(Arc::new(images), &normalization)?;
@@ -291,11 +306,11 @@ fn on_gpu(args: &BenchArgs, network: &Network, rule: Rule) -> anyhow::Result<Exi
         visits: &visits,
         steps: &steps,
     };
-    let stretches = vec![stretch; args.runs];
+    let stretches = vec![stretch; runs];
     trainer.advance_there(&stretches)?;
     let times = measure(args.seconds, || trainer.advance_there(&stretches).map(drop))?;
     let [best, median] = times.map(|seconds| seconds * 1e3 / STRETCH as f64);
-    let images_per_second = (args.batch * args.runs) as f64 / best * 1e3;
+    let images_per_second = (args.batch * runs) as f64 / best * 1e3;
     let gflops = network.training_flops() as f64 * images_per_second / 1e9;
     let (device, precision) = (args.device.name(), args.precision.name());
     let megabytes = trainer.working_bytes() as f64 / 1e6;
@@ -318,16 +333,23 @@ fn on_gpu(args: &BenchArgs, network: &Network, rule: Rule) -> anyhow::Result<Exi
     } else {
         writeln!(
             out,
-            "{} batch {} with {}, {} runs on {device} ({precision}): best {best:.3} ms, median \
-             {median:.3} ms, {images_per_second:.0} images/s, {gflops:.0} GFLOP/s, \
-             {megabytes:.0} MB",
+            "{} batch {} with {}, {} on {device} ({precision}): best {best:.3} ms, median \
+             {median:.3} ms, {} images/s, {} GFLOP/s, {megabytes:.0} MB",
             args.net,
             args.batch,
             trainer.rule(0).id(),
-            args.runs,
+            count(runs, "run"),
+            rounded(images_per_second),
+            rounded(gflops),
         )?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A speed to three digits, and no digit less before the point.
+fn rounded(speed: f64) -> String {
+    let decimals = (2.0 - speed.log10().floor()).clamp(0.0, 9.0);
+    format!("{speed:.0$}", decimals as usize)
 }
 
 /// The precision of this name.
@@ -343,4 +365,18 @@ fn rule(name: &str) -> anyhow::Result<Rule> {
     // Fashion-MNIST's training images
     config.fill_examples(54_000);
     Ok(config.build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_never_0() {
+        let speeds = [0.000_412_3, 0.98, 7.126, 21.04, 512.6, 48_211.7].map(rounded);
+        assert_eq!(
+            speeds,
+            ["0.000412", "0.980", "7.13", "21.0", "513", "48212"]
+        );
+    }
 }

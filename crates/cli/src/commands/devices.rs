@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The names are those that --device takes. A GPU needs NVIDIA's driver, and the compiled kernels of
-this program or NVRTC, which compiles them.
+this program or NVRTC, which compiles them; what is missing is said, with --json as gpu_problem.
 
 Examples:
   maxitive devices
@@ -37,7 +37,15 @@ pub fn execute(args: DevicesArgs) -> anyhow::Result<ExitCode> {
         })];
         let mut problem = Value::Null;
         match &gpus {
-            Ok(gpus) => devices.extend(gpus.iter().enumerate().map(|(i, gpu)| described(i, gpu))),
+            Ok(gpus) => {
+                for (number, gpu) in gpus.iter().enumerate() {
+                    let found = Device::gpu_problem(number);
+                    if let (Some(found), Value::Null) = (&found, &problem) {
+                        problem = found.as_str().into();
+                    }
+                    devices.push(described(number, gpu, found));
+                }
+            }
             Err(error) => problem = error.to_string().into(),
         }
         let all = json!({ "devices": devices, "gpu_problem": problem });
@@ -59,6 +67,9 @@ pub fn execute(args: DevicesArgs) -> anyhow::Result<ExitCode> {
                      CUDA {driver}",
                     gpu.name
                 )?;
+                if let Some(problem) = Device::gpu_problem(number) {
+                    writeln!(out, "        cannot be used: {problem}")?;
+                }
             }
         }
         Err(error) => writeln!(out, "no GPU: {error}")?,
@@ -79,7 +90,7 @@ fn version(driver: i32) -> String {
     format!("{}.{}", driver / 1000, driver % 1000 / 10)
 }
 
-fn described(number: usize, gpu: &CardInfo) -> Value {
+fn described(number: usize, gpu: &CardInfo, problem: Option<String>) -> Value {
     let (major, minor) = gpu.capability;
     json!({
         "name": name(number),
@@ -87,6 +98,7 @@ fn described(number: usize, gpu: &CardInfo) -> Value {
         "memory_bytes": gpu.memory,
         "compute_capability": format!("{major}.{minor}"),
         "driver_cuda": version(gpu.driver),
+        "problem": problem,
     })
 }
 

@@ -13,7 +13,7 @@ use evaluation::{BootstrapConfig, CalibrationConfig, Scheme, Score};
 use crate::files::{check_page, create_folder, write_atomically};
 use crate::user_error::UserError;
 use assessment::logits::LogitScore;
-use assessment::{Assessment, Inputs, Named, ScoreSource, Settings};
+use assessment::{Assessment, Header, Inputs, Named, ScoreSource, Settings};
 
 /// Evaluate predictions from files: accuracy, calibration, and detection of foreign inputs.
 ///
@@ -40,7 +40,8 @@ Conventions:
   The higher a score, the more in-domain. In-domain is the positive class, but for aupr_out. Equal scores are accepted or
   refused together. Of equally probable classes the lowest comes first. Undefined values are null: top5 below five classes,
   auroc if all predictions are right or all are wrong, every OOD metric if a set is empty. nll is \"inf\" in JSON if a label has
-  probability 0. fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name; it has no interval,
+  probability 0; with --logits it is that of the logits, however improbable the label is.
+  fpr_at_95_tpr is the standard FPR@95, mean_fpr_below_95_tpr what the paper's tables print under that name; it has no interval,
   because it depends on ties, of which every resample has more. aurc is the mean error rate of the surest 1, 2, .. images;
   excess_aurc is what a perfect order of the same mistakes would have less. With several OOD sets ood_mean has their means, and
   those of the groups named before a slash. --record writes FOLDER/record.json, which `maxitive report` shows beside other runs
@@ -56,7 +57,8 @@ Bounds:
 JSON:
   {\"in_domain\": {\"accuracy\": ..}, \"ood\": {\"auroc\": ..}}; a part without data is null; with several OOD sets \"ood\" is a
   list of such objects, each with its \"name\". With --gram, \"images\": [{\"answer\", \"upper\": [..], \"lower\": [..],
-  \"lower_at_least\": [..], \"possibility\": [..], \"necessity\", \"width\"}], lists with an entry per class.")]
+  \"lower_at_least\": [..], \"possibility\": [..], \"necessity\", \"width\"}], lists with an entry per class.
+  \"notes\" has what else was done with the files, if anything: first lines taken as headers, say.")]
 pub struct EvaluateArgs {
     /// Probabilities on the test set
     #[arg(long, value_name = "FILE", required_unless_present = "scores")]
@@ -79,6 +81,9 @@ pub struct EvaluateArgs {
     /// The files hold logits instead of probabilities
     #[arg(long, requires = "probs")]
     logits: bool,
+    /// What a first line 0 or 0,1 of a CSV file is, where the numbers of rows do not tell
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    header: HeaderArg,
     /// Gram matrices of the logits' weight gradients, (images, classes, classes): adds bounds
     #[arg(long, value_name = "FILE", requires_all = ["logits", "precision"])]
     gram: Option<String>,
@@ -155,6 +160,27 @@ pub struct EvaluateArgs {
     run_seed: u64,
 }
 
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum HeaderArg {
+    /// The header of unnamed columns if fractions stand below it, else an error
+    #[default]
+    Auto,
+    /// A header
+    Yes,
+    /// Data
+    No,
+}
+
+impl From<HeaderArg> for Header {
+    fn from(arg: HeaderArg) -> Self {
+        match arg {
+            HeaderArg::Auto => Self::Auto,
+            HeaderArg::Yes => Self::Yes,
+            HeaderArg::No => Self::No,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SchemeArg {
     EqualWidth,
@@ -211,6 +237,7 @@ pub fn execute(args: EvaluateArgs) -> anyhow::Result<ExitCode> {
     }
     let settings = Settings {
         logits: args.logits,
+        header: args.header.into(),
         bounds: args.gram.is_some(),
         score: match (&args.scores, args.score) {
             (Some(_), _) => ScoreSource::Given {

@@ -334,7 +334,10 @@ fn one_process_each(
             command.stdout(Stdio::null());
             command.args((!training.quiet).then_some("--quiet"));
         }
-        command.args(["--device", training.compute.device.name()]);
+        // where it is not the GPU that is there, whoever computes says why
+        let device = training.compute.device;
+        let name = device.fallback().map_or(device.name(), |_| "auto");
+        command.args(["--device", name]);
         if let Some(threads) = training.compute.threads {
             command.args(["--threads", &threads.to_string()]);
         }

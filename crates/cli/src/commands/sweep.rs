@@ -225,7 +225,10 @@ pub fn execute_sweep(
     let threads = training.compute.threads();
     let jobs = grid
         .jobs
-        .map_or_else(|| trainings(training.compute.device, threads), usize::from)
+        .map_or_else(
+            || trainings(training.compute.device(), threads),
+            usize::from,
+        )
         .clamp(1, runs.max(1));
     let options = SweepOptions {
         jobs,
@@ -235,7 +238,7 @@ pub fn execute_sweep(
         restart: grid.restart,
         run: RunOptions {
             library,
-            device: training.compute.device.threads((threads / jobs).max(1)),
+            device: training.compute.device().threads((threads / jobs).max(1)),
             observer: &progress,
             stop: &stop,
             checkpoint_seconds: training.checkpoint_seconds,

@@ -259,6 +259,11 @@ fn devices_are_listed_and_a_missing_gpu_is_explained() {
         return;
     };
     outcome.stdout_has(problem);
+    // a card is there, and something that it needs is not
+    if json["devices"].as_array().unwrap().len() > 1 {
+        outcome.stdout_has("cannot be used: ");
+        return;
+    }
     let arguments = split("train fashion-mnist-lenet/sgd --out run --device");
     for device in ["cuda", "cuda:1"] {
         let outcome = place.refuse(&[&arguments[..], &[device]].concat());

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use golden::{Value, numbers, quotients, size};
+use serde_json::json;
 
 use crate::common::{Place, assert_close, number, split};
 
@@ -314,22 +315,144 @@ fn numbers_as_headers_are_told_apart_by_the_number_of_rows() {
     }
 }
 
+/// As pandas writes unnamed columns: `0,1` above the probabilities and `0` above the labels.
 #[test]
-fn a_first_line_that_may_be_a_header_is_mentioned() {
+fn headers_of_unnamed_columns_are_told_from_data() {
     let place = Place::new()
+        .with("p.csv", "0,1\n0.9,0.1\n0.2,0.8\n0.6,0.4\n")
+        .with("y.csv", "0\n0\n1\n1\n")
         .with("s.csv", "0\n0.5\n")
         .with("o.csv", "0.25\n")
-        .with("p.csv", "0,1\n0.5,0.5\n")
-        .with("y.csv", "0\n1\n");
-    for (command, files) in [
-        ("evaluate --scores s.csv --ood-scores o.csv", &["s.csv"][..]),
-        ("evaluate --probs p.csv --labels y.csv", &["p.csv", "y.csv"]),
+        .with("hard.csv", "0,1\n1,0\n1,0\n");
+    let pair = "evaluate --probs p.csv --labels y.csv";
+    let taken = |files: &[&str], what: &str| {
+        let note = |file: &&str| format!("{file}: the first line is taken as {what}");
+        files.iter().map(note).collect::<Vec<_>>()
+    };
+    for (command, accuracy, nll, what) in [
+        (
+            pair.to_owned(),
+            2.0 / 3.0,
+            json!(0.414_931_599_615_397),
+            "a header",
+        ),
+        (
+            format!("{pair} --header yes"),
+            2.0 / 3.0,
+            json!(0.414_931_599_615_397),
+            "a header",
+        ),
+        (
+            format!("{pair} --header no"),
+            0.5,
+            json!("inf"),
+            "data, not as a header",
+        ),
     ] {
-        let outcome = place.succeed(command);
-        let note = |file: &&str| {
-            format!("note: {file}: the first line is taken as data, not as a header\n")
-        };
-        assert_eq!(outcome.stderr, files.iter().map(note).collect::<String>());
+        let outcome = place.succeed(&format!("{command} --json"));
+        let value: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_close(&value["in_domain"]["accuracy"], accuracy);
+        match nll.as_f64() {
+            Some(nll) => assert_close(&value["in_domain"]["nll"], nll),
+            None => assert_eq!(value["in_domain"]["nll"], nll),
+        }
+        let notes = taken(&["p.csv", "y.csv"], what);
+        assert_eq!(value["notes"], json!(notes));
+        let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+        assert_eq!(outcome.stderr, notes);
+    }
+    let json = |command: &str| {
+        let outcome = place.succeed(&format!("{command} --json"));
+        serde_json::from_str::<Value>(&outcome.stdout).unwrap()
+    };
+    // the same for a file by itself, and for those of a validation
+    let value = json("evaluate --scores s.csv --ood-scores o.csv");
+    assert_eq!(value["notes"], json!(taken(&["s.csv"], "a header")));
+    assert_eq!(value["ood"]["in_samples"], 1);
+    let value = json(&format!("{pair} --ood p.csv"));
+    assert_eq!(
+        (&value["ood"]["in_samples"], &value["ood"]["out_samples"]),
+        (&json!(3), &json!(3))
+    );
+    let value = json(&format!(
+        "{pair} --validation p.csv --validation-labels y.csv"
+    ));
+    assert_eq!(value["temperature"]["validation_images"], 3);
+    // where nothing tells, the option has to
+    let hard = "evaluate --probs hard.csv --labels y.csv";
+    let bad = place.refuse(&hard.replace("y.csv", "hard_y.csv"));
+    bad.stderr_has("hard_y.csv");
+    let place = place.with("hard_y.csv", "0\n0\n1\n");
+    let hard = hard.replace("y.csv", "hard_y.csv");
+    let bad = place.refuse(&hard);
+    bad.stderr_has("hard.csv and hard_y.csv: the first line may be a header or data");
+    bad.stderr_has("--header yes or --header no");
+    for (header, samples, accuracy) in [("yes", 2, 0.5), ("no", 3, 1.0 / 3.0)] {
+        let outcome = place.succeed(&format!("{hard} --header {header} --json"));
+        let value: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(value["in_domain"]["samples"], samples);
+        assert_close(&value["in_domain"]["accuracy"], accuracy);
+    }
+}
+
+/// 800 nats are beyond all numbers as a probability, and not as a logit.
+#[test]
+fn the_log_loss_of_logits_has_no_end() {
+    let place = Place::new()
+        .with("z.csv", "0,800\n800,0\n")
+        .with("y.csv", "0\n0\n")
+        .with("v.csv", "5.0,0\n5.0,0\n5.0,0\n5.0,0\n")
+        .with("vy.csv", "0\n0\n0\n1\n")
+        .with("p.csv", "0.0,1.0\n1.0,0.0\n");
+    let pair = "evaluate --logits --probs z.csv --labels y.csv";
+    for command in [
+        pair.to_owned(),
+        format!("{pair} --ood z.csv --score energy"),
+    ] {
+        let value = place.json(&command);
+        assert_eq!(value["in_domain"]["nll"], 400.0);
+        assert_eq!(value["in_domain"]["accuracy"], 0.5);
+    }
+    let value = place.json(&format!("{pair} --bootstrap 50"));
+    assert_eq!(value["in_domain"]["intervals"]["nll"]["high"], 800.0);
+    let validation = "--validation v.csv --validation-labels vy.csv";
+    let value = place.json(&format!("{pair} {validation}"));
+    assert_close(&value["in_domain"]["nll"], 400.0 * 3f64.ln() / 5.0);
+    // a probability of 0 stays one, with a temperature, too
+    let probs = "evaluate --probs p.csv --labels y.csv";
+    assert_eq!(place.json(probs)["in_domain"]["nll"], "inf");
+    let place = place.with("v.csv", "0.9,0.1\n0.9,0.1\n0.9,0.1\n0.9,0.1\n");
+    let value = place.json(&format!("{probs} {validation}"));
+    assert_eq!(value["in_domain"]["nll"], "inf");
+}
+
+/// Classes in another order are the same score.
+#[test]
+fn equal_scores_in_another_order_of_the_classes_are_ties() {
+    let place = Place::new()
+        .with("i.csv", "0.7,0.2,0.1\n")
+        .with("o.csv", "0.7,0.1,0.2\n");
+    for command in [
+        "evaluate --probs i.csv --ood o.csv --score entropy",
+        "evaluate --probs i.csv --ood o.csv",
+        "evaluate --logits --probs iz.csv --ood oz.csv --score energy",
+        "evaluate --logits --probs iz.csv --ood oz.csv --score entropy",
+        "evaluate --logits --probs iz.csv --ood oz.csv",
+    ] {
+        for logits in [
+            ["0.7,0.2,0.1", "0.7,0.1,0.2"],
+            ["0.1,0.3,-1.7", "-1.7,0.1,0.3"],
+        ] {
+            let [ins, outs] = logits.map(|row| format!("{row}\n{row}\n9,1.5,1\n"));
+            std::fs::write(place.path("iz.csv"), ins).unwrap();
+            std::fs::write(place.path("oz.csv"), outs).unwrap();
+            let value = &place.json(command)["ood"];
+            let metrics = ["auroc", "fpr_at_95_tpr", "detection_error"];
+            assert_eq!(
+                metrics.map(|metric| value[metric].as_f64().unwrap()),
+                [0.5, 1.0, 0.5]
+            );
+        }
     }
 }
 

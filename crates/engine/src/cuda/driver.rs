@@ -123,24 +123,48 @@ struct Module(sys::CUmodule);
 #[derive(Clone, Copy)]
 struct Function(sys::CUfunction);
 
+/// Why the driver cannot be used.
+#[derive(Clone)]
+struct Unusable {
+    problem: String,
+    /// There is simply no card, or no driver.
+    is_absent: bool,
+}
+
 /// Opens the driver once.
-fn start_driver() -> Result<()> {
-    static STARTED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+fn start_driver() -> std::result::Result<(), Unusable> {
+    static STARTED: OnceLock<std::result::Result<(), Unusable>> = OnceLock::new();
     let started = STARTED.get_or_init(|| {
         let names = DRIVER.map(str::to_owned);
-        open_library(&names).map_err(|looked| {
-            format!("the CUDA driver's library cannot be opened (looked for {looked})")
+        open_library(&names).map_err(|looked| Unusable {
+            problem: format!("the CUDA driver's library cannot be opened (looked for {looked})"),
+            is_absent: true,
         })?;
         // SAFETY: the library is there.
         let code = unsafe { sys::cuInit(0) };
-        check(code, "start the CUDA driver").map_err(|error| error.to_string())
+        check(code, "start the CUDA driver").map_err(|error| Unusable {
+            problem: error.to_string(),
+            is_absent: matches!(
+                code,
+                sys::CUresult::CUDA_ERROR_NO_DEVICE | sys::CUresult::CUDA_ERROR_STUB_LIBRARY
+            ),
+        })
     });
-    started.clone().map_err(Error::device)
+    started.clone()
+}
+
+/// Whether there is a card, as far as the driver lets that be known: not without a driver, nor
+/// where it finds none.
+pub(crate) fn is_there() -> bool {
+    match start_driver() {
+        Ok(()) => count().is_ok_and(|count| count > 0),
+        Err(unusable) => !unusable.is_absent,
+    }
 }
 
 /// Number of cards.
 pub(crate) fn count() -> Result<usize> {
-    start_driver()?;
+    start_driver().map_err(|unusable| Error::device(unusable.problem))?;
     let mut count = 0;
     // SAFETY: the driver is started and writes one number.
     let code = unsafe { sys::cuDeviceGetCount(&mut count) };

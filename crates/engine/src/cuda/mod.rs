@@ -32,7 +32,7 @@ use crate::plan::{Plan, Purpose};
 use driver::Card;
 use program::Program;
 
-pub(crate) use driver::count;
+pub(crate) use driver::{count, is_there};
 
 /// Share of the card's memory that runs which are trained together may take, in percent.
 const TRAINED_TOGETHER: usize = 60;
@@ -185,6 +185,16 @@ pub(crate) fn together(ordinal: usize, precision: Precision, network: &Network) 
     let program = training_program(network, USUAL_BATCH, precision, card.shared, 1);
     let bytes = memory::bytes_per_run(&program, network.parameter_count());
     (card.memory / 100 * TRAINED_TOGETHER / bytes.max(1)).clamp(1, MOST_TOGETHER)
+}
+
+/// How many runs of a network the memory of the card of this number holds.
+pub(crate) fn room(ordinal: usize, precision: Precision, network: &Network, batch: usize) -> usize {
+    let Ok(card) = Card::open(ordinal) else {
+        return 1;
+    };
+    let program = training_program(network, batch, precision, card.shared, 1);
+    let bytes = memory::bytes_per_run(&program, network.parameter_count());
+    (card.memory / bytes.max(1)).max(1)
 }
 
 /// How many steps of so many runs of a network are worth handing over at once.

@@ -196,6 +196,52 @@ impl Outcomes {
         (self.classes >= TOP as usize).then(|| self.top(TOP))
     }
 
+    /// Takes the log loss of images whose label is less probable than `smallest` from `log_losses`,
+    /// which is given their places: what rounds probabilities to nothing, as `f32` does below
+    /// [`f32::MIN_POSITIVE`], keeps their logarithms.
+    ///
+    /// ```
+    /// use evaluation::{Outcomes, log_loss};
+    ///
+    /// let (logits, labels) = ([0.0, 800.0, 1.0, 1.0], [0, 0]);
+    /// let mut outcomes = Outcomes::new(&[0.0, 1.0, 0.5, 0.5], 2, &labels)?;
+    /// outcomes.refine(f64::MIN_POSITIVE, |images| {
+    ///     let loss = |&image: &usize| log_loss(&logits[2 * image..][..2], labels[image]);
+    ///     Ok::<_, evaluation::Error>(images.iter().map(loss).collect())
+    /// })?;
+    /// assert_eq!(outcomes.log_loss(), [800.0, std::f64::consts::LN_2]);
+    /// # Ok::<(), evaluation::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// That of `log_losses`.
+    ///
+    /// # Panics
+    /// If there is not one number for each place.
+    pub fn refine<E>(
+        &mut self,
+        smallest: f64,
+        log_losses: impl FnOnce(&[usize]) -> std::result::Result<Vec<f64>, E>,
+    ) -> std::result::Result<(), E> {
+        let limit = -smallest.ln();
+        let images = 0..self.samples();
+        let images: Vec<usize> = images
+            .filter(|&image| self.log_loss[image] > limit)
+            .collect();
+        if images.is_empty() {
+            return Ok(());
+        }
+        let losses = log_losses(&images)?;
+        assert_eq!(losses.len(), images.len(), "one log loss for each image");
+        for (image, loss) in images.into_iter().zip(losses) {
+            // what has no number stays as improbable as it was
+            if loss >= 0.0 {
+                self.log_loss[image] = loss;
+            }
+        }
+        Ok(())
+    }
+
     /// Mean log loss; infinite if a label has probability 0.
     pub fn nll(&self) -> f64 {
         sum::mean(self.log_loss.iter().copied())

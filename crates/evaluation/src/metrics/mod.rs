@@ -31,7 +31,9 @@ pub use calibration::{CalibrationConfig, Scheme};
 pub use classification::{Outcomes, in_domain};
 pub use curves::detection_curves;
 pub use detection::{Ranking, out_of_domain};
-pub use probability::{SUM_TOLERANCE, Score, maximum_probability, negative_entropy, softmax};
+pub use probability::{
+    SUM_TOLERANCE, Score, energy, log_loss, maximum_probability, negative_entropy, softmax,
+};
 pub use risk::RiskCoverage;
 pub use temperature::temperature;
 

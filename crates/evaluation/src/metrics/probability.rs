@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{in_threads, threads_for};
+use super::{in_threads, sum, threads_for};
 use crate::error::{Error, Result};
 
 /// How far the sum of a row may be from 1: rounding to half precision, or to four printed digits,
@@ -95,11 +95,11 @@ pub(super) fn in_pieces<P: Copy + Into<f64> + Sync>(
     )
 }
 
-/// One score per row, computed from the checked row and its maximum.
+/// One score per row, computed from the checked row, its maximum and scratch.
 fn scores<P: Copy + Into<f64> + Sync>(
     probabilities: &[P],
     classes: usize,
-    score: impl Fn(&[P], f64) -> f64 + Sync,
+    score: impl Fn(&[P], f64, &mut Vec<u64>) -> f64 + Sync,
 ) -> Result<Vec<f64>> {
     let mut scores = vec![0.0; rows(probabilities, classes)?];
     in_pieces(
@@ -107,9 +107,9 @@ fn scores<P: Copy + Into<f64> + Sync>(
         classes,
         &mut scores,
         |first, piece, scores| {
-            let entries = piece.chunks_exact(classes);
+            let (entries, mut scratch) = (piece.chunks_exact(classes), Vec::new());
             for (i, (entries, slot)) in entries.zip(scores).enumerate() {
-                *slot = score(entries, check(first + i, entries)?);
+                *slot = score(entries, check(first + i, entries)?, &mut scratch);
             }
             Ok(())
         },
@@ -131,11 +131,12 @@ pub fn maximum_probability<P: Copy + Into<f64> + Sync>(
     probabilities: &[P],
     classes: usize,
 ) -> Result<Vec<f64>> {
-    scores(probabilities, classes, |_, largest| largest)
+    scores(probabilities, classes, |_, largest, _| largest)
 }
 
-/// Negative entropy `Σ p log p` of every row, with `0 log 0 = 0`, between `-log classes` and 0. O(n
-/// · classes) logarithms.
+/// Negative entropy `Σ p log p` of every row, with `0 log 0 = 0`, between `-log classes` and 0. The
+/// same to the bit in whatever order the classes stand, so that equal entropies are ties. O(n ·
+/// classes) logarithms, and the terms of a row are sorted.
 ///
 /// ```
 /// let scores = evaluation::negative_entropy(&[0.5, 0.5, 0.0, 1.0], 2)?;
@@ -150,10 +151,11 @@ pub fn negative_entropy<P: Copy + Into<f64> + Sync>(
     classes: usize,
 ) -> Result<Vec<f64>> {
     let term = |p: f64| if p > 0.0 { p * p.ln() } else { 0.0 };
-    scores(probabilities, classes, |entries, _| {
+    scores(probabilities, classes, |entries, _, terms| {
+        terms.clear();
+        terms.extend(entries.iter().map(|&p| term(p.into()).to_bits()));
         // rounding above 1 must not make certainty more than certain
-        let sum: f64 = entries.iter().map(|&p| term(p.into())).sum();
-        sum.min(0.0) + 0.0
+        sum::in_any_order(terms).min(0.0) + 0.0
     })
 }
 
@@ -227,8 +229,40 @@ impl Score {
     }
 }
 
+/// The largest logit of a row, and `log Σ exp(z - largest)`, so that nothing overflows.
+fn log_sum(row: &[f64]) -> (f64, f64) {
+    let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let terms = row.iter().map(|z| (z - largest).exp());
+    (largest, sum::of_shares(row.len(), terms).ln())
+}
+
+/// `log Σ exp z` of a row of finite logits, the negative free energy; the same to the bit in
+/// whatever order the classes stand. O(classes).
+///
+/// ```
+/// assert_eq!(evaluation::energy(&[800.0, 800.0]), 800.0 + std::f64::consts::LN_2);
+/// ```
+pub fn energy(row: &[f64]) -> f64 {
+    let (largest, log_sum) = log_sum(row);
+    largest + log_sum
+}
+
+/// `-log p(label)` where `p` is the softmax of a row of logits, also where `p(label)` is below all
+/// numbers; infinite if the label's logit is `-inf`.
+///
+/// ```
+/// assert_eq!(evaluation::log_loss(&[0.0, 800.0], 0), 800.0);
+/// ```
+///
+/// # Panics
+/// If there is no such class.
+pub fn log_loss(row: &[f64], label: usize) -> f64 {
+    let (largest, log_sum) = log_sum(row);
+    log_sum + (largest - row[label])
+}
+
 /// Probabilities `exp(f) / Σ exp(f)` of logits `[n, classes]`. A logit of `-inf` is a class ruled
-/// out. O(n · classes).
+/// out. Classes in another order have the same probabilities to the bit. O(n · classes).
 ///
 /// ```
 /// let probabilities = evaluation::softmax(&[0.0f32, 3f32.ln(), f32::NEG_INFINITY, 700.0], 2)?;
@@ -253,11 +287,10 @@ pub fn softmax<P: Copy + Into<f64>>(logits: &[P], classes: usize) -> Result<Vec<
             let (class, value) = (0, largest);
             return Err(Error::Logit { row, class, value });
         }
-        let mut sum = 0.0;
         for entry in entries.iter_mut() {
             *entry = (*entry - largest).exp();
-            sum += *entry;
         }
+        let sum = sum::of_shares(classes, entries.iter().copied());
         for entry in entries {
             *entry /= sum;
         }
@@ -343,6 +376,42 @@ mod tests {
         let probabilities = [1.000_000_1f32, 0.0, 0.4995, 0.5];
         assert_eq!(maximum_probability(&probabilities, 2).unwrap(), [1.0, 0.5]);
         assert_eq!(negative_entropy(&probabilities, 2).unwrap()[0], 0.0);
+    }
+
+    /// The same probabilities in all orders of the classes.
+    #[test]
+    fn the_order_of_the_classes_changes_no_score() {
+        let logits = [0.1f64, -1.3, 2.7, 0.4, -0.2, 1.1];
+        let probabilities = softmax(&logits, 6).unwrap();
+        let sorted = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let entropy = |row: &[f64]| negative_entropy(row, 6).unwrap()[0];
+        let mut sums = Vec::new();
+        for shift in 0..6 {
+            for swapped in 0..6 {
+                let (mut z, mut p) = (logits, probabilities.clone());
+                z.rotate_left(shift);
+                z.swap(0, swapped);
+                p.rotate_left(shift);
+                p.swap(0, swapped);
+                assert_eq!(entropy(&p), entropy(&probabilities));
+                assert_eq!(energy(&z), energy(&logits));
+                let found = softmax(&z, 6).unwrap();
+                assert_eq!(sorted(found), sorted(probabilities.clone()));
+                sums.push(p.iter().map(|p| p * p.ln()).sum::<f64>());
+            }
+        }
+        // which the plain sum is not
+        assert!(sums.iter().any(|sum| *sum != sums[0]));
+        assert!((entropy(&probabilities) - sums[0]).abs() < 1e-15);
+        let plain = logits.iter().map(|z| z.exp()).sum::<f64>().ln();
+        assert!((energy(&logits) - plain).abs() < 1e-15);
+        for (class, p) in probabilities.iter().enumerate() {
+            assert!((log_loss(&logits, class) + p.ln()).abs() < 1e-14);
+        }
+        assert_eq!(log_loss(&[0.0, f64::NEG_INFINITY], 1), f64::INFINITY);
     }
 
     #[test]

@@ -86,6 +86,20 @@ impl Fitted for Samples<'_> {
             sample_into(executor, fitted, self.mean, seed, sample, out)
         })
     }
+
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        let fitted = (self.rule, self.state);
+        let make = |executor: &Executor, sample, out: &mut [f32]| {
+            sample_into(executor, fitted, self.mean, seed, sample, out)
+        };
+        predictive.logits_of_samples((self.samples, seed), images, make, take)
+    }
 }
 
 /// `Ok` if the rule has samples to predict with.

@@ -212,8 +212,14 @@ struct AtWeights<'a> {
     is_kept: bool,
 }
 
-impl Fitted for AtWeights<'_> {
-    fn predict(&self, predictive: &mut Predictive, _: u64, images: Input<'_>) -> Result<Vec<f32>> {
+impl AtWeights<'_> {
+    /// Calls `work` with the features of some images at a time.
+    fn visit(
+        &self,
+        predictive: &mut Predictive,
+        images: Input<'_>,
+        mut work: impl FnMut(&[f32]) -> Result<()>,
+    ) -> Result<()> {
         if *self.laplace.layer() != LastLayer::of(&predictive.network, self.parameters)? {
             return Err(Error::Unsuited {
                 method: "laplace",
@@ -221,13 +227,38 @@ impl Fitted for AtWeights<'_> {
             });
         }
         let size = predictive.network.input_shape().len();
-        let mut all = Vec::new();
         for images in chunks(images, size) {
-            let features = predictive.engine.features(self.parameters, 0, images)?;
-            let p = self.laplace.probabilities(&features)?;
-            all.extend(p.into_iter().map(|p| p as f32));
+            work(&predictive.engine.features(self.parameters, 0, images)?)?;
         }
+        Ok(())
+    }
+}
+
+impl Fitted for AtWeights<'_> {
+    fn predict(&self, predictive: &mut Predictive, _: u64, images: Input<'_>) -> Result<Vec<f32>> {
+        let mut all = Vec::new();
+        self.visit(predictive, images, |features| {
+            let p = self.laplace.probabilities(features)?;
+            all.extend(p.into_iter().map(|p| p as f32));
+            Ok(())
+        })?;
         Ok(all)
+    }
+
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        _: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        let mut all = Vec::new();
+        self.visit(predictive, images, |features| {
+            all.extend(self.laplace.logits(features)?);
+            Ok(())
+        })?;
+        take(&all);
+        Ok(())
     }
 
     fn details(&self) -> Map<String, Value> {
@@ -925,6 +956,19 @@ impl Laplace {
     /// # Errors
     /// As [`Laplace::variances`].
     pub fn probabilities<T: Copy + Into<f64>>(&self, features: &[T]) -> Result<Vec<f64>> {
+        let mut all = self.logits(features)?;
+        all.chunks_mut(self.layer.classes).for_each(|row| {
+            softmax(row);
+        });
+        Ok(all)
+    }
+
+    /// Logits `[n, C]`, each divided by what its variance takes from it: those of
+    /// [`Laplace::probabilities`], for features `[n, D]`.
+    ///
+    /// # Errors
+    /// As [`Laplace::variances`].
+    pub fn logits<T: Copy + Into<f64>>(&self, features: &[T]) -> Result<Vec<f64>> {
         let classes = self.layer.classes;
         let mut all = Vec::with_capacity(features.len() / self.layer.features * classes);
         let mut variances = vec![0.0; BLOCK * classes];
@@ -934,9 +978,6 @@ impl Laplace {
             for (logit, variance) in logits.iter_mut().zip(variances) {
                 *logit /= (1.0 + PI / 8.0 * *variance).sqrt();
             }
-            logits.chunks_mut(classes).for_each(|row| {
-                softmax(row);
-            });
             all.extend_from_slice(logits);
         })?;
         Ok(all)

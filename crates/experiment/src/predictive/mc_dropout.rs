@@ -1,11 +1,11 @@
 //! Mean over dropout masks at the same weights: the engine takes another mask for each pass. Paper:
 //! Appendix K.
 
-use engine::{Input, Network};
+use engine::{Input, Network, Predictor};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
-use super::{Approach, Fitted, Material, Predictive, Trained, default_samples, stays_random};
+use super::{Approach, Fitted, Material, Predictive, Trained, default_samples, stays_random, wide};
 use crate::config::RunConfig;
 
 /// The method `mc-dropout`.
@@ -69,5 +69,20 @@ impl Fitted for Masks<'_> {
         Ok(predictive
             .engine
             .mean_probabilities(&weights, seed, images)?)
+    }
+
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        for number in 0..self.samples {
+            let seed = Predictor::seed_of_pass(seed, number);
+            let logits = predictive.engine.logits(self.parameters, seed, images)?;
+            take(&wide(&logits));
+        }
+        Ok(())
     }
 }

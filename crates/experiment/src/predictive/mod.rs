@@ -33,6 +33,7 @@ pub mod swag;
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cbopt::{Executor, Rule, State};
 use datasets::Augmentation;
@@ -108,6 +109,11 @@ impl Method {
         self.approach().passes()
     }
 
+    /// What predicting an image of so many classes costs, in forward passes; roughly.
+    pub(crate) fn cost(&self, classes: usize) -> f64 {
+        self.approach().cost(classes)
+    }
+
     /// Whether every number is in its range.
     ///
     /// # Errors
@@ -148,6 +154,11 @@ trait Approach {
     /// Forward passes per image.
     fn passes(&self) -> usize {
         1
+    }
+
+    /// What predicting an image of so many classes costs, in forward passes; roughly.
+    fn cost(&self, _classes: usize) -> f64 {
+        self.passes() as f64
     }
 
     /// Whether every number is in its range.
@@ -191,6 +202,19 @@ pub trait Fitted {
         seed: u64,
         images: Input<'_>,
     ) -> Result<Vec<f32>>;
+
+    /// Calls `take` with the logits `[n, classes]` of every pass, in order: the mean of their
+    /// softmax is what [`Fitted::predict`] gives.
+    ///
+    /// # Errors
+    /// As [`Predictive::predict`].
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()>;
 
     /// What the weights still allow to be said of the images; `None` for methods without bounds.
     ///
@@ -387,6 +411,77 @@ impl Predictive {
         fitted.predict(self, seed, images.into())
     }
 
+    /// `-log p(label)` of the images at these places, from logits in `f64`: also where `p` is below
+    /// all numbers of `f32`, and [`Predictive::predict`] gives 0. Costs the passes over these
+    /// images, or over all of them where masks go by their place.
+    ///
+    /// # Errors
+    /// As [`Predictive::predict`].
+    ///
+    /// # Panics
+    /// If there are not as many labels as places, or one of them names no image or no class.
+    pub fn log_losses<'a>(
+        &mut self,
+        fitted: &dyn Fitted,
+        seed: u64,
+        images: impl Into<Input<'a>>,
+        places: &[usize],
+        labels: &[u32],
+    ) -> Result<Vec<f64>> {
+        assert_eq!(places.len(), labels.len(), "a label for each place");
+        let (images, classes) = (images.into(), self.network.classes());
+        let (chosen, values);
+        let (rows, images) = match images {
+            _ if self.stays_random => (places.to_vec(), images),
+            Input::Bytes {
+                images,
+                normalization,
+                indices,
+            } => {
+                chosen = places.iter().map(|&at| indices[at]).collect::<Vec<_>>();
+                let images = Input::bytes(images, normalization, &chosen);
+                ((0..places.len()).collect(), images)
+            }
+            Input::Floats(_) => {
+                values = take(images, self.network.input_shape().len(), places);
+                ((0..places.len()).collect(), Input::Floats(&values))
+            }
+        };
+        let mut passes = 0;
+        // of every image: the smallest log loss of a pass, and Σ exp(smallest - log loss)
+        let mut sums = vec![(f64::INFINITY, 0.0); rows.len()];
+        fitted.logits(self, seed, images, &mut |logits| {
+            passes += 1;
+            for ((&row, &label), (smallest, sum)) in rows.iter().zip(labels).zip(&mut sums) {
+                let row = &logits[row * classes..][..classes];
+                let loss = evaluation::log_loss(row, label as usize);
+                if loss < *smallest {
+                    *sum = *sum * (loss - *smallest).exp() + 1.0;
+                    *smallest = loss;
+                } else if loss < f64::INFINITY {
+                    *sum += (*smallest - loss).exp();
+                }
+            }
+        })?;
+        let mean = |(smallest, sum): (f64, f64)| smallest - (sum / f64::from(passes)).ln();
+        Ok(sums.into_iter().map(mean).collect())
+    }
+
+    /// Seconds of a single pass at these weights, the least of a few.
+    pub(crate) fn seconds_of_a_pass(
+        &mut self,
+        parameters: &[f32],
+        images: Input<'_>,
+    ) -> Result<f64> {
+        let mut least = f64::INFINITY;
+        for _ in 0..3 {
+            let start = Instant::now();
+            self.engine.probabilities(parameters, 0, images)?;
+            least = least.min(start.elapsed().as_secs_f64());
+        }
+        Ok(least)
+    }
+
     /// Whether two passes of the same weights differ: the network has dropout that stays on.
     pub fn is_random(&self) -> bool {
         self.stays_random
@@ -413,9 +508,42 @@ impl Predictive {
         images: Input<'_>,
         make: impl Fn(&Executor, u32, &mut [f32]) -> Result<()>,
     ) -> Result<Vec<f32>> {
+        let mut sum = Vec::new();
+        self.of_samples(samples, seed, make, |engine, chosen| {
+            Ok(engine.add_probabilities(chosen, images, &mut sum)?)
+        })?;
+        let count = samples as f64;
+        Ok(sum.into_iter().map(|s| (s / count) as f32).collect())
+    }
+
+    /// Calls `take` with the logits of samples of the weights, one after the other.
+    fn logits_of_samples(
+        &mut self,
+        (samples, seed): (usize, u64),
+        images: Input<'_>,
+        make: impl Fn(&Executor, u32, &mut [f32]) -> Result<()>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        self.of_samples(samples, seed, make, |engine, chosen| {
+            for sample in chosen {
+                let logits = engine.logits(sample.parameters, sample.seed, images)?;
+                take(&wide(&logits));
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes samples of the weights by `make(executor, number, weights)` and hands them to `work`,
+    /// some at a time.
+    fn of_samples(
+        &mut self,
+        samples: usize,
+        seed: u64,
+        make: impl Fn(&Executor, u32, &mut [f32]) -> Result<()>,
+        mut work: impl FnMut(&mut Predictor, &[Sample<'_>]) -> Result<()>,
+    ) -> Result<()> {
         let together = self.engine.samples_together().min(samples);
         let mut weights = vec![vec![0.0; self.network.parameter_count()]; together];
-        let mut sum = Vec::new();
         // the range of the samples was checked
         let numbers: Vec<u32> = (0..samples as u32).collect();
         for numbers in numbers.chunks(together) {
@@ -429,11 +557,15 @@ impl Predictive {
                     seed: seed_of_sample(seed, sample),
                 })
                 .collect();
-            self.engine.add_probabilities(&chosen, images, &mut sum)?;
+            work(&mut self.engine, &chosen)?;
         }
-        let count = samples as f64;
-        Ok(sum.into_iter().map(|s| (s / count) as f32).collect())
+        Ok(())
     }
+}
+
+/// The same numbers as doubles.
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| value.into()).collect()
 }
 
 /// How many images there are, of `size` numbers each.

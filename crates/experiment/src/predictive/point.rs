@@ -5,7 +5,7 @@ use engine::{Input, Network};
 use serde::{Deserialize, Serialize};
 
 use super::error::Result;
-use super::{Approach, Fitted, Material, Predictive, Trained};
+use super::{Approach, Fitted, Material, Predictive, Trained, wide};
 use crate::config::RunConfig;
 
 /// The method `point`.
@@ -43,5 +43,16 @@ impl Fitted for AtWeights<'_> {
         images: Input<'_>,
     ) -> Result<Vec<f32>> {
         Ok(predictive.engine.probabilities(self.0, seed, images)?)
+    }
+
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        take(&wide(&predictive.engine.logits(self.0, seed, images)?));
+        Ok(())
     }
 }

@@ -115,6 +115,16 @@ impl Approach for Possibilistic {
         "possibilistic"
     }
 
+    /// One backward pass per class, which is as dear as two forward ones.
+    fn cost(&self, classes: usize) -> f64 {
+        let backward = if self.last_layer {
+            0
+        } else {
+            self.classes.min(classes)
+        };
+        1.0 + 2.0 * backward as f64
+    }
+
     fn check(&self) -> images::Result<()> {
         if let Factor::Given(factor) = self.factor {
             check_positive("factor", factor)?;
@@ -292,6 +302,16 @@ impl Fitted for Around<'_> {
         images: Input<'_>,
     ) -> Result<Vec<f32>> {
         AtWeights(self.parameters).predict(predictive, seed, images)
+    }
+
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        AtWeights(self.parameters).logits(predictive, seed, images, take)
     }
 
     fn allowed(
@@ -602,7 +622,9 @@ impl Look {
             .fold(f64::NEG_INFINITY, |most, (_, log)| most.max(*log));
         let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let max_logit = largest(&self.logits);
-        let sum: f64 = self.logits.iter().map(|z| (z - max_logit).exp()).sum();
+        // in whatever order the classes stand, so that equal scores are ties
+        let energy = evaluation::energy(&self.logits);
+        let probabilities = evaluation::softmax(&self.logits, self.logits.len())?;
         let m = self.classes.len();
         let tempered = self.classes.iter().enumerate().map(|(k, &class)| {
             let variance = self.covariance[k * m + k] / factor;
@@ -611,23 +633,19 @@ impl Look {
         let tempered: Vec<f64> = tempered.collect();
         Ok(AllowedImage {
             answer,
-            probabilities: self
-                .logits
-                .iter()
-                .map(|z| (z - max_logit).exp() / sum)
-                .collect(),
             lower,
             upper,
             log_possibility,
             scores: Scores {
-                max_probability: 1.0 / sum,
-                energy: max_logit + sum.ln(),
+                max_probability: largest(&probabilities),
+                energy,
                 max_logit,
                 probit: largest(&evaluation::softmax(&tempered, m)?),
                 necessity: -rival,
                 lower,
                 width: lower - upper,
             },
+            probabilities,
             is_vacuous,
         })
     }

@@ -20,6 +20,7 @@
 
 use std::collections::VecDeque;
 
+use cbopt::Executor;
 use cbopt::noise::{NoiseKey, fill_normal};
 use engine::{Input, Network};
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,19 @@ impl Fitted for Samples<'_> {
         predictive.mean_of_samples(samples, seed, images, |_, sample, out| {
             self.swag.sample_into(form, seed, sample, out)
         })
+    }
+
+    fn logits(
+        &self,
+        predictive: &mut Predictive,
+        seed: u64,
+        images: Input<'_>,
+        take: &mut dyn FnMut(&[f64]),
+    ) -> Result<()> {
+        let SwagSamples { samples, form } = self.method;
+        let make =
+            |_: &Executor, sample, out: &mut [f32]| self.swag.sample_into(form, seed, sample, out);
+        predictive.logits_of_samples((samples, seed), images, make, take)
     }
 
     fn details(&self) -> Map<String, Value> {

@@ -380,6 +380,68 @@ fn every_method_gives_probabilities_that_depend_on_the_seed_alone() {
     }
 }
 
+/// A probability is rounded to `f32`, and so are the logits under it.
+const LOG_LOSS: f64 = 1e-4;
+
+#[test]
+fn log_losses_are_those_of_the_probabilities_and_go_on_where_these_are_0() {
+    for (method, run, trained) in all_methods() {
+        let images = &run.images[..37 * PIXELS];
+        let mut predictive = Predictive::new(&run.network, threads(1)).unwrap();
+        let fitted = predictive.fit(&method, &trained, training(run)).unwrap();
+        let p = predictive.predict(&*fitted, 11, images).unwrap();
+        let (places, labels) = ([30, 2, 17, 36], [4, 0, 9, 6]);
+        let found = predictive
+            .log_losses(&*fitted, 11, images, &places, &labels)
+            .unwrap();
+        for ((loss, place), label) in found.iter().zip(places).zip(labels) {
+            let want = -f64::from(p[10 * place + label as usize]).ln();
+            assert!(
+                (loss - want).abs() <= LOG_LOSS * want.max(1.0),
+                "{method:?}: {loss} {want}"
+            );
+        }
+    }
+    // weights of the last layer that are so large that most labels have the probability 0
+    let run = sgd();
+    let mut parameters = run.parameters.clone();
+    let last = run.network.parameters().last().unwrap();
+    let classes = last.range().len();
+    let first = run.network.parameters()[run.network.parameters().len() - 2]
+        .range()
+        .start;
+    assert_eq!(classes, 10);
+    parameters[first..].iter_mut().for_each(|w| *w *= 1000.0);
+    let trained = Trained::new(parameters.clone());
+    let mut predictive = predictive(&run.network);
+    let fitted = predictive.fit(&POINT, &trained, training(run)).unwrap();
+    let p = predictive.predict(&*fitted, 0, &run.images).unwrap();
+    let wrong: Vec<u32> = run.labels.iter().map(|label| (label + 1) % 10).collect();
+    let impossible: Vec<usize> = (0..64)
+        .filter(|&image| p[10 * image + wrong[image] as usize] == 0.0)
+        .collect();
+    assert!(impossible.len() > 32, "{}", impossible.len());
+    let labels: Vec<u32> = impossible.iter().map(|&image| wrong[image]).collect();
+    let found = predictive
+        .log_losses(&*fitted, 0, &run.images, &impossible, &labels)
+        .unwrap();
+    let mut engine = threads(1).build(&run.network).unwrap();
+    let logits = engine.logits(&parameters, 0, &run.images).unwrap();
+    for ((&image, &label), loss) in impossible.iter().zip(&labels).zip(&found) {
+        let row: Vec<f64> = logits[10 * image..][..10]
+            .iter()
+            .map(|&z| z.into())
+            .collect();
+        // all others are as improbable, so that nothing is added to the largest
+        let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let want = largest - row[label as usize];
+        assert!(
+            want > 87.0 && (loss - want).abs() <= LOG_LOSS * want,
+            "{loss} {want}"
+        );
+    }
+}
+
 #[test]
 fn point_is_the_engine() {
     let run = sgd();

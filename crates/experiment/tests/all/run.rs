@@ -325,6 +325,57 @@ fn a_finished_run_is_evaluated_again_with_other_rows() {
     }
 }
 
+/// A label of probability 0 costs what its logit says, not infinitely much.
+#[test]
+fn the_log_loss_of_a_record_is_that_of_the_logits() {
+    let lab = Lab::new();
+    let run = lab.create("sure", small("sgd", &["data.out_of_domain=[]"]));
+    lab.finish(&run);
+    // the last layer ten thousand times as large, in the folder of a run of before there were sums
+    let network = run
+        .config()
+        .network
+        .build(Shape::new(1, 28, 28), 10)
+        .unwrap();
+    let path = run.directory().join(LAST);
+    let mut weights = experiment::weights::read(&path, &network).unwrap();
+    let first = network.parameters()[network.parameters().len() - 2]
+        .range()
+        .start;
+    weights[first..].iter_mut().for_each(|w| *w *= 1e4);
+    experiment::weights::write(&path, &network, &weights).unwrap();
+    let path = run.directory().join("model.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut model: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for key in ["files", "sha256"] {
+        model.as_object_mut().unwrap().remove(key).unwrap();
+    }
+    std::fs::write(&path, model.to_string()).unwrap();
+    let (stop, out) = (Stop::default(), lab.directory("again"));
+    let settings = strings(&["evaluation.keep_predictions=true"]);
+    let options = lab.options(&Silent, &stop);
+    let record = reevaluate(run.directory(), &settings, &out, &options);
+    let record = record.unwrap().unwrap();
+    let last = record.evaluations.last().unwrap();
+    let read = |file: &str| npy::open(out.join("predictions").join(file)).unwrap();
+    let labels = read("labels.npy").to_integers().unwrap();
+    let folder = last.predictions.as_ref().unwrap();
+    let probabilities = npy::open(out.join(folder).join("test.npy"))
+        .unwrap()
+        .to_f64();
+    let of_labels = probabilities.chunks(10).zip(&labels);
+    let of_labels: Vec<f64> = of_labels.map(|(row, label)| row[*label as usize]).collect();
+    let impossible = of_labels.iter().filter(|p| **p == 0.0).count();
+    assert!(impossible > 0, "{of_labels:?}");
+    let nll = last.in_domain.values.nll.unwrap();
+    let normal = of_labels.iter().filter(|p| **p >= f32::MIN_POSITIVE.into());
+    let rest = nll * 60.0 - normal.map(|p| -p.ln()).sum::<f64>();
+    assert!(
+        nll.is_finite() && rest > 87.0 * impossible as f64,
+        "{nll} {rest}"
+    );
+}
+
 /// A row of a config, its keys separated by semicolons.
 fn row(text: &str) -> RowConfig {
     toml::from_str(&text.replace("; ", "\n")).unwrap()
@@ -431,6 +482,179 @@ fn interrupted_again_and_again_every_method_ends_with_the_same_bits() {
             assert!(read(&parts) == read(&whole), "{method} {file}");
         }
     }
+}
+
+/// Stops an evaluation when so many pieces have begun under it.
+struct After<'a> {
+    stop: &'a Stop,
+    pieces: usize,
+    begun: Mutex<Vec<String>>,
+}
+
+impl<'a> After<'a> {
+    fn new(stop: &'a Stop, pieces: usize) -> Self {
+        let begun = Mutex::new(Vec::new());
+        Self {
+            stop,
+            pieces,
+            begun,
+        }
+    }
+}
+
+impl Observer for After<'_> {
+    fn event(&self, _: &str, event: Event<'_>) {
+        if let Event::Evaluating { row, checkpoint } = event {
+            let mut begun = self.begun.lock().unwrap();
+            if begun.len() == self.pieces {
+                self.stop.raise();
+            } else {
+                begun.push(format!("{row} {checkpoint:?}"));
+            }
+        }
+    }
+}
+
+/// Rows and sets are done once, however often the evaluation is stopped between them.
+#[test]
+fn a_stopped_evaluation_goes_on_where_it_was() {
+    const EVALUATED: &str = "evaluated.json";
+    let lab = Lab::new();
+    let rows = [
+        row("row=\"point\"; predictive=\"point\""),
+        row("row=\"bounds\"; predictive=\"possibilistic\"; images=20"),
+    ];
+    let config = |name: &str| {
+        let more = ["data.out_of_domain=[\"mnist\", \"fashion-mnist\"]"];
+        let mut config = small("sgd", &more);
+        config.evaluation.score = evaluation::Score::NegativeEntropy;
+        config.evaluation.keep_predictions = true;
+        config.name = name.into();
+        config.rows = rows.to_vec();
+        config
+    };
+    let whole = lab.create("whole", config("a"));
+    let stop = Stop::default();
+    let all = After::new(&stop, usize::MAX);
+    let outcome = whole.execute(&lab.options(&all, &stop)).unwrap();
+    let Outcome::Finished(want) = outcome else {
+        panic!("nobody asked it to stop");
+    };
+    // two rows at two checkpoints on three sets
+    let all = all.begun.into_inner().unwrap();
+    assert_eq!(all.len(), 12);
+    assert!(!whole.directory().join(EVALUATED).exists());
+    // one piece a command, saved as it is stopped or as time passes
+    for (name, seconds) in [("stopped", 1e9), ("saved", 0.0)] {
+        let parts = lab.create(name, config("a"));
+        let mut begun = Vec::new();
+        let got = loop {
+            let stop = Stop::default();
+            let one = After::new(&stop, 1);
+            let mut options = lab.options(&one, &stop);
+            options.checkpoint_seconds = seconds;
+            let outcome = Run::open(parts.directory()).unwrap().execute(&options);
+            let outcome = outcome.unwrap();
+            begun.extend(one.begun.into_inner().unwrap());
+            match outcome {
+                Outcome::Finished(record) => break *record,
+                Outcome::Stopped => assert!(parts.directory().join(EVALUATED).exists()),
+            }
+            assert!(begun.len() <= all.len(), "{begun:?}");
+        };
+        assert_eq!(begun, all, "{name}");
+        assert_eq!(lasting(got), lasting(*want.clone()), "{name}");
+        assert!(!parts.directory().join(EVALUATED).exists());
+        let read = |run: &Run, file: &str| {
+            std::fs::read(run.directory().join("predictions").join(file)).unwrap()
+        };
+        for file in [
+            "labels.npy",
+            "point-best/test.npy",
+            "bounds-final/mnist.npy",
+        ] {
+            assert!(read(&whole, file) == read(&parts, file), "{file}");
+        }
+    }
+    // what is damaged, of another config or of other images is not gone on with
+    let parts = lab.create("stale", config("a"));
+    let part = |pieces: usize| {
+        let stop = Stop::default();
+        let some = After::new(&stop, pieces);
+        let run = Run::open(parts.directory()).unwrap();
+        let outcome = run.execute(&lab.options(&some, &stop)).unwrap();
+        assert!(matches!(outcome, Outcome::Stopped));
+        some.begun.into_inner().unwrap()
+    };
+    assert_eq!(part(5), all[..5]);
+    assert_eq!(part(2), all[5..7]);
+    let path = parts.directory().join(EVALUATED);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let damaged = text.replacen("\"samples\": 60", "\"samples\": 61", 1);
+    assert_ne!(damaged, text);
+    std::fs::write(&path, damaged).unwrap();
+    assert_eq!(part(1), all[..1]);
+    std::fs::write(&path, &text).unwrap();
+    assert_eq!(part(1), all[7..8]);
+    let settings = parts.directory().join("config.toml");
+    let config = std::fs::read_to_string(&settings).unwrap();
+    assert!(config.contains("bins = 20"));
+    std::fs::write(&settings, config.replace("bins = 20", "bins = 19")).unwrap();
+    assert_eq!(part(1), all[..1]);
+    std::fs::write(&settings, config).unwrap();
+    std::fs::write(&path, &text).unwrap();
+    write_images(&lab.folder.path().join("mnist"), "t10k", 50, 7);
+    let library = library(lab.folder.path());
+    let stop = Stop::default();
+    let one = After::new(&stop, 1);
+    let options = RunOptions {
+        library: &library,
+        ..lab.options(&one, &stop)
+    };
+    let outcome = Run::open(parts.directory()).unwrap().execute(&options);
+    assert!(matches!(outcome.unwrap(), Outcome::Stopped));
+    assert_eq!(one.begun.into_inner().unwrap(), all[..1]);
+}
+
+/// A piece for which all of the time is too short says so instead of being put off for ever.
+#[test]
+fn an_evaluation_within_a_limit_ends_or_says_why_it_cannot() {
+    let lab = Lab::new();
+    let mut config = small("mc-dropout", &[]);
+    let set = |config: &mut RunConfig, samples| {
+        for row in &mut config.rows {
+            if let McDropout(method) = &mut row.method {
+                method.samples = samples;
+            }
+        }
+    };
+    set(&mut config, 100_000);
+    let run = lab.create("long", config);
+    // trained, and asked to stop as the evaluation begins
+    let stop = Stop::default();
+    let none = After::new(&stop, 0);
+    let outcome = run.execute(&lab.options(&none, &stop)).unwrap();
+    assert!(matches!(outcome, Outcome::Stopped));
+    let within = |time: Duration| lab.execute(&run, &Stop::default().within(time));
+    let error = within(Duration::from_secs(3)).unwrap_err();
+    let message = error.to_string();
+    assert!(error.is_mistake());
+    assert!(message.starts_with("row \""), "{message}");
+    for part in [
+        "on the test images takes about",
+        "of 3.0 s were left for it",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    // where something was done in the same command, the next one may have time enough
+    let mut config = small("mc-dropout", &[]);
+    set(&mut config, 100_000);
+    let run = lab.create("fresh", config);
+    let stop = Stop::default().within(Duration::from_secs(20));
+    let outcome = lab.execute(&run, &stop).unwrap();
+    assert!(matches!(outcome, Outcome::Stopped) && !stop.is_asked());
+    assert!(run.directory().join(CHECKPOINT).exists());
+    assert!(stop.left().is_some_and(|left| left > Duration::ZERO));
 }
 
 #[test]
