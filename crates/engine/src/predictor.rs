@@ -254,8 +254,8 @@ impl Predictor {
         self.predict(&samples, input.into(), self.classes, wanted)
     }
 
-    /// The seed that [`Predictor::mean_probabilities`] gives to one of its passes, from 0. The first
-    /// has the masks of a single prediction.
+    /// The seed that [`Predictor::mean_probabilities`] gives to one of its passes, from 0. The
+    /// first has the masks of a single prediction.
     pub fn seed_of_pass(seed: u64, number: usize) -> u64 {
         match number {
             0 => seed,
