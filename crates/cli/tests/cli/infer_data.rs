@@ -255,6 +255,7 @@ logistic d.csv --target y --covariates x,g => line 2, column "g" & not a number
 predict logistic d.csv --target y --covariates x => --new
 predict poisson d.csv --column y --new new.csv => unrecognized subcommand
 predict logistic d.csv --target y --covariates x --new nowhere.csv => nowhere.csv: there is no such file
+predict logistic - --target y --covariates x --new - => --new: standard input has the data already
 predict logistic d.csv --target y --covariates x --new lacks.csv => lacks.csv: unknown column "x"
 predict logistic d.csv --target y --covariates x --categorical g --new strange.csv => strange.csv: line 3, column "g" & unknown level "z" & "a", "b"
 predict logistic d.csv --target y --covariates x --categorical g --new holes.csv => holes.csv: line 2, column "g" & missing

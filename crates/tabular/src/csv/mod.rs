@@ -27,6 +27,14 @@ use self::quotes::{BadQuote, StrictQuotes};
 /// What stands for "no value here"; the empty field does too. Case is ignored.
 const MISSING: [&str; 5] = ["na", "n/a", "nan", "null", "?"];
 
+/// How compressed files begin, and what they are called; their tables would be taken for text.
+const COMPRESSED: [(&[u8], &str); 4] = [
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard"),
+    (b"PK\x03\x04", "ZIP"),
+];
+
 /// Bytes taken from the file at a time, at least and at most: no more than it has, for small files
 /// are read in less time than a large buffer is made.
 const BUFFER: [u64; 2] = [1 << 12, 1 << 18];
@@ -318,6 +326,13 @@ impl Table {
         taken
             .and_then(|_| source.seek(SeekFrom::Start(0)))
             .map_err(fail)?;
+        if let Some((_, kind)) = COMPRESSED
+            .iter()
+            .find(|(magic, _)| start.starts_with(magic))
+        {
+            let problem = format!("{name}: is a {kind} file, expected CSV or Parquet");
+            return Err(UserError::new(problem));
+        }
         let is_named = path
             .extension()
             .is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
@@ -762,6 +777,14 @@ mod tests {
         let text = "# made by hand\n y , x\n1, 2.5 \n\n# in between\n\"a, b\",\"-3\"\r\n4,1e3";
         assert_eq!(numbers(text), Ok(vec![2.5, -3.0, 1000.0]));
         assert_eq!(numbers("\u{feff}x\n1\n"), Ok(vec![1.0]));
+    }
+
+    #[test]
+    fn compressed_files_are_told_by_name() {
+        let refused = |bytes: &[u8]| Table::from_bytes("x.csv.gz", bytes.to_vec()).err().unwrap();
+        let message = "x.csv.gz: is a gzip file, expected CSV or Parquet";
+        assert_eq!(refused(b"\x1f\x8b\x08\0").to_string(), message);
+        assert!(refused(b"PK\x03\x04\x14").to_string().contains("ZIP"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `maxitive infer predict MODEL data.csv --new new.csv`: the mean response at new covariates.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::args::{AskArgs, ModelArgs, ParameterArg, positive};
 use super::{linear, logistic, poisson_regression};
 use crate::csv::Table;
+use crate::user_error::UserError;
 use inference::regression::{self, predict};
 
 #[derive(Debug, Args)]
@@ -61,6 +62,11 @@ pub fn execute(args: PredictArgs) -> anyhow::Result<ExitCode> {
 
 fn run(model: &regression::Model, args: &NewArgs) -> anyhow::Result<ExitCode> {
     let reading = args.model.read.reading();
+    let stdin = Path::new("-");
+    if (&*args.model.file, &*args.new) == (stdin, stdin) {
+        let message = "--new: standard input has the data already; name a file";
+        return Err(UserError::new(message).into());
+    }
     let mut data = Table::open(&args.model.file, reading)?;
     let mut new = Table::open(&args.new, reading)?;
     let questions = args.ask.questions(ParameterArg::Mean);
