@@ -434,3 +434,157 @@ proptest! {
         }
     }
 }
+
+/// Rounding of numbers that are computed in twice the precision, relative to the width of a cut.
+const EXACT: f64 = 4e-15;
+
+/// Both ends of the 0.05-cut, each off by a small part of half the width, and what is certified.
+fn assert_cut(profiles: &Profiles<'_>, form: &[f64], certified: f64, want: [f64; 2]) {
+    let questions = FormQuestions {
+        form: form.to_vec(),
+        alphas: vec![0.05],
+        ..FormQuestions::default()
+    };
+    let answer = profiles.answer(&[questions]).unwrap().remove(0);
+    let half = 0.5 * (want[1] - want[0]);
+    for (end, want) in answer.cuts[0].iter().zip(want) {
+        let off = (end.value - want).abs();
+        assert!(
+            off <= EXACT * half + f64::EPSILON * want.abs(),
+            "{end:?}: {want}"
+        );
+    }
+    assert!(answer.gap.unwrap() < certified, "{:?}", answer.gap);
+}
+
+/// Times in seconds beside a constant term; the numbers come from mpmath with 60 digits.
+#[test]
+fn a_time_is_as_good_as_its_offset() {
+    let responses = [
+        3.041, 3.625, 2.859, 3.833, 4.566, 4.211, 5.522, 3.235, 4.347, 3.735, 3.816, 4.576,
+    ];
+    let rows: Vec<(Vec<f64>, f64)> = (0..)
+        .zip(responses)
+        .map(|(i, y)| (vec![1.7e9 + 40.0 * f64::from(i)], y))
+        .collect();
+    let design = design(Response::Normal, &rows);
+    let model = unknown_variance(2);
+    let posterior = model.fit(&design).unwrap();
+    let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+    let slope = [-0.00165398018429665316, 0.0059588752891917573];
+    assert_cut(&profiles, &[0.0, 1.0], 1e-13, slope);
+    let intercept = [-10130085.3554119057, 2811770.62434663893];
+    assert_cut(&profiles, &[1.0, 0.0], 1e-13, intercept);
+    let first = [2.4849334824277389, 4.46232292782867154];
+    assert_cut(&profiles, &[1.0, 1.7e9], 1e-13, first);
+    let negative = profiles.credence_of(&[0.0, 1.0], ..0.0).unwrap();
+    assert!((negative.possibility - 0.3233108481028605).abs() < 1e-15);
+    // the approximation is the same normal
+    let laplace = posterior.laplace_marginal(&[0.0, 1.0]).unwrap();
+    let known = 0.5 * (slope[1] - slope[0]) / (12.0 * (0.05f64.ln() / -6.0).exp_m1()).sqrt();
+    assert!((laplace.standard_deviation() / known - 1.0).abs() < 1e-14);
+    // the slope knows nothing of the offset, as long as the differences are numbers
+    for shift in [-1.7e9, 1e12, 2f64.powi(55)] {
+        let shifted: Vec<_> = rows.iter().map(|(x, y)| (vec![x[0] + shift], *y)).collect();
+        let design = self::design(Response::Normal, &shifted);
+        let posterior = model.fit(&design).unwrap();
+        let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+        assert_cut(&profiles, &[0.0, 1.0], 1e-13, slope);
+    }
+}
+
+/// Powers of `k/16`, `k = 0, …, 16`, from mpmath with 60 digits.
+#[test]
+fn powers_keep_their_digits() {
+    let mut rows = Vec::new();
+    for k in 0..17 {
+        let x = f64::from(k) / 16.0;
+        let powers = (1..9).map(|j| x.powi(j)).collect();
+        rows.push((powers, f64::from((k * k * 7) % 11) / 4.0));
+    }
+    let design = design(Response::Normal, &rows);
+    let model = unknown_variance(9);
+    let posterior = model.fit(&design).unwrap();
+    let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+    let mut last = [0.0; 9];
+    last[8] = 1.0;
+    assert!((posterior.mode()[8] / 6301.130123860375577 - 1.0).abs() < 1e-15);
+    assert!((17.0 * posterior.dispersion() / 6.767872526585004711 - 1.0).abs() < 1e-15);
+    assert_cut(
+        &profiles,
+        &last,
+        0.05,
+        [-13348.60483857581853, 25950.86508629656968],
+    );
+    let at_three = [0.343330736823975757, 2.704219404514023974];
+    assert_cut(&profiles, &design.row(3), 1e-13, at_three);
+    let zero = profiles.solve(&[(&last[..], Target::Value(0.0))]).unwrap()[0];
+    assert!((zero.log_possibility + 0.3615219173052904835).abs() < 1e-15);
+    assert!(zero.gap.unwrap() < 1e-14);
+}
+
+/// Weights, a known variance and a prior beside times, from mpmath with 60 digits.
+#[test]
+fn weights_and_priors_keep_the_digits_of_times() {
+    let time = |k: i32| 1.7e9 + 5.0 * f64::from(k);
+    let response = |k: i32| f64::from((5 * k) % 7) / 2.0;
+    let fit = |config: &RegressionConfig, design: &Design| {
+        let config = RegressionConfig {
+            dispersion: Dispersion::Known(0.75),
+            ..config.clone()
+        };
+        let model = config.build(2).unwrap();
+        let posterior = model.fit(design).unwrap();
+        (model, posterior)
+    };
+    let mut design = Design::with_intercept(Response::Normal, 1);
+    let mut plain = design.clone();
+    for k in 0..8 {
+        let weight = f64::from(1 + k % 3) / 2.0;
+        design
+            .push_weighted(&[time(k)], response(k), weight)
+            .unwrap();
+        plain.push(&[time(k)], response(k)).unwrap();
+    }
+    let config = RegressionConfig {
+        prior_mode: Some(vec![0.0, 0.125]),
+        ..with_prior(PriorPrecision::Diagonal(vec![0.0, 2000.0]))
+    };
+    let (model, posterior) = fit(&config, &design);
+    let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+    let slope = [0.02787004009153430885, 0.1149569641278749738];
+    assert_cut(&profiles, &[0.0, 1.0], 1e-13, slope);
+    let row = [0.1132069777514831802, 1.810843655159909225];
+    assert_cut(&profiles, &[1.0, time(2)], 1e-13, row);
+    let squares = 18.96743143459915612;
+    let weight = design.total_weight();
+    let log = -0.5 * (weight * (1.5 * std::f64::consts::PI).ln() + squares / 0.75);
+    assert!((posterior.log_consistency() / log - 1.0).abs() < 1e-15);
+    // a standardized prior that says something of the constant term as well
+    let moments = plain.column_moments();
+    assert_eq!(moments.means, [1700000017.5]);
+    let prior = PriorPrecision::standardized(&moments, 2.0, Some(0.5)).unwrap();
+    let (model, posterior) = fit(&with_prior(prior), &plain);
+    let profiles = Profiles::new(&model, &plain, &posterior).unwrap();
+    let slope = [-0.06704993885925129406, 0.05301485113995304845];
+    assert_cut(&profiles, &[0.0, 1.0], 1e-11, slope);
+    let row = [0.4465560897399500111, 2.16616975472195101];
+    assert_cut(&profiles, &[1.0, time(2)], 1e-11, row);
+}
+
+/// What varies in its last digits varies: 26/9 is the variance of -5/3, -2/3 and 7/3.
+#[test]
+fn responses_far_from_zero_have_a_variance() {
+    let mut design = Design::with_intercept(Response::Normal, 0);
+    for y in [1e9 + 1.0, 1e9 + 2.0, 1e9 + 5.0] {
+        design.push(&[], y).unwrap();
+    }
+    let posterior = unknown_variance(1).fit(&design).unwrap();
+    assert!((posterior.dispersion() - 26.0 / 9.0).abs() < 1e-15);
+    assert_eq!(posterior.mode(), [1e9 + 8.0 / 3.0]);
+    // a line but for the last bit of decimal numbers
+    let rows = (0..9).map(|i| (vec![f64::from(i)], 1e9 + 0.1 * f64::from(i)));
+    let design = self::design(Response::Normal, &rows.collect::<Vec<_>>());
+    let fitted = unknown_variance(2).fit(&design);
+    assert!(matches!(fitted, Err(Error::NoMode { .. })), "{fitted:?}");
+}
