@@ -128,6 +128,77 @@ impl Div for Double {
     }
 }
 
+/// `L` with `M = LLᵀ`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cholesky {
+    size: usize,
+    /// Row after row, zero above the diagonal.
+    entries: Vec<Double>,
+}
+
+impl Cholesky {
+    /// Of a symmetric matrix with this lower triangle; `None` if a pivot is not positive.
+    pub(crate) fn new(size: usize, matrix: impl Fn(usize, usize) -> Double) -> Option<Self> {
+        let mut entries = vec![Double::default(); size * size];
+        for i in 0..size {
+            for j in 0..=i {
+                let row = |k: usize| entries[k * size..k * size + j].iter().copied();
+                let left = matrix(i, j) - Double::dot(row(i).zip(row(j)));
+                entries[i * size + j] = if i > j {
+                    left / entries[j * size + j]
+                } else if left.high > 0.0 {
+                    left.sqrt()
+                } else {
+                    return None;
+                };
+            }
+        }
+        Some(Self { size, entries })
+    }
+
+    /// Number of rows.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// An entry of `L`.
+    pub(crate) fn entry(&self, i: usize, j: usize) -> Double {
+        self.entries[i * self.size + j]
+    }
+
+    /// The same entry, to be changed.
+    pub(crate) fn entry_mut(&mut self, i: usize, j: usize) -> &mut Double {
+        &mut self.entries[i * self.size + j]
+    }
+
+    /// `x ← L⁻¹x`.
+    pub(crate) fn solve_lower(&self, x: &mut [Double]) {
+        for i in 0..self.size {
+            let row = &self.entries[i * self.size..];
+            let known = Double::dot(row[..i].iter().copied().zip(x[..i].iter().copied()));
+            x[i] = (x[i] - known) / row[i];
+        }
+    }
+
+    /// `x ← L⁻ᵀx`.
+    pub(crate) fn solve_upper(&self, x: &mut [Double]) {
+        for i in (0..self.size).rev() {
+            let column = (i + 1..self.size).map(|k| self.entry(k, i));
+            let known = Double::dot(column.zip(x[i + 1..].iter().copied()));
+            x[i] = (x[i] - known) / self.entry(i, i);
+        }
+    }
+
+    /// Column `j` of `M⁻¹`.
+    pub(crate) fn inverse_column(&self, j: usize) -> Vec<Double> {
+        let mut column = vec![Double::default(); self.size];
+        column[j] = 1.0.into();
+        self.solve_lower(&mut column);
+        self.solve_upper(&mut column);
+        column
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

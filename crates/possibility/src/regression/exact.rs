@@ -17,7 +17,7 @@
 use faer::Mat;
 
 use super::gram::Gram;
-use crate::double::{Double, UNIT};
+use crate::double::{Cholesky, Double, UNIT};
 use crate::error::{Error, Result};
 use crate::linear::smallest_eigenvalue;
 use crate::normal::Normal;
@@ -35,9 +35,7 @@ const SQUARES: std::ops::RangeInclusive<f64> = 1e-240..=1e300;
 /// `L` of a positive definite matrix.
 #[derive(Debug, Clone)]
 pub(super) struct Triangle {
-    columns: usize,
-    /// Row after row, zero above the diagonal.
-    entries: Vec<Double>,
+    factor: Cholesky,
     /// Diagonal of the matrix of shifted columns.
     diagonal: Vec<f64>,
     /// `T`.
@@ -69,29 +67,15 @@ impl Triangle {
                 });
             }
         }
+        let factor = Cholesky::new(columns, entry).ok_or_else(|| dependent(gram))?;
         let mut found = Self {
-            columns,
-            entries: vec![Double::default(); columns * columns],
+            factor,
             diagonal,
             spread: f64::INFINITY,
             rounding: gram.rounding,
             variance_error: f64::INFINITY,
         };
         found.rounding += found.of_solving();
-        for i in 0..columns {
-            for j in 0..=i {
-                let row = |k: usize| &found.entries[k * columns..k * columns + j];
-                let known = row(i).iter().copied().zip(row(j).iter().copied());
-                let left = entry(i, j) - Double::dot(known);
-                found.entries[i * columns + j] = if i > j {
-                    left / found.entries[j * columns + j]
-                } else if left.round() > 0.0 {
-                    left.sqrt()
-                } else {
-                    return Err(found.dependent(gram));
-                };
-            }
-        }
         found.spread = found.spread_of(&found.diagonal);
         let error = found.rounding * found.spread * found.spread;
         found.variance_error = error / (1.0 - error).max(0.0);
@@ -99,22 +83,22 @@ impl Triangle {
         if found.variance_error < DEPENDENT {
             Ok(found)
         } else {
-            Err(found.dependent(gram))
+            Err(dependent(gram))
         }
     }
 
     /// The factor for columns that are not shifted: the constant term takes part in each of them.
     fn without_shifts(mut self, gram: &Gram) -> Result<Self> {
-        for i in 1..self.columns {
-            let shift = Double::from(gram.shifts[i]) * self.entries[0];
-            let entry = &mut self.entries[i * self.columns];
+        for i in 1..self.factor.size() {
+            let shift = Double::from(gram.shifts[i]) * self.factor.entry(0, 0);
+            let entry = self.factor.entry_mut(i, 0);
             *entry = *entry + shift;
         }
         let diagonal = self.whole_diagonal(gram);
         for (j, a) in diagonal.iter().enumerate() {
-            let own = (a * self.inverse_column(j)[j].round()).sqrt();
+            let own = (a * self.factor.inverse_column(j)[j].round()).sqrt();
             if own * LAST_BITS > 1.0 {
-                return Err(self.dependent(gram));
+                return Err(dependent(gram));
             }
         }
         // what solving loses with it
@@ -133,76 +117,51 @@ impl Triangle {
 
     /// Relative rounding of solving with the factor.
     fn of_solving(&self) -> f64 {
-        8.0 * (self.columns + 3) as f64 * UNIT
+        8.0 * (self.factor.size() + 3) as f64 * UNIT
     }
 
     /// `Σ √(aⱼⱼ(A⁻¹)ⱼⱼ)` for these `aⱼⱼ`.
     fn spread_of(&self, diagonal: &[f64]) -> f64 {
         let terms = diagonal.iter().enumerate();
         terms
-            .map(|(j, a)| (a * self.inverse_column(j)[j].round()).sqrt())
+            .map(|(j, a)| (a * self.factor.inverse_column(j)[j].round()).sqrt())
             .sum()
-    }
-
-    fn dependent(&self, gram: &Gram) -> Error {
-        let matrix = Mat::from_fn(self.columns, self.columns, |i, j| {
-            gram.sums[i.max(j) * gram.size + i.min(j)].round()
-        });
-        Error::NotPositiveDefinite {
-            name: "Hessian of the regularized loss",
-            smallest: smallest_eigenvalue(matrix.as_ref()),
-        }
-    }
-
-    /// `x ← L⁻¹x`.
-    pub(super) fn solve_lower(&self, x: &mut [Double]) {
-        for i in 0..self.columns {
-            let row = &self.entries[i * self.columns..];
-            let known = Double::dot(row[..i].iter().copied().zip(x[..i].iter().copied()));
-            x[i] = (x[i] - known) / row[i];
-        }
-    }
-
-    /// `x ← L⁻ᵀx`.
-    pub(super) fn solve_upper(&self, x: &mut [Double]) {
-        for i in (0..self.columns).rev() {
-            let column = (i + 1..self.columns).map(|k| self.entries[k * self.columns + i]);
-            let known = Double::dot(column.zip(x[i + 1..].iter().copied()));
-            x[i] = (x[i] - known) / self.entries[i * self.columns + i];
-        }
-    }
-
-    /// Column `j` of `A⁻¹`.
-    fn inverse_column(&self, j: usize) -> Vec<Double> {
-        let mut column = vec![Double::default(); self.columns];
-        column[j] = 1.0.into();
-        self.solve_lower(&mut column);
-        self.solve_upper(&mut column);
-        column
     }
 
     /// `aᵀA⁻¹a`.
     pub(super) fn variance(&self, form: &[f64]) -> f64 {
         let mut root: Vec<Double> = form.iter().map(|&a| a.into()).collect();
-        self.solve_lower(&mut root);
+        self.factor.solve_lower(&mut root);
         Double::dot(root.iter().copied().zip(root.iter().copied())).round()
     }
 
     /// The normal with precision `A/φ`.
     pub(super) fn normal(&self, mode: Vec<f64>, dispersion: f64) -> Result<Normal> {
-        let (d, scale) = (self.columns, Double::from(dispersion).sqrt());
-        let entry = |i: usize, j: usize| self.entries[i * d + j] / scale;
+        let (d, scale) = (self.factor.size(), Double::from(dispersion).sqrt());
+        let entry = |i: usize, j: usize| self.factor.entry(i, j) / scale;
         let row = |i: usize, end: usize| (0..end).map(move |k| entry(i, k));
         let precision = Mat::from_fn(d, d, |i, j| {
             let end = i.min(j) + 1;
             Double::dot(row(i, end).zip(row(j, end))).round()
         });
-        let columns: Vec<_> = (0..d).map(|j| self.inverse_column(j)).collect();
+        let columns: Vec<_> = (0..d).map(|j| self.factor.inverse_column(j)).collect();
         let covariance = Mat::from_fn(d, d, |i, j| {
             (columns[i.min(j)][i.max(j)] * dispersion.into()).round()
         });
         let factor = Mat::from_fn(d, d, |i, j| entry(i, j).round());
         Normal::from_factored(mode, precision, factor, covariance)
+    }
+}
+
+/// Columns that depend on each other.
+fn dependent(gram: &Gram) -> Error {
+    let columns = gram.size - 1;
+    let matrix = Mat::from_fn(columns, columns, |i, j| {
+        gram.sums[i.max(j) * gram.size + i.min(j)].round()
+    });
+    Error::NotPositiveDefinite {
+        name: "Hessian of the regularized loss",
+        smallest: smallest_eigenvalue(matrix.as_ref()),
     }
 }
 
@@ -243,7 +202,7 @@ impl LeastSquares {
     /// As [`Triangle::new`], or responses that left the range of `f64`.
     pub(super) fn new(gram: &Gram) -> Result<Self> {
         let triangle = Triangle::of_shifted(gram)?;
-        let columns = triangle.columns;
+        let columns = triangle.factor.size();
         let last = columns * gram.size;
         let total = gram.sums[last + columns];
         if total.round() != 0.0 && !SQUARES.contains(&total.round()) {
@@ -253,10 +212,10 @@ impl LeastSquares {
             });
         }
         let mut mode = gram.sums[last..last + columns].to_vec();
-        triangle.solve_lower(&mut mode);
+        triangle.factor.solve_lower(&mut mode);
         let fitted = Double::dot(mode.iter().copied().zip(mode.iter().copied()));
         let squares = (total - fitted).round().max(0.0);
-        triangle.solve_upper(&mut mode);
+        triangle.factor.solve_upper(&mut mode);
         let sizes = mode.iter().zip(&triangle.diagonal);
         let size: f64 = sizes.map(|(m, a)| m.round().abs() * a.sqrt()).sum();
         let size = size + total.round().sqrt();
