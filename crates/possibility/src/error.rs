@@ -65,15 +65,13 @@ pub enum Error {
     },
     /// The numbers of a regression's column are too large or too small to be squared.
     #[error(
-        "the numbers in {} cannot be squared in f64: their squares add up to {}; give them in \
-         another unit",
-        column_name(*column), short(*squares)
+        "the numbers in {} are too large or too small for their squares to be summed in f64; give \
+         them in another unit",
+        column_name(*column)
     )]
     ColumnScale {
         /// The column, the intercept counted where there is one; `None` for the responses.
         column: Option<usize>,
-        /// The sum of squares.
-        squares: f64,
     },
     /// The given values are no possibility function: their supremum is not 1.
     #[error("not a possibility function: its supremum is {supremum}, expected 1")]
@@ -299,14 +297,11 @@ mod tests {
                 .to_string()
                 .ends_with("its smallest eigenvalue is -3e-12")
         );
-        let error = Error::ColumnScale {
-            column: None,
-            squares: f64::INFINITY,
-        };
+        let error = Error::ColumnScale { column: None };
         assert!(
             error
                 .to_string()
-                .starts_with("the numbers in the responses cannot")
+                .starts_with("the numbers in the responses are")
         );
     }
 

@@ -63,7 +63,6 @@ impl Triangle {
             if *squares != 0.0 && !SQUARES.contains(squares) {
                 return Err(Error::ColumnScale {
                     column: Some(column),
-                    squares: *squares,
                 });
             }
         }
@@ -206,10 +205,7 @@ impl LeastSquares {
         let last = columns * gram.size;
         let total = gram.sums[last + columns];
         if total.round() != 0.0 && !SQUARES.contains(&total.round()) {
-            return Err(Error::ColumnScale {
-                column: None,
-                squares: total.round(),
-            });
+            return Err(Error::ColumnScale { column: None });
         }
         let mut mode = gram.sums[last..last + columns].to_vec();
         triangle.factor.solve_lower(&mut mode);

@@ -313,7 +313,6 @@ fn sum_of_forms(forms: &[(f64, Vec<f64>)], columns: usize) -> Result<(Mat<f64>, 
         if !squares.is_finite() {
             return Err(Error::ColumnScale {
                 column: Some(column),
-                squares: f64::INFINITY,
             });
         }
     }
@@ -370,19 +369,26 @@ impl Regularized {
                 .all(|column| column.iter().all(|h| h.is_finite()))
     }
 
-    /// Refuses what left the range of `f64`.
-    fn check_overflow(&self) -> Result<()> {
+    /// Refuses what left the range of `f64`, and names the column where it is to blame.
+    fn check_overflow(&self, design: &Design) -> Result<()> {
         if self.is_finite() {
-            Ok(())
-        } else {
-            Err(Error::OutOfRange {
-                field: "regularized loss with its gradient and Hessian",
+            return Ok(());
+        }
+        Err(match design.column_beyond(LARGEST) {
+            Some(column) => Error::ColumnScale {
+                column: Some(column),
+            },
+            None => Error::OutOfRange {
+                field: "loss of the data",
                 value: f64::INFINITY,
                 range: "(-inf, inf)",
-            })
-        }
+            },
+        })
     }
 }
+
+/// The squares of numbers beyond it overflow.
+const LARGEST: f64 = 1e150;
 
 impl Regression {
     /// Number of coefficients `d`.
@@ -673,7 +679,7 @@ impl Regression {
             Demand::Curvature
         };
         for step in 1..=self.max_steps {
-            at.check_overflow()?;
+            at.check_overflow(design)?;
             let factor = cholesky("Hessian of the regularized loss", at.hessian.as_ref())?;
             let direction = solve(factor.as_ref(), &at.gradient);
             let decrement = dot(&at.gradient, &direction);
@@ -691,7 +697,7 @@ impl Regression {
                     *w -= p;
                 }
                 let end = self.regularize(design, &coefficients, last);
-                end.check_overflow()?;
+                end.check_overflow(design)?;
                 // by the Hessian before the step, which has hardly changed
                 let left = dot(&end.gradient, &solve(factor.as_ref(), &end.gradient));
                 if 0.5 * left <= tolerance || !nearly_there || stalled {

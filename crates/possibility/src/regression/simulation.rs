@@ -148,7 +148,7 @@ impl<'a> SimulatedForm<'a> {
         let leading: Vec<usize> = (0..free).collect();
         let mut decrement = f64::INFINITY;
         for _ in 0..MOST_STEPS {
-            at.check_overflow()?;
+            at.check_overflow(design)?;
             let direction = step(&at, &leading)?;
             decrement = dot(&at.gradient, &direction);
             if 0.5 * decrement <= SETTLED {
