@@ -217,7 +217,7 @@ impl<'a> Profiles<'a> {
         } in questions
         {
             check_size("linear form", form.len(), self.model.columns())?;
-            let mode = self.posterior.form_mode(form);
+            let mode = check_real("value of the linear form", self.posterior.form_mode(form))?;
             let ends = |&alpha: &f64| [Target::LowerEnd(alpha), Target::UpperEnd(alpha)];
             targets.extend(
                 alphas
@@ -363,9 +363,17 @@ impl<'a> Profiles<'a> {
     /// # Errors
     /// As [`Self::answer`].
     pub fn solve(&self, targets: &[(&[f64], Target)]) -> Result<Vec<ProfilePoint>> {
-        let mut searches = targets
+        let scaled: Vec<(f64, Vec<f64>, Target)> = targets
             .iter()
-            .map(|&(form, target)| Search::start(self, form, target))
+            .map(|&(form, target)| {
+                let scale = scale_of(form);
+                let form = form.iter().map(|a| a / scale).collect();
+                (scale, form, target.over(scale))
+            })
+            .collect();
+        let mut searches = scaled
+            .iter()
+            .map(|(_, form, target)| Search::start(self, form, *target))
             .collect::<Result<Vec<_>>>()?;
         loop {
             let mut open: Vec<&mut Search<'_>> = searches
@@ -386,10 +394,21 @@ impl<'a> Profiles<'a> {
                 }
             }
         }
-        let found = searches.into_iter().map(|search| search.found);
-        Ok(found
-            .map(|point| point.expect("no search is open"))
-            .collect())
+        let found = searches.into_iter().zip(&scaled).zip(targets);
+        found
+            .map(|((search, (scale, ..)), (_, target))| {
+                let point = search.found.expect("no search is open");
+                let value = match *target {
+                    Target::Value(t) => t,
+                    _ => check_real("value of the linear form", point.value * scale)?,
+                };
+                Ok(ProfilePoint {
+                    value,
+                    slope: point.slope / scale,
+                    ..point
+                })
+            })
+            .collect()
     }
 
     /// Factor of a Hessian with a trace of the mode's, for steps where every row may have settled
@@ -461,7 +480,27 @@ enum Goal {
     },
 }
 
+/// A power of two by which a form of numbers that could not be squared is divided; else 1.
+fn scale_of(form: &[f64]) -> f64 {
+    const MODERATE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+    let largest = form.iter().fold(0.0, |most: f64, a| most.max(a.abs()));
+    if largest == 0.0 || !largest.is_finite() || MODERATE.contains(&largest) {
+        1.0
+    } else {
+        // one division by it leaves every form of f64 moderate enough
+        2f64.powi((largest.log2() as i32).clamp(-1000, 1000))
+    }
+}
+
 impl Target {
+    /// The same for a form that was divided.
+    fn over(self, scale: f64) -> Self {
+        match self {
+            Self::Value(t) => Self::Value(t / scale),
+            end => end,
+        }
+    }
+
     fn goal(self) -> Result<Goal> {
         let level = |alpha: f64, side: f64| {
             check_alpha(alpha)?;

@@ -588,3 +588,100 @@ fn responses_far_from_zero_have_a_variance() {
     let fitted = unknown_variance(2).fit(&design);
     assert!(matches!(fitted, Err(Error::NoMode { .. })), "{fitted:?}");
 }
+
+/// Far in the tail almost every row has settled on a straight line; mpmath with 60 digits.
+#[test]
+fn events_in_the_tail_are_found() {
+    let rows = |rows: [(f64, f64); 4]| rows.map(|(x, y)| (vec![x], y));
+    let labels = rows([(1.0, 0.0), (2.0, 0.0), (1.5, 1.0), (30.0, 1.0)]);
+    let labels = design(Response::Bernoulli, &labels);
+    let counts = rows([(-100.0, 2.0), (100.0, 2.0), (5.0, 1.0), (50.0, 0.0)]);
+    let counts = design(Response::Poisson, &counts);
+    let of_labels = [
+        (19.0, -7.602738748085148423),
+        (20.0, -8.0989401358551089484),
+        (25.0, -10.589366326580682984),
+        (30.0, -13.086614996098029318),
+        (60.0, -28.085509744782665374),
+        (-5.0, -143.61189584304505386),
+    ];
+    let of_counts = [
+        (0.1, -42.675371752199329499),
+        (0.2, -92.141650281557200389),
+        (0.3, -141.64142478856186018),
+        (0.5, -240.64142325911783993),
+        (1.0, -488.14142325904840021),
+    ];
+    let model = build(PriorPrecision::Scalar(0.0), 2);
+    for (design, cases) in [(labels, &of_labels[..]), (counts, &of_counts[..])] {
+        let posterior = model.fit(&design).unwrap();
+        let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+        for &(t, want) in cases {
+            let found = profiles.solve(&[(&[0.0, 1.0], Target::Value(t))]).unwrap()[0];
+            assert_eq!(found.value, t);
+            let off = (found.log_possibility - want).abs();
+            assert!(off < 4e-15 * want.abs(), "{t}: {found:?} {want}");
+            assert!(
+                found.gap.is_none_or(|gap| off <= gap),
+                "{t}: {found:?} {off}"
+            );
+        }
+    }
+}
+
+/// Forms of any size: the answers of a multiple are multiples.
+#[test]
+fn huge_and_tiny_forms_are_scaled() {
+    let rows: Vec<(Vec<f64>, f64)> = [(1.0, 0.0), (2.0, 1.0), (3.0, 0.0), (4.0, 1.0), (2.5, 1.0)]
+        .map(|(x, y)| (vec![x], y))
+        .to_vec();
+    for response in [Response::Bernoulli, Response::Poisson, Response::Normal] {
+        let design = design(response, &rows);
+        let model = build(PriorPrecision::Scalar(0.5), 2);
+        let posterior = model.fit(&design).unwrap();
+        let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+        let want = profiles.cut(&[0.0, 1.0], 0.05).unwrap();
+        for scale in [2f64.powi(990), 2f64.powi(-990), 1e300, 1e-300] {
+            let cut = profiles.cut(&[0.0, scale], 0.05).unwrap();
+            for (got, want) in [(cut.lower(), want.lower()), (cut.upper(), want.upper())] {
+                assert!(
+                    (got / (want * scale) - 1.0).abs() < 1e-14,
+                    "{response:?} {scale:e}"
+                );
+            }
+            let value = profiles.solve(&[(&[0.0, scale], Target::Value(2.0 * scale))]);
+            let plain = profiles.solve(&[(&[0.0, 1.0], Target::Value(2.0))]);
+            let (value, plain) = (value.unwrap()[0], plain.unwrap()[0]);
+            assert_eq!(value.value, 2.0 * scale);
+            assert!((value.log_possibility / plain.log_possibility - 1.0).abs() < 1e-14);
+            assert!((value.slope * scale / plain.slope - 1.0).abs() < 1e-14);
+        }
+        let sure = RealSet::from(Interval::at_least(0.5).unwrap());
+        let found = profiles.mean_responses(&[vec![1e300], vec![2.0]], &[0.05], &[sure]);
+        assert_eq!(found.unwrap().len(), 2);
+        // a value beyond f64 is refused, not made up
+        let beyond = profiles.cut(&[0.0, 1.7e308], 1e-300);
+        assert!(
+            matches!(beyond, Err(Error::OutOfRange { .. })),
+            "{response:?} {beyond:?}"
+        );
+    }
+}
+
+#[test]
+fn a_column_whose_squares_overflow_is_named() {
+    let rows: Vec<(Vec<f64>, f64)> = [(1e200, 0.0), (2e200, 1.0), (-3e200, 0.0)]
+        .map(|(x, y)| (vec![1.0 + y, x], y))
+        .to_vec();
+    let named = Err(Error::ColumnScale { column: Some(2) });
+    for response in [Response::Bernoulli, Response::Poisson, Response::Normal] {
+        let design = design(response, &rows);
+        let model = build(PriorPrecision::Scalar(0.5), 3);
+        assert_eq!(model.fit(&design).map(|_| ()), named, "{response:?}");
+        let moments = design.column_moments();
+        assert!(moments.deviations[1] > 1e200 && moments.deviations[1].is_finite());
+        let prior = PriorPrecision::standardized(&moments, 1.0, Some(1.0)).unwrap();
+        let config = with_prior(prior);
+        assert_eq!(config.build(3).map(|_| ()), named);
+    }
+}
