@@ -300,6 +300,26 @@ impl Design {
         }
     }
 
+    /// The same rows with each column moved by its shift, the constant term by none.
+    pub(super) fn shifted(&self, shifts: &[f64]) -> Self {
+        let mut moved = self.clone();
+        let rows = self.rows();
+        for (b, block) in moved.blocks.iter_mut().enumerate() {
+            for (column, &shift) in shifts
+                .iter()
+                .enumerate()
+                .filter(|(_, shift)| **shift != 0.0)
+            {
+                let first = block.start + column * BLOCK_ROWS;
+                let used = BLOCK_ROWS.min(rows - b * BLOCK_ROWS);
+                for x in &mut block.values[first..first + used] {
+                    *x -= shift;
+                }
+            }
+        }
+        moved
+    }
+
     /// Covariate `j` of row `i`.
     fn covariate(&self, i: usize, j: usize) -> f64 {
         let column = usize::from(self.intercept) + j;

@@ -50,7 +50,7 @@ pub(super) fn gram(
     threads: usize,
 ) -> Gram {
     let size = design.columns() + 1;
-    let shifts = shifts(design, is_free);
+    let shifts = shifts(design, is_free, FAR);
     let arch = Arch::new();
     let zero = || vec![Double::default(); size * size];
     let partials = over_groups(design, threads, zero, |blocks, _, sums| {
@@ -134,23 +134,24 @@ pub(super) fn doubles(matrix: MatRef<'_, f64>) -> Vec<Double> {
     entries.map(|(i, j)| matrix[(i, j)].into()).collect()
 }
 
-/// Where numbers lie far from 0: the mean of the first ones, if that is beyond [`FAR`] of their
+/// Where numbers lie far from 0: the mean of the first ones, if that is beyond `far` of their
 /// deviations, else 0. Nothing is won by a shift that is itself rounded away.
-fn far_from_zero(values: &[f64]) -> f64 {
+fn far_from_zero(values: &[f64], far: f64) -> f64 {
     let n = values.len() as f64;
     // the sum cannot overflow, and the first number stands for all where they are equal
     let first = values[0];
     let mean = first + values.iter().map(|x| (x - first) / n).sum::<f64>();
     let deviation = values.iter().map(|x| (x - mean).abs() / n).sum::<f64>();
-    if mean.is_finite() && mean.abs() > FAR * deviation {
+    if mean.is_finite() && mean.abs() > far * deviation {
         mean
     } else {
         0.0
     }
 }
 
-/// The shift of each column and of the responses: 0 for the constant term.
-fn shifts(design: &Design, is_free: bool) -> Vec<f64> {
+/// The shift of each column and of the responses: 0 for the constant term, and without one that
+/// `is_free` of a prior.
+pub(super) fn shifts(design: &Design, is_free: bool, far: f64) -> Vec<f64> {
     let columns = design.columns();
     if !is_free || !design.has_intercept() || design.rows() == 0 {
         return vec![0.0; columns + 1];
@@ -159,8 +160,8 @@ fn shifts(design: &Design, is_free: bool) -> Vec<f64> {
     let n = block.responses.len();
     let mut shifts = vec![0.0];
     let values = |j: usize| &block.values[j * BLOCK_ROWS..j * BLOCK_ROWS + n];
-    shifts.extend((1..columns).map(|j| far_from_zero(values(j))));
-    shifts.push(far_from_zero(block.responses));
+    shifts.extend((1..columns).map(|j| far_from_zero(values(j), far)));
+    shifts.push(far_from_zero(block.responses, far));
     shifts
 }
 
@@ -376,7 +377,7 @@ fn two_sum<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> (S::f64s, S::f64s) {
 /// The same sums, the obvious way.
 #[cfg(test)]
 fn twin(design: &Design, factors: Option<&[f64]>, is_free: bool) -> Vec<Double> {
-    let shifts = shifts(design, is_free);
+    let shifts = shifts(design, is_free, FAR);
     let size = shifts.len();
     let mut sums = vec![Double::default(); size * size];
     for i in 0..design.rows() {

@@ -97,8 +97,9 @@ use crate::linear::{
     symmetric,
 };
 use exact::LeastSquares;
-use gram::{doubles, gram};
+use gram::{doubles, gram, shifts};
 use kernel::{Demand, Evaluation, evaluate_each, greatest_leverage};
+use posterior::Shifted;
 
 /// Precision `Δ` of the Gaussian prior; zero in a direction of which nothing is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -536,6 +537,18 @@ impl Regression {
         if design.response().is_quadratic() {
             return self.fit_exactly(design);
         }
+        let mut shifts = shifts(design, self.is_constant_free(), FAR);
+        shifts.truncate(self.columns());
+        if shifts.iter().any(|&shift| shift != 0.0) {
+            let moved = design.shifted(&shifts);
+            let posterior = self.fit(&moved)?;
+            let shifted = Shifted {
+                shifts,
+                design: moved,
+                posterior,
+            };
+            return RegressionPosterior::of_shifted(self, design, shifted);
+        }
         let fitted = self.newton(design).and_then(|posterior| {
             self.check_mode(design, &posterior)?;
             Ok(posterior)
@@ -780,6 +793,10 @@ impl Regression {
         })
     }
 }
+
+/// Columns whose mean is this many deviations are moved: it costs a copy of the data, and spares
+/// the Hessian the loss of eight digits.
+const FAR: f64 = 1e4;
 
 /// Up to this many rows a few hundred more passes over one column take well under a second.
 const ROWS_FOR_WIDEST: usize = 100_000;

@@ -1,6 +1,8 @@
 //! What a possibilistic regression knows after the data: mode, log consistency, the Laplace
 //! approximation, and Gaussians `exp(-½(w-m)ᵀQ(w-m))` at the mode that bound the posterior.
 
+use std::sync::Arc;
+
 use faer::{Mat, MatRef};
 
 use super::design::Design;
@@ -10,7 +12,7 @@ use super::kernel::{Demand, chord_curvatures, greatest_leverage, majorizer_curva
 use super::marginal::{Marginal, MarginalBounds};
 use super::response::Response;
 use super::{Dispersion, Regression, Regularized, certificate, largest_ratio};
-use crate::double::exact_dot;
+use crate::double::{Double, exact_dot};
 use crate::error::{Error, Result, check, check_finite, check_size, not_certified};
 use crate::family::conjugate::{Conjugate, Gamma};
 use crate::linear::{cholesky, dot, solve, solve_lower};
@@ -74,6 +76,39 @@ pub struct RegressionPosterior {
     certified_scaling: Option<f64>,
     /// Of a normal response, with the relative error of the dispersion.
     exact: Option<(LeastSquares, f64)>,
+    /// The fit to columns moved toward 0, where they lie far from it.
+    shifted: Option<Arc<Shifted>>,
+}
+
+/// Data with columns moved by `shifts`, beside a constant term that is free to make up for it, and
+/// their posterior.
+#[derive(Debug)]
+pub(super) struct Shifted {
+    pub(super) shifts: Vec<f64>,
+    pub(super) design: Design,
+    pub(super) posterior: RegressionPosterior,
+}
+
+impl Shifted {
+    /// A linear form of the coefficients in terms of those of the moved columns.
+    pub(super) fn form(&self, form: &[f64]) -> Vec<f64> {
+        let first = form[0];
+        let pairs = form.iter().zip(&self.shifts);
+        pairs
+            .map(|(&a, &shift)| (Double::from(a) - Double::product(first, shift)).round())
+            .collect()
+    }
+
+    /// The mode of the coefficients of the columns as they are.
+    fn mode(&self) -> Vec<f64> {
+        let mut mode = self.posterior.mode().to_vec();
+        let pairs = mode.iter().zip(&self.shifts);
+        let terms = pairs.map(|(&m, &shift)| Double::product(m, shift));
+        mode[0] = terms
+            .fold(mode[0].into(), |first: Double, term| first - term)
+            .round();
+        mode
+    }
 }
 
 impl RegressionPosterior {
@@ -113,7 +148,35 @@ impl RegressionPosterior {
             lower: None,
             certified_scaling: None,
             exact: Some((found, error)),
+            shifted: None,
         })
+    }
+
+    /// The posterior of the data as they are, from that of moved columns.
+    pub(super) fn of_shifted(
+        model: &Regression,
+        design: &Design,
+        shifted: Shifted,
+    ) -> Result<Self> {
+        let (mode, inner) = (shifted.mode(), &shifted.posterior);
+        let demand = match design.response() {
+            Response::Bernoulli => Demand::Majorizer,
+            _ => Demand::Curvature,
+        };
+        let at = model.regularize(design, &mode, demand);
+        let found = Self::new(model, design, mode, inner.steps, at)?;
+        Ok(Self {
+            loss: inner.loss,
+            log_consistency: inner.log_consistency,
+            squared_decrement: inner.squared_decrement,
+            gradient_norm: inner.gradient_norm,
+            shifted: Some(Arc::new(shifted)),
+            ..found
+        })
+    }
+
+    pub(super) fn shifted(&self) -> Option<&Shifted> {
+        self.shifted.as_deref()
     }
 
     /// A linear form in closed form, of a normal response.
@@ -174,6 +237,7 @@ impl RegressionPosterior {
             lower,
             certified_scaling,
             exact: None,
+            shifted: None,
         })
     }
 
@@ -258,6 +322,9 @@ impl RegressionPosterior {
     pub fn laplace_marginal(&self, form: &[f64]) -> Result<Marginal> {
         check_size("linear form", form.len(), self.columns())?;
         check_finite("linear form", form)?;
+        if let Some(shifted) = self.shifted() {
+            return marginal(&shifted.posterior.laplace, &shifted.form(form));
+        }
         match self.exact_form(form) {
             Some(exact) => Marginal::new(exact.mode.round(), exact.variance.sqrt()),
             None => marginal(&self.laplace, form),

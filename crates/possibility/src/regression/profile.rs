@@ -31,7 +31,7 @@ use faer::{Mat, MatRef};
 use super::design::Design;
 use super::exact::ExactForm;
 use super::kernel::{Demand, greatest_leverage};
-use super::posterior::RegressionPosterior;
+use super::posterior::{RegressionPosterior, Shifted};
 use super::{Dispersion, Regression, Regularized, certificate};
 use crate::double::{Double, exact_dot};
 use crate::error::{Error, Result, check_alpha, check_finite, check_real, check_size};
@@ -125,6 +125,8 @@ pub struct Profiles<'a> {
     model: &'a Regression,
     design: &'a Design,
     posterior: &'a RegressionPosterior,
+    /// Where the columns of the design are moved ones.
+    shifted: Option<&'a Shifted>,
     /// Cholesky factor of the Hessian at the mode.
     factor: MatRef<'a, f64>,
     /// `ρ` at the mode.
@@ -181,6 +183,11 @@ impl<'a> Profiles<'a> {
     ) -> Result<Self> {
         check_size("design", design.columns(), model.columns())?;
         check_size("posterior", posterior.columns(), model.columns())?;
+        let shifted = posterior.shifted();
+        let (design, posterior) = match shifted {
+            Some(shifted) => (&shifted.design, &shifted.posterior),
+            None => (design, posterior),
+        };
         let factor = posterior.laplace().precision_factor();
         let leverage = greatest_leverage(design, factor, model.threads());
         Ok(Self {
@@ -188,9 +195,21 @@ impl<'a> Profiles<'a> {
             model,
             design,
             posterior,
+            shifted,
             factor,
             leverage,
         })
+    }
+
+    /// A form of the coefficients that are searched for.
+    fn own_form(&self, form: &[f64]) -> Vec<f64> {
+        self.shifted
+            .map_or_else(|| form.to_vec(), |shifted| shifted.form(form))
+    }
+
+    /// The value of possibility 1 of a linear form.
+    fn form_mode(&self, form: &[f64]) -> f64 {
+        self.posterior.form_mode(&self.own_form(form))
     }
 
     /// The data that were fitted.
@@ -217,7 +236,7 @@ impl<'a> Profiles<'a> {
         } in questions
         {
             check_size("linear form", form.len(), self.model.columns())?;
-            let mode = check_real("value of the linear form", self.posterior.form_mode(form))?;
+            let mode = check_real("value of the linear form", self.form_mode(form))?;
             let ends = |&alpha: &f64| [Target::LowerEnd(alpha), Target::UpperEnd(alpha)];
             targets.extend(
                 alphas
@@ -255,7 +274,7 @@ impl<'a> Profiles<'a> {
         events: &[RealSet],
         points: &mut impl Iterator<Item = ProfilePoint>,
     ) -> FormAnswers {
-        let mode = self.posterior.form_mode(form);
+        let mode = self.form_mode(form);
         let mut gap = self.mode_gap;
         let mut next = || {
             let point = points.next().expect("one point for each target");
@@ -366,11 +385,12 @@ impl<'a> Profiles<'a> {
         let scaled: Vec<(f64, Vec<f64>, Target)> = targets
             .iter()
             .map(|&(form, target)| {
+                check_size("linear form", form.len(), self.model.columns())?;
                 let scale = scale_of(form);
-                let form = form.iter().map(|a| a / scale).collect();
-                (scale, form, target.over(scale))
+                let form: Vec<f64> = form.iter().map(|a| a / scale).collect();
+                Ok((scale, self.own_form(&form), target.over(scale)))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let mut searches = scaled
             .iter()
             .map(|(_, form, target)| Search::start(self, form, *target))

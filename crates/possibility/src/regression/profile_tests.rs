@@ -685,3 +685,79 @@ fn a_column_whose_squares_overflow_is_named() {
         assert_eq!(config.build(3).map(|_| ()), named);
     }
 }
+
+/// Labels and counts beside times: everything but the constant term is that of moved times.
+#[test]
+fn offsets_change_nothing_but_the_constant() {
+    let labels = [0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0];
+    let with_offset = |response, step: f64, offset: f64| {
+        let rows = (0..).zip(labels).map(|(i, y)| {
+            let time = step * f64::from(i);
+            (
+                vec![offset + time, f64::from(i * i % 5)],
+                y + f64::from(i % 2),
+            )
+        });
+        let rows = rows.map(|(x, y)| match response {
+            Response::Bernoulli => (x, f64::from(u8::from(y > 1.0))),
+            _ => (x, y),
+        });
+        design(response, &rows.collect::<Vec<_>>())
+    };
+    let model = build(PriorPrecision::Diagonal(vec![0.0, 1e-9, 0.5]), 3);
+    for response in [Response::Bernoulli, Response::Poisson] {
+        for (step, offset) in [(40.0, 1.7e9), (5.0, 1.7e9), (1.0, 2f64.powi(45))] {
+            let (plain, moved) = (
+                with_offset(response, step, 0.0),
+                with_offset(response, step, offset),
+            );
+            let (a, b) = (model.fit(&plain).unwrap(), model.fit(&moved).unwrap());
+            assert!((a.log_consistency() / b.log_consistency() - 1.0).abs() < 1e-13);
+            let of_plain = Profiles::new(&model, &plain, &a).unwrap();
+            let of_moved = Profiles::new(&model, &moved, &b).unwrap();
+            let bounds = |design: &Design, posterior: &RegressionPosterior| {
+                model.bounds_above(design, posterior, 0.05).unwrap()
+            };
+            let (above, below) = (bounds(&plain, &a), bounds(&moved, &b));
+            let forms = [
+                ([0.0, 1.0, 0.0], [0.0, 1.0, 0.0]),
+                ([0.0, -step, 2.0], [0.0, -step, 2.0]),
+                ([1.0, 3.0, 1.0], [1.0, offset + 3.0, 1.0]),
+            ];
+            for (form, same) in forms {
+                let (want, got) = (
+                    of_plain.cut(&form, 0.05).unwrap(),
+                    of_moved.cut(&same, 0.05).unwrap(),
+                );
+                let slack = 1e-11 * (want.upper() - want.lower());
+                assert!(
+                    (got.lower() - want.lower()).abs() < slack,
+                    "{response:?} {step}: {got} {want}"
+                );
+                assert!(
+                    (got.upper() - want.upper()).abs() < slack,
+                    "{response:?} {step}: {got} {want}"
+                );
+                if form[0] == 0.0 {
+                    let (want, got) = (
+                        above.marginal(&a, &form).unwrap(),
+                        below.marginal(&b, &same).unwrap(),
+                    );
+                    let pairs = [
+                        (want.laplace, got.laplace),
+                        (want.upper, got.upper),
+                        (want.lower, got.lower),
+                    ];
+                    for (want, got) in pairs {
+                        let ratio = want.standard_deviation() / got.standard_deviation();
+                        // the rounded factor loses the offset's digits once, not twice
+                        assert!(
+                            (ratio - 1.0).abs() < 4.0 * f64::EPSILON * offset / step,
+                            "{ratio}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
