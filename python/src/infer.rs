@@ -701,13 +701,9 @@ impl Means {
 
     /// All coordinates together.
     fn normal(&self) -> PyResult<Normal> {
-        let precision = self.inner.posterior.precision(Parameter::Mean);
-        let known = self.inner.posterior.mean_statistic().zip(precision);
-        let Some((mode, precision)) = known else {
-            return Err(mistake("nothing is known"));
-        };
-        let normal = possibility::Normal::from_precision(mode.to_vec(), precision);
-        Ok(normal.map_err(mistake)?.into())
+        let normal = self.inner.posterior.normal(Parameter::Mean);
+        let known = normal.map_err(mistake)?;
+        Ok(known.ok_or_else(|| mistake("nothing is known"))?.into())
     }
 
     /// One coordinate.

@@ -6,7 +6,6 @@ use std::path::Path;
 use faer::Mat;
 use possibility::family::conjugate::{Conjugate, MultivariateNormal, Sample};
 use possibility::summary::{Coordinate, Summary};
-use possibility::{Mode, Normal};
 use questions::means;
 use serde_json::json;
 
@@ -205,12 +204,10 @@ fn conclude(
         observations,
         questions,
         events,
-        |posterior, summary, event| {
-            let mode = posterior.mode(questions.parameter);
-            let (Mode::Point(mode), Some(precision)) = (mode, &summary.precision) else {
+        |posterior, _, event| {
+            let Some(normal) = posterior.normal(questions.parameter)? else {
                 return Err(Unmeasured::Event("nothing is known".to_owned()));
             };
-            let normal = Normal::from_precision(mode, precision.clone())?;
             let credence = means::credence(&normal, event, questions.valid);
             Ok(credence.map_err(Unmeasured::Event)?.into())
         },

@@ -56,12 +56,22 @@ pub enum Error {
         column: usize,
     },
     /// A matrix is not positive definite.
-    #[error("{name} is not positive definite: its smallest eigenvalue is {smallest}")]
+    #[error("{name} is not positive definite: its smallest eigenvalue is {}", short(*smallest))]
     NotPositiveDefinite {
         /// The matrix.
         name: &'static str,
         /// Its smallest eigenvalue.
         smallest: f64,
+    },
+    /// The numbers of a regression's column are too large or too small to be squared.
+    #[error(
+        "the numbers in {} are too large or too small for their squares to be summed in f64; give \
+         them in another unit",
+        column_name(*column)
+    )]
+    ColumnScale {
+        /// The column, the intercept counted where there is one; `None` for the responses.
+        column: Option<usize>,
     },
     /// The given values are no possibility function: their supremum is not 1.
     #[error("not a possibility function: its supremum is {supremum}, expected 1")]
@@ -100,14 +110,15 @@ pub enum Error {
     },
     /// The curvature gap `H_s(η) = s(∇²ℓ̂(η) - ∇²A(η))` is not positive definite.
     #[error(
-        "the curvature gap H_s is not positive definite: its smallest eigenvalue is {smallest}"
+        "the curvature gap H_s is not positive definite: its smallest eigenvalue is {}",
+        short(*smallest)
     )]
     CurvatureGap {
         /// Smallest eigenvalue of `H_s`.
         smallest: f64,
     },
     /// An iteration stopped before it converged.
-    #[error("{what} did not converge in {steps} steps: residual {residual}")]
+    #[error("{what} did not converge in {steps} steps: residual {}", short(*residual))]
     NotConverged {
         /// The iteration.
         what: &'static str,
@@ -116,6 +127,23 @@ pub enum Error {
         /// What was left.
         residual: f64,
     },
+}
+
+/// A number in a message: plain near 1, else one digit and the power of ten.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 || (1e-3..1e6).contains(&size) || !size.is_finite() {
+        value.to_string()
+    } else {
+        format!("{value:.0e}")
+    }
+}
+
+fn column_name(column: Option<usize>) -> String {
+    column.map_or_else(
+        || "the responses".to_owned(),
+        |index| format!("column {index}"),
+    )
 }
 
 /// `Ok(value)` if `accept(value)`, otherwise the range error. NaN is refused without asking
@@ -236,6 +264,44 @@ mod tests {
         assert_eq!(
             check("alpha", 0.5, "(0, 1]", |a| a > 0.0 && a <= 1.0),
             Ok(0.5)
+        );
+    }
+
+    #[test]
+    fn residuals_and_eigenvalues_are_short() {
+        let text = |residual| {
+            let what = "the search";
+            let error = Error::NotConverged {
+                what,
+                steps: 7,
+                residual,
+            };
+            error.to_string()
+        };
+        let start = "the search did not converge in 7 steps: residual ";
+        assert_eq!(text(4.958e-27), format!("{start}5e-27"));
+        assert_eq!(text(-2e300), format!("{start}-2e300"));
+        for (value, shown) in [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (f64::NAN, "NaN"),
+            (1e5, "100000"),
+        ] {
+            assert_eq!(text(value), format!("{start}{shown}"));
+        }
+        let smallest = -3e-12;
+        let name = "m";
+        let error = Error::NotPositiveDefinite { name, smallest };
+        assert!(
+            error
+                .to_string()
+                .ends_with("its smallest eigenvalue is -3e-12")
+        );
+        let error = Error::ColumnScale { column: None };
+        assert!(
+            error
+                .to_string()
+                .starts_with("the numbers in the responses are")
         );
     }
 

@@ -52,6 +52,7 @@ pub mod count;
 pub mod coverage;
 pub mod credal;
 pub mod curve;
+mod double;
 pub mod error;
 pub mod event;
 pub mod family;

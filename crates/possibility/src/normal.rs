@@ -159,6 +159,40 @@ impl Normal {
         })
     }
 
+    /// A normal whose precision, its Cholesky factor and its inverse are known, each to more digits
+    /// than would be left if one were computed from another.
+    pub(crate) fn from_factored(
+        mode: Vec<f64>,
+        precision: Mat<f64>,
+        factor: Mat<f64>,
+        covariance: Mat<f64>,
+    ) -> Result<Self> {
+        check_finite("mode", &mode)?;
+        for matrix in [&precision, &factor, &covariance] {
+            for (index, column) in matrix.col_iter().enumerate() {
+                let is_finite = column.iter().all(|entry| entry.is_finite());
+                check_entry("precision", index, f64::INFINITY, "(-inf, inf)", is_finite)?;
+            }
+        }
+        Ok(Self {
+            mode,
+            form: Form::Precision,
+            matrix: precision,
+            factor,
+            inverse: OnceLock::from(covariance),
+        })
+    }
+
+    /// Lower Cholesky factor of the precision, which was given.
+    pub(crate) fn precision_factor(&self) -> MatRef<'_, f64> {
+        assert_eq!(
+            self.form,
+            Form::Precision,
+            "a normal given by its precision"
+        );
+        self.factor.as_ref()
+    }
+
     /// Number of coordinates `d`.
     pub fn dimension(&self) -> usize {
         self.mode.len()

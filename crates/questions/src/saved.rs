@@ -40,6 +40,8 @@ pub struct Saved {
     pub rows: usize,
     count: f64,
     mean: Vec<f64>,
+    /// What is to be added to the mean, which is rounded; none for files that do not say.
+    rest: Vec<f64>,
     log_likelihood: f64,
 }
 
@@ -62,6 +64,7 @@ impl Saved {
             rows,
             count: evidence.count(),
             mean: evidence.mean().to_vec(),
+            rest: evidence.rest().to_vec(),
             log_likelihood: evidence.log_likelihood(),
         }
     }
@@ -69,7 +72,7 @@ impl Saved {
     /// The bytes of the file.
     pub fn bytes(&self) -> Vec<u8> {
         let prior = self.prior.as_ref();
-        let value = json!({
+        let mut value = json!({
             "format": FORMAT,
             "family": self.family,
             "settings": self.settings,
@@ -81,6 +84,9 @@ impl Saved {
                 "log_likelihood": self.log_likelihood,
             },
         });
+        if self.rest.iter().any(|&rest| rest != 0.0) {
+            value["data"]["rest_of_mean"] = json!(self.rest);
+        }
         format!("{value:#}\n").into_bytes()
     }
 
@@ -147,6 +153,10 @@ impl Saved {
             rows: rows.ok_or_else(|| fail("\"data.rows\" is not a count"))?,
             count: number(&data["count"], "data.count")?,
             mean: numbers(&data["mean"], "data.mean")?,
+            rest: match &data["rest_of_mean"] {
+                Value::Null => Vec::new(),
+                rest => numbers(rest, "data.rest_of_mean")?,
+            },
             log_likelihood: number(&data["log_likelihood"], "data.log_likelihood")?,
             file,
         })
@@ -168,7 +178,11 @@ impl Saved {
             }
         };
         let evidence = Evidence::new(family, self.count, self.mean.clone(), self.log_likelihood);
-        Ok((prior, evidence.map_err(fail)?))
+        let mut evidence = evidence.map_err(fail)?;
+        if !self.rest.is_empty() {
+            evidence = evidence.with_rest(self.rest.clone()).map_err(fail)?;
+        }
+        Ok((prior, evidence))
     }
 
     /// The posterior as a prior for more data.
@@ -281,6 +295,8 @@ impl Saved {
             place.map_or(0.0, |place| *self.mean.get(place).unwrap_or(&last))
         };
         self.mean = classes[..classes.len() - 1].iter().map(share).collect();
+        // beside shares, which lie around their scale, it does not count
+        self.rest = Vec::new();
         self.settings = json!({ "classes": classes });
         Ok(())
     }

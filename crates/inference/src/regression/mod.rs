@@ -181,7 +181,8 @@ pub fn report(
     let (fitted, fitting) = timed(|| fit_design(table, model, columns, design));
     let fitted = fitted?;
     let fail = |error: possibility::Error| {
-        UserError::new(format!("{}: {}", table.name(), explain(&error)))
+        let text = explain(&error, &fitted.names, &model.target);
+        UserError::new(format!("{}: {text}", table.name()))
     };
     let alphas = &questions.alphas;
     let simulations = model.simulations(questions);
@@ -268,7 +269,8 @@ fn fit_design(
         Ok((regression, posterior))
     };
     let (regression, posterior) = fit().map_err(|error: possibility::Error| {
-        UserError::new(format!("{}: {}", table.name(), explain(&error)))
+        let text = explain(&error, &names, &model.target);
+        UserError::new(format!("{}: {text}", table.name()))
     })?;
     Ok(Fitted {
         columns,
@@ -279,9 +281,16 @@ fn fit_design(
     })
 }
 
-/// What to do about an error of the library.
-fn explain(error: &possibility::Error) -> String {
+/// What to do about an error of the library, given the names of the coefficients and the target.
+fn explain(error: &possibility::Error, names: &[String], target: &str) -> String {
     use possibility::Error;
+    if let Error::ColumnScale { column } = error {
+        let name = column.map_or(target, |column| &names[column]);
+        return format!(
+            "the numbers in column \"{name}\" are too large or too small for their squares to be \
+             summed; give them in another unit"
+        );
+    }
     let advice = match error {
         Error::NoMode { .. } => {
             "; a prior makes it finite, without --valid: --prior-precision, --intercept-precision"
@@ -322,7 +331,8 @@ impl Model {
         }
         let moments = design.column_moments();
         // a difference this small beside the mean is rounding
-        let is_constant = |j: usize| moments.deviations[j] <= 1e-12 * moments.means[j].abs();
+        let is_constant =
+            |j: usize| moments.deviations[j] <= 4.0 * f64::EPSILON * moments.means[j].abs();
         if let Some(j) = (0..covariates).find(|&j| is_constant(j)) {
             return Err(UserError::new(format!(
                 "--standardize: column \"{}\" is constant",

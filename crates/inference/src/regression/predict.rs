@@ -58,11 +58,22 @@ pub fn predict(
         fields.push(row.collect::<Result<Vec<_>, _>>()?);
         Ok(())
     })?;
-    let fail =
-        |error: possibility::Error| UserError::new(format!("{}: {}", new.name(), explain(&error)));
-    let profiles = fitted.profiles().map_err(fail)?;
-    let answers = profiles.mean_responses(&forms, &questions.alphas, &sets);
-    let pairs = fields.into_iter().zip(answers.map_err(fail)?);
+    let fail = |place: &str, error: &possibility::Error| {
+        let text = explain(error, &fitted.names, &model.target);
+        UserError::new(format!("{}{place}: {text}", new.name()))
+    };
+    let profiles = fitted.profiles().map_err(|error| fail("", &error))?;
+    let answer = |forms: &[Vec<f64>]| profiles.mean_responses(forms, &questions.alphas, &sets);
+    let answers = answer(&forms).map_err(|error| {
+        // which of them it is was lost in their common search
+        let alone = forms.chunks(1).map(answer);
+        let failed = alone.enumerate().find_map(|(i, one)| Some((i, one.err()?)));
+        match failed {
+            Some((i, error)) => fail(&format!(", row {}", i + 1), &error),
+            None => fail("", &error),
+        }
+    })?;
+    let pairs = fields.into_iter().zip(answers);
     let predictions = pairs.map(|(fields, answer)| Prediction { fields, answer });
     Ok(Predictions {
         family: model.family,

@@ -3,6 +3,8 @@
 
 use std::f64::consts::{LN_2, PI};
 
+use crate::double::Double;
+
 /// `(ζ(k) - 1)/k` for `k = 2, 3, …`: the Taylor coefficients of `log Γ(2 + z)` up to sign.
 const ZETA_TERMS: [f64; 28] = [
     0.3224670334241132,
@@ -273,6 +275,11 @@ impl CompensatedSum {
             (term - next) + self.sum
         };
         self.sum = next;
+    }
+
+    /// The sum with its own rounding error.
+    pub(crate) fn parts(&self) -> Double {
+        Double::sum(self.sum, self.compensation)
     }
 
     pub(crate) fn total(&self) -> f64 {

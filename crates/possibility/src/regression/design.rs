@@ -272,24 +272,65 @@ impl Design {
 
     /// Mean and standard deviation of each covariate.
     pub fn column_moments(&self) -> ColumnMoments {
-        let first = usize::from(self.intercept);
         let weight = self.total_weight();
         // a mean first, then squares around it: nothing cancels
         let average = |column: usize, term: &dyn Fn(f64) -> f64| {
             let mut sum = CompensatedSum::default();
             for i in 0..self.rows() {
-                let block = self.blocks[i / BLOCK_ROWS].columns();
-                let x = block[(first + column) * BLOCK_ROWS + i % BLOCK_ROWS];
-                sum.add(self.weight(i) * term(x));
+                sum.add(self.weight(i) * term(self.covariate(i, column)));
             }
             sum.total() / weight
         };
         let means: Vec<f64> = (0..self.covariates).map(|j| average(j, &|x| x)).collect();
-        let deviation = |j: usize| average(j, &|x| (x - means[j]).powi(2)).sqrt();
+        let deviation = |j: usize| {
+            let beyond =
+                |largest: f64, i: usize| largest.max((self.covariate(i, j) - means[j]).abs());
+            let scale = (0..self.rows()).fold(0.0, beyond);
+            // in units of the largest, whose square may be no number
+            let unit = if scale > 0.0 && scale.is_finite() {
+                scale
+            } else {
+                1.0
+            };
+            unit * average(j, &|x| ((x - means[j]) / unit).powi(2)).sqrt()
+        };
         ColumnMoments {
             deviations: (0..self.covariates).map(deviation).collect(),
             means,
         }
+    }
+
+    /// The same rows with each column moved by its shift, the constant term by none.
+    pub(super) fn shifted(&self, shifts: &[f64]) -> Self {
+        let mut moved = self.clone();
+        let rows = self.rows();
+        for (b, block) in moved.blocks.iter_mut().enumerate() {
+            for (column, &shift) in shifts
+                .iter()
+                .enumerate()
+                .filter(|(_, shift)| **shift != 0.0)
+            {
+                let first = block.start + column * BLOCK_ROWS;
+                let used = BLOCK_ROWS.min(rows - b * BLOCK_ROWS);
+                for x in &mut block.values[first..first + used] {
+                    *x -= shift;
+                }
+            }
+        }
+        moved
+    }
+
+    /// Covariate `j` of row `i`.
+    fn covariate(&self, i: usize, j: usize) -> f64 {
+        let column = usize::from(self.intercept) + j;
+        self.blocks[i / BLOCK_ROWS].columns()[column * BLOCK_ROWS + i % BLOCK_ROWS]
+    }
+
+    /// The first column with a number beyond `largest`, the intercept counted.
+    pub(super) fn column_beyond(&self, largest: f64) -> Option<usize> {
+        let is_beyond = |&j: &usize| (0..self.rows()).any(|i| self.covariate(i, j).abs() > largest);
+        let found = (0..self.covariates).find(is_beyond);
+        found.map(|j| usize::from(self.intercept) + j)
     }
 
     /// Whether no row's loss ever rises along a direction from anywhere, and some row's falls for

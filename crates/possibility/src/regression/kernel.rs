@@ -130,7 +130,7 @@ fn evaluate_on(
 }
 
 /// Runs `work` on every group of blocks, each with a sum of its own that starts at `zero`.
-fn over_groups<T: Send>(
+pub(super) fn over_groups<T: Send>(
     design: &Design,
     threads: usize,
     zero: impl Fn() -> T,
@@ -180,7 +180,7 @@ fn group_count(blocks: usize, columns: usize) -> usize {
 /// One number for each row of a block, on cache lines.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Rows([f64; BLOCK_ROWS]);
+pub(super) struct Rows(pub(super) [f64; BLOCK_ROWS]);
 
 impl Default for Rows {
     fn default() -> Self {
@@ -193,7 +193,7 @@ const TILE: usize = 4;
 
 /// Working memory of a thread.
 #[derive(Debug, Default)]
-struct Scratch {
+pub(super) struct Scratch {
     linear: Rows,
     loss: Rows,
     residual: Rows,
@@ -442,7 +442,12 @@ impl WithSimd for Chords<'_> {
 
 /// The first `padded` rows of column `j`, as vectors.
 #[inline(always)]
-fn column<'a, S: Simd>(_simd: S, block: &BlockView<'a>, j: usize, padded: usize) -> &'a [S::f64s] {
+pub(super) fn column<'a, S: Simd>(
+    _simd: S,
+    block: &BlockView<'a>,
+    j: usize,
+    padded: usize,
+) -> &'a [S::f64s] {
     S::as_simd_f64s(&block.values[j * BLOCK_ROWS..j * BLOCK_ROWS + padded]).0
 }
 

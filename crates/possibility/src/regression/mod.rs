@@ -65,6 +65,8 @@
 
 mod certificate;
 mod design;
+mod exact;
+mod gram;
 mod kernel;
 mod marginal;
 mod mean_response;
@@ -88,11 +90,16 @@ pub use region::FormAndVariance;
 pub use response::Response;
 pub use simulation::SimulatedForm;
 
+use crate::double::Double;
 use crate::error::{Error, Result, check, check_entries, check_finite, check_positive, check_size};
 use crate::linear::{
-    block, cholesky, difference, dot, eigen, multiply, solve, solve_lower_matrix, symmetric,
+    block, cholesky, difference, dot, eigen, gram as gram_of, multiply, solve, solve_lower_matrix,
+    symmetric,
 };
+use exact::LeastSquares;
+use gram::{doubles, gram, shifts};
 use kernel::{Demand, Evaluation, evaluate_each, greatest_leverage};
+use posterior::Shifted;
 
 /// Precision `Δ` of the Gaussian prior; zero in a direction of which nothing is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +110,9 @@ pub enum PriorPrecision {
     Diagonal(Vec<f64>),
     /// Any symmetric positive semidefinite matrix.
     Full(Mat<f64>),
+    /// `Σ ρₖrₖrₖᵀ` with every `ρₖ ≥ 0`: the precision `ρₖ` of the linear form `rₖᵀw`. The sum may
+    /// have more digits than its rounded matrix.
+    Forms(Vec<(f64, Vec<f64>)>),
 }
 
 /// The dispersion `φ` by which the loss is divided; for a normal response its variance.
@@ -152,6 +162,8 @@ impl Default for RegressionConfig {
 pub struct Regression {
     prior_mode: Vec<f64>,
     prior_precision: Mat<f64>,
+    /// The same before it is rounded, row after row.
+    prior: Vec<Double>,
     dispersion: Dispersion,
     tolerance: f64,
     max_steps: usize,
@@ -191,9 +203,11 @@ impl RegressionConfig {
             .threads
             .or_else(|| std::thread::available_parallelism().ok())
             .map_or(1, NonZero::get);
+        let (prior_precision, prior) = self.prior_precision.matrix(columns)?;
         Ok(Regression {
             prior_mode,
-            prior_precision: self.prior_precision.matrix(columns)?,
+            prior_precision,
+            prior,
             dispersion: self.dispersion,
             tolerance: self.tolerance,
             max_steps: self.max_steps,
@@ -226,25 +240,33 @@ impl PriorPrecision {
         )?;
         let first = usize::from(intercept.is_some());
         let columns = first + moments.means.len();
-        let at_means = |j: usize| {
-            if j < first {
-                1.0
-            } else {
-                moments.means[j - first]
-            }
-        };
-        Ok(Self::Full(Mat::from_fn(columns, columns, |i, j| {
-            let scaled = if i == j && i >= first {
-                precision * moments.deviations[i - first].powi(2)
-            } else {
-                0.0
-            };
-            scaled + own * at_means(i) * at_means(j)
-        })))
+        let deviations = moments.deviations.iter().enumerate();
+        let mut forms: Vec<(f64, Vec<f64>)> = deviations
+            .map(|(j, &deviation)| {
+                let mut form = vec![0.0; columns];
+                form[first + j] = deviation;
+                (precision, form)
+            })
+            .collect();
+        if intercept.is_some() {
+            let at_means = std::iter::once(1.0).chain(moments.means.iter().copied());
+            forms.push((own, at_means.collect()));
+        }
+        Ok(Self::Forms(forms))
     }
 
-    /// The checked matrix.
-    fn matrix(&self, columns: usize) -> Result<Mat<f64>> {
+    /// The checked matrix, rounded and as it is.
+    fn matrix(&self, columns: usize) -> Result<(Mat<f64>, Vec<Double>)> {
+        let rounded = match self {
+            Self::Forms(forms) => return sum_of_forms(forms, columns),
+            _ => self.rounded(columns)?,
+        };
+        let exact = doubles(rounded.as_ref());
+        Ok((rounded, exact))
+    }
+
+    /// The checked matrix of what is given as numbers.
+    fn rounded(&self, columns: usize) -> Result<Mat<f64>> {
         const RANGE: &str = "[0, inf)";
         let allowed = |d: f64| d >= 0.0 && d.is_finite();
         match self {
@@ -266,8 +288,37 @@ impl PriorPrecision {
                 check_semidefinite("prior precision", matrix.as_ref())?;
                 Ok(matrix)
             }
+            Self::Forms(forms) => sum_of_forms(forms, columns).map(|(rounded, _)| rounded),
         }
     }
+}
+
+/// `Σ ρₖrₖrₖᵀ`, rounded and in twice the precision.
+fn sum_of_forms(forms: &[(f64, Vec<f64>)], columns: usize) -> Result<(Mat<f64>, Vec<Double>)> {
+    let mut sums = vec![Double::default(); columns * columns];
+    for (precision, form) in forms {
+        check("prior precision", *precision, "[0, inf)", |p| {
+            p >= 0.0 && p.is_finite()
+        })?;
+        check_size("form of the prior", form.len(), columns)?;
+        for i in (0..columns).filter(|_| *precision > 0.0) {
+            for j in 0..columns {
+                let term = Double::product(form[i], form[j]) * (*precision).into();
+                sums[i * columns + j] = sums[i * columns + j] + term;
+            }
+        }
+    }
+    for column in 0..columns {
+        let squares = sums[column * columns + column].round();
+        // what overflows on the way is no number
+        if !squares.is_finite() {
+            return Err(Error::ColumnScale {
+                column: Some(column),
+            });
+        }
+    }
+    let rounded = Mat::from_fn(columns, columns, |i, j| sums[i * columns + j].round());
+    Ok((rounded, sums))
 }
 
 /// Refuses a symmetric matrix with an eigenvalue below zero, rounding aside.
@@ -284,11 +335,10 @@ fn check_semidefinite(name: &'static str, matrix: MatRef<'_, f64>) -> Result<()>
     }
 }
 
-/// Largest eigenvalue of `H^{-½}PH^{-½}`, the least `c` with `P ⪯ cH`.
+/// Largest eigenvalue of `H^{-½}PH^{-½}`, the least `c` with `P ⪯ cH`, from Cholesky factors.
 fn largest_ratio(p: MatRef<'_, f64>, h: MatRef<'_, f64>) -> Result<f64> {
-    let l = cholesky("Laplace precision", h)?;
-    let half = solve_lower_matrix(l.as_ref(), p);
-    let ratio = solve_lower_matrix(l.as_ref(), half.transpose());
+    let half = solve_lower_matrix(h, p);
+    let ratio = gram_of(half.transpose());
     eigen(ratio.as_ref())
         .and_then(|(values, _)| values.last().copied())
         .ok_or(Error::NotConverged {
@@ -320,19 +370,26 @@ impl Regularized {
                 .all(|column| column.iter().all(|h| h.is_finite()))
     }
 
-    /// Refuses what left the range of `f64`.
-    fn check_overflow(&self) -> Result<()> {
+    /// Refuses what left the range of `f64`, and names the column where it is to blame.
+    fn check_overflow(&self, design: &Design) -> Result<()> {
         if self.is_finite() {
-            Ok(())
-        } else {
-            Err(Error::OutOfRange {
-                field: "regularized loss with its gradient and Hessian",
+            return Ok(());
+        }
+        Err(match design.column_beyond(LARGEST) {
+            Some(column) => Error::ColumnScale {
+                column: Some(column),
+            },
+            None => Error::OutOfRange {
+                field: "loss of the data",
                 value: f64::INFINITY,
                 range: "(-inf, inf)",
-            })
-        }
+            },
+        })
     }
 }
+
+/// The squares of numbers beyond it overflow.
+const LARGEST: f64 = 1e150;
 
 impl Regression {
     /// Number of coefficients `d`.
@@ -357,6 +414,13 @@ impl Regression {
 
     fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// Whether the prior says nothing of the first coefficient.
+    fn is_constant_free(&self) -> bool {
+        self.prior[..self.columns()]
+            .iter()
+            .all(|p| p.round() == 0.0)
     }
 
     /// The dispersion by which the passes divide.
@@ -470,6 +534,21 @@ impl Regression {
             });
         }
         self.check_intercept(design)?;
+        if design.response().is_quadratic() {
+            return self.fit_exactly(design);
+        }
+        let mut shifts = shifts(design, self.is_constant_free(), FAR);
+        shifts.truncate(self.columns());
+        if shifts.iter().any(|&shift| shift != 0.0) {
+            let moved = design.shifted(&shifts);
+            let posterior = self.fit(&moved)?;
+            let shifted = Shifted {
+                shifts,
+                design: moved,
+                posterior,
+            };
+            return RegressionPosterior::of_shifted(self, design, shifted);
+        }
         let fitted = self.newton(design).and_then(|posterior| {
             self.check_mode(design, &posterior)?;
             Ok(posterior)
@@ -486,6 +565,14 @@ impl Regression {
         }
     }
 
+    /// The posterior of a normal response, whose mode is the solution of linear equations.
+    fn fit_exactly(&self, design: &Design) -> Result<RegressionPosterior> {
+        let mut sums = gram(design, None, self.is_constant_free(), self.threads);
+        sums.add_prior(self.divisor(), &self.prior, &self.prior_mode);
+        let found = LeastSquares::new(&sums)?;
+        RegressionPosterior::of_least_squares(self, design, found)
+    }
+
     /// Refuses a mode that rounding made up: where the loss falls for ever, its fall is lost in
     /// rounding in the end. A prior of every covariate keeps the mode finite (that of the intercept
     /// is looked at beforehand), elsewhere the certificate must hold.
@@ -493,11 +580,11 @@ impl Regression {
         let first = usize::from(design.has_intercept());
         let covariates: Vec<usize> = (first..self.columns()).collect();
         let prior = block(self.prior_precision.as_ref(), &covariates, &covariates);
-        if design.response() == Response::Normal || cholesky("prior", prior.as_ref()).is_ok() {
+        if cholesky("prior", prior.as_ref()).is_ok() {
             return Ok(());
         }
-        let factor = cholesky("Laplace precision", posterior.laplace().precision())?;
-        let leverage = greatest_leverage(design, factor.as_ref(), self.threads);
+        let factor = posterior.laplace().precision_factor();
+        let leverage = greatest_leverage(design, factor, self.threads);
         let decrement = posterior.squared_decrement();
         if decrement.sqrt() * leverage < CERTAIN {
             Ok(())
@@ -605,7 +692,7 @@ impl Regression {
             Demand::Curvature
         };
         for step in 1..=self.max_steps {
-            at.check_overflow()?;
+            at.check_overflow(design)?;
             let factor = cholesky("Hessian of the regularized loss", at.hessian.as_ref())?;
             let direction = solve(factor.as_ref(), &at.gradient);
             let decrement = dot(&at.gradient, &direction);
@@ -623,7 +710,7 @@ impl Regression {
                     *w -= p;
                 }
                 let end = self.regularize(design, &coefficients, last);
-                end.check_overflow()?;
+                end.check_overflow(design)?;
                 // by the Hessian before the step, which has hardly changed
                 let left = dot(&end.gradient, &solve(factor.as_ref(), &end.gradient));
                 if 0.5 * left <= tolerance || !nearly_there || stalled {
@@ -706,6 +793,10 @@ impl Regression {
         })
     }
 }
+
+/// Columns whose mean is this many deviations are moved: it costs a copy of the data, and spares
+/// the Hessian the loss of eight digits.
+const FAR: f64 = 1e4;
 
 /// Up to this many rows a few hundred more passes over one column take well under a second.
 const ROWS_FOR_WIDEST: usize = 100_000;

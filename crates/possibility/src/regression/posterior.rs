@@ -1,22 +1,62 @@
 //! What a possibilistic regression knows after the data: mode, log consistency, the Laplace
 //! approximation, and Gaussians `exp(-½(w-m)ᵀQ(w-m))` at the mode that bound the posterior.
 
+use std::sync::Arc;
+
 use faer::{Mat, MatRef};
 
 use super::design::Design;
-use super::kernel::{chord_curvatures, greatest_leverage};
+use super::exact::{ExactForm, LeastSquares, Triangle};
+use super::gram::gram;
+use super::kernel::{Demand, chord_curvatures, greatest_leverage, majorizer_curvature};
 use super::marginal::{Marginal, MarginalBounds};
 use super::response::Response;
 use super::{Dispersion, Regression, Regularized, certificate, largest_ratio};
+use crate::double::{Double, exact_dot};
 use crate::error::{Error, Result, check, check_finite, check_size, not_certified};
 use crate::family::conjugate::{Conjugate, Gamma};
-use crate::linear::{cholesky, dot, multiply, solve};
+use crate::linear::{cholesky, dot, solve, solve_lower};
 use crate::normal::Normal;
+
+/// A spread (see `exact.rs`) of this many times the number of columns: the inverse of a matrix of
+/// rounded entries keeps twelve digits below it.
+const DELICATE: f64 = 100.0;
+
+/// The normal with precision `Σ fᵢxᵢxᵢᵀ + Δ`, which is given rounded, and the factors `fᵢ` in case
+/// that is not enough.
+fn weighted_normal(
+    model: &Regression,
+    design: &Design,
+    mode: &[f64],
+    rounded: Mat<f64>,
+    factors: impl FnOnce() -> Vec<f64>,
+) -> Result<Normal> {
+    let normal = Normal::from_precision(mode.to_vec(), rounded.clone());
+    let is_delicate = |normal: &Normal| {
+        let covariance = normal.covariance();
+        let d = mode.len();
+        let spread = |j: usize| (rounded[(j, j)] * covariance[(j, j)]).sqrt();
+        let spread: f64 = (0..d).map(spread).sum();
+        spread.is_nan() || spread > DELICATE * d as f64
+    };
+    match normal {
+        Ok(normal) if !is_delicate(&normal) => Ok(normal),
+        normal => {
+            let is_free = model.is_constant_free();
+            let mut sums = gram(design, Some(&factors()), is_free, model.threads());
+            sums.add_prior(1.0, &model.prior, &model.prior_mode);
+            match Triangle::new(&sums) {
+                Ok(triangle) => triangle.normal(mode.to_vec(), 1.0),
+                Err(_) => normal,
+            }
+        }
+    }
+}
 
 /// Supremum-marginal of `aᵀw` under a Gaussian, with the variance `aᵀQ⁻¹a`.
 fn marginal(normal: &Normal, form: &[f64]) -> Result<Marginal> {
-    let variance = dot(form, &multiply(normal.covariance(), form));
-    Marginal::new(dot(form, normal.mode()), variance.max(0.0).sqrt())
+    let variance = normal.variance_along(form);
+    Marginal::new(exact_dot(form, normal.mode()), variance.sqrt())
 }
 
 /// The posterior of a possibilistic regression.
@@ -34,9 +74,125 @@ pub struct RegressionPosterior {
     upper: Option<Normal>,
     lower: Option<Normal>,
     certified_scaling: Option<f64>,
+    /// Of a normal response, with the relative error of the dispersion.
+    exact: Option<(LeastSquares, f64)>,
+    /// The fit to columns moved toward 0, where they lie far from it.
+    shifted: Option<Arc<Shifted>>,
+}
+
+/// Data with columns moved by `shifts`, beside a constant term that is free to make up for it, and
+/// their posterior.
+#[derive(Debug)]
+pub(super) struct Shifted {
+    pub(super) shifts: Vec<f64>,
+    pub(super) design: Design,
+    pub(super) posterior: RegressionPosterior,
+}
+
+impl Shifted {
+    /// A linear form of the coefficients in terms of those of the moved columns.
+    pub(super) fn form(&self, form: &[f64]) -> Vec<f64> {
+        let first = form[0];
+        let pairs = form.iter().zip(&self.shifts);
+        pairs
+            .map(|(&a, &shift)| (Double::from(a) - Double::product(first, shift)).round())
+            .collect()
+    }
+
+    /// The mode of the coefficients of the columns as they are.
+    fn mode(&self) -> Vec<f64> {
+        let mut mode = self.posterior.mode().to_vec();
+        let pairs = mode.iter().zip(&self.shifts);
+        let terms = pairs.map(|(&m, &shift)| Double::product(m, shift));
+        mode[0] = terms
+            .fold(mode[0].into(), |first: Double, term| first - term)
+            .round();
+        mode
+    }
 }
 
 impl RegressionPosterior {
+    /// The posterior of a normal response.
+    pub(super) fn of_least_squares(
+        model: &Regression,
+        design: &Design,
+        found: LeastSquares,
+    ) -> Result<Self> {
+        let weight = design.total_weight();
+        let (dispersion, error, loss) = match model.dispersion() {
+            Dispersion::Known(known) => (known, 0.0, 0.5 * found.squares / known),
+            // φ is half the least sum of squares at its supremum, and scales the precision
+            Dispersion::Unknown => {
+                if weight <= 0.0 || found.squares <= found.negligible {
+                    return Err(Error::NoMode {
+                        reason: "the responses are fitted exactly, and the variance is unknown",
+                    });
+                }
+                let error = found.squares_error / (found.squares - found.squares_error);
+                (found.squares / weight, error, 0.5 * weight)
+            }
+        };
+        let mode = found.mode();
+        let gradient = model.regularize(design, &mode, Demand::Gradient).gradient;
+        Ok(Self {
+            rows: design.rows(),
+            weight,
+            dispersion,
+            steps: 1,
+            loss,
+            log_consistency: design.log_base(dispersion) - loss,
+            gradient_norm: dot(&gradient, &gradient).sqrt(),
+            squared_decrement: found.mode_error(dispersion).powi(2),
+            laplace: found.triangle().normal(mode, dispersion)?,
+            upper: None,
+            lower: None,
+            certified_scaling: None,
+            exact: Some((found, error)),
+            shifted: None,
+        })
+    }
+
+    /// The posterior of the data as they are, from that of moved columns.
+    pub(super) fn of_shifted(
+        model: &Regression,
+        design: &Design,
+        shifted: Shifted,
+    ) -> Result<Self> {
+        let (mode, inner) = (shifted.mode(), &shifted.posterior);
+        let demand = match design.response() {
+            Response::Bernoulli => Demand::Majorizer,
+            _ => Demand::Curvature,
+        };
+        let at = model.regularize(design, &mode, demand);
+        let found = Self::new(model, design, mode, inner.steps, at)?;
+        Ok(Self {
+            loss: inner.loss,
+            log_consistency: inner.log_consistency,
+            squared_decrement: inner.squared_decrement,
+            gradient_norm: inner.gradient_norm,
+            shifted: Some(Arc::new(shifted)),
+            ..found
+        })
+    }
+
+    pub(super) fn shifted(&self) -> Option<&Shifted> {
+        self.shifted.as_deref()
+    }
+
+    /// A linear form in closed form, of a normal response.
+    pub(super) fn exact_form(&self, form: &[f64]) -> Option<ExactForm> {
+        let (found, error) = self.exact.as_ref()?;
+        Some(found.form(form, self.dispersion, *error))
+    }
+
+    /// The value of possibility 1 of a linear form.
+    pub(super) fn form_mode(&self, form: &[f64]) -> f64 {
+        match self.exact_form(form) {
+            Some(exact) => exact.mode.round(),
+            None => exact_dot(form, self.mode()),
+        }
+    }
+
     pub(super) fn new(
         model: &Regression,
         design: &Design,
@@ -44,52 +200,44 @@ impl RegressionPosterior {
         steps: usize,
         at: Regularized,
     ) -> Result<Self> {
-        let factor = cholesky("Hessian of the regularized loss", at.hessian.as_ref())?;
-        let weight = design.total_weight();
-        let is_bernoulli = design.response() == Response::Bernoulli;
+        let response = design.response();
         let prior = model.prior_precision();
-        let everywhere = |precision: Mat<f64>| Normal::from_precision(mode.clone(), precision);
+        let factors = |curvature: &dyn Fn(f64) -> f64| -> Vec<f64> {
+            let rows = 0..design.rows();
+            rows.map(|i| design.weight(i) * curvature(exact_dot(&design.row(i), &mode)))
+                .collect()
+        };
+        let laplace = weighted_normal(model, design, &mode, at.hessian, || {
+            factors(&|z| response.curvature(z))
+        })?;
+        let factor = laplace.precision_factor();
         let (mut upper, mut lower, mut certified_scaling) = (None, None, None);
-        if is_bernoulli {
-            certified_scaling = Some(largest_ratio(at.lower.as_ref(), at.hessian.as_ref())?);
-            lower = Some(everywhere(at.lower)?);
+        if response == Response::Bernoulli {
+            let parabolas = weighted_normal(model, design, &mode, at.lower, || {
+                factors(&majorizer_curvature)
+            })?;
+            certified_scaling = Some(largest_ratio(parabolas.precision_factor(), factor)?);
+            lower = Some(parabolas);
             if cholesky("prior precision", prior).is_ok() {
-                upper = Some(everywhere(prior.to_owned())?);
+                upper = Some(Normal::from_precision(mode.clone(), prior.to_owned())?);
             }
         }
-        let (dispersion, hessian) = match model.dispersion() {
-            Dispersion::Known(known) => (known, at.hessian),
-            // ℓ̂ is half the sum of squares here: φ is its supremum, and scales the precision
-            Dispersion::Unknown => {
-                let estimate = 2.0 * at.loss / weight;
-                let rounding = at.magnitude * f64::EPSILON;
-                if estimate.is_nan() || at.loss <= rounding {
-                    return Err(Error::NoMode {
-                        reason: "the responses are fitted exactly, and the variance is unknown",
-                    });
-                }
-                let scaled =
-                    Mat::from_fn(mode.len(), mode.len(), |i, j| at.hessian[(i, j)] / estimate);
-                (estimate, scaled)
-            }
-        };
-        let loss = match model.dispersion() {
-            Dispersion::Known(_) => at.loss,
-            Dispersion::Unknown => 0.5 * weight,
-        };
+        let dispersion = model.divisor();
         Ok(Self {
             rows: design.rows(),
-            weight,
+            weight: design.total_weight(),
             dispersion,
             steps,
-            loss,
-            log_consistency: design.log_base(dispersion) - loss,
+            loss: at.loss,
+            log_consistency: design.log_base(dispersion) - at.loss,
             gradient_norm: dot(&at.gradient, &at.gradient).sqrt(),
-            squared_decrement: dot(&at.gradient, &solve(factor.as_ref(), &at.gradient)).max(0.0),
-            laplace: Normal::from_precision(mode.clone(), hessian)?,
+            squared_decrement: dot(&at.gradient, &solve(factor, &at.gradient)).max(0.0),
+            laplace,
             upper,
             lower,
             certified_scaling,
+            exact: None,
+            shifted: None,
         })
     }
 
@@ -174,7 +322,13 @@ impl RegressionPosterior {
     pub fn laplace_marginal(&self, form: &[f64]) -> Result<Marginal> {
         check_size("linear form", form.len(), self.columns())?;
         check_finite("linear form", form)?;
-        marginal(&self.laplace, form)
+        if let Some(shifted) = self.shifted() {
+            return marginal(&shifted.posterior.laplace, &shifted.form(form));
+        }
+        match self.exact_form(form) {
+            Some(exact) => Marginal::new(exact.mode.round(), exact.variance.sqrt()),
+            None => marginal(&self.laplace, form),
+        }
     }
 
     /// The least Gaussian at the mode that lies above the posterior everywhere: its precision is
@@ -276,24 +430,57 @@ impl Regression {
                 what: "Gaussian bounds for an unknown dispersion",
             });
         }
+        if design.response().is_quadratic() {
+            return Ok(GaussianBounds {
+                alpha,
+                upper: posterior.laplace().clone(),
+                lower: posterior.laplace().clone(),
+            });
+        }
         let level = -alpha.ln();
-        let factor = cholesky("Laplace precision", posterior.laplace().precision())?;
-        let leverage = greatest_leverage(design, factor.as_ref(), self.threads());
+        let factor = posterior.laplace().precision_factor();
+        let leverage = greatest_leverage(design, factor, self.threads());
         let reach = certificate::reach(level, leverage);
-        let (mut upper, mut lower) =
-            self.chord_precisions(design, posterior, &[(reach, factor.as_ref())]);
+        let mut bounds = self.chord_normals(design, posterior, &[(reach, factor)])?;
         for _ in 1..BOUND_ROUNDS {
             // on the cut ½‖v‖² ≤ level in the norm of any upper Gaussian found so far
-            let tighter = cholesky("upper precision", upper.as_ref())?;
-            let reaches = [
-                (reach, factor.as_ref()),
-                ((2.0 * level).sqrt(), tighter.as_ref()),
-            ];
-            (upper, lower) = self.chord_precisions(design, posterior, &reaches);
+            let tighter = bounds.0.precision_factor();
+            let reaches = [(reach, factor), ((2.0 * level).sqrt(), tighter)];
+            bounds = self.chord_normals(design, posterior, &reaches)?;
         }
-        let bound = |precision: Mat<f64>| {
-            let normal = Normal::from_precision(posterior.mode().to_vec(), precision);
-            normal.map_err(|_| {
+        let (upper, lower) = bounds;
+        Ok(GaussianBounds {
+            alpha,
+            upper,
+            lower,
+        })
+    }
+
+    /// The upper and the lower Gaussian for given reaches of the rows.
+    fn chord_normals(
+        &self,
+        design: &Design,
+        posterior: &RegressionPosterior,
+        reaches: &[(f64, MatRef<'_, f64>)],
+    ) -> Result<(Normal, Normal)> {
+        let (d, mode) = (self.columns(), posterior.mode());
+        let [least, greatest] = chord_curvatures(design, mode, reaches, self.threads());
+        let normal = |triangle: &[f64], chord: &dyn Fn(f64, f64) -> f64| {
+            let rounded = Mat::from_fn(d, d, |i, j| {
+                triangle[i.max(j) * d + i.min(j)] + self.prior_precision()[(i, j)]
+            });
+            let factor = |i: usize| {
+                let row = design.row(i);
+                let reach = reaches.iter().map(|(size, factor)| {
+                    let mut root = row.clone();
+                    solve_lower(*factor, &mut root);
+                    size * dot(&root, &root).sqrt()
+                });
+                let reach = reach.fold(f64::INFINITY, f64::min);
+                design.weight(i) * chord(exact_dot(&row, mode), reach)
+            };
+            let factors = || (0..design.rows()).map(factor).collect();
+            weighted_normal(self, design, mode, rounded, factors).map_err(|_| {
                 not_certified(
                     "the curvature over the α-cut has no bound within reach of f64",
                     0.0,
@@ -301,27 +488,10 @@ impl Regression {
                 )
             })
         };
-        Ok(GaussianBounds {
-            alpha,
-            upper: bound(upper)?,
-            lower: bound(lower)?,
-        })
-    }
-
-    /// The upper and the lower precision for given reaches of the rows.
-    fn chord_precisions(
-        &self,
-        design: &Design,
-        posterior: &RegressionPosterior,
-        reaches: &[(f64, MatRef<'_, f64>)],
-    ) -> (Mat<f64>, Mat<f64>) {
-        let d = self.columns();
-        let [least, greatest] = chord_curvatures(design, posterior.mode(), reaches, self.threads());
-        let matrix = |triangle: &[f64]| {
-            Mat::from_fn(d, d, |i, j| {
-                triangle[i.max(j) * d + i.min(j)] / self.divisor() + self.prior_precision()[(i, j)]
-            })
-        };
-        (matrix(&least), matrix(&greatest))
+        let response = design.response();
+        Ok((
+            normal(&least, &|z, reach| response.least_chord(z, reach))?,
+            normal(&greatest, &|z, reach| response.greatest_chord(z, reach))?,
+        ))
     }
 }

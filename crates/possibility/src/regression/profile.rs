@@ -22,16 +22,18 @@
 //! Near the mode, where the curvature has changed by less than [`DRIFT`], a search keeps the
 //! Hessian of the mode and asks for gradients alone.
 //!
-//! A normal response has closed forms: with `v = aᵀH⁻¹a`, `F(t) = (t-aᵀm)²/2v` for a known
+//! A normal response has closed forms, in twice the precision (`exact.rs`): with `v = aᵀH⁻¹a`, `F(t) = (t-aᵀm)²/2v` for a known
 //! dispersion, and `F(t) = (n/2) log(1 + (t-aᵀm)²/nv)` for an unknown one, where `H` is that of the
 //! most possible dispersion.
 
-use faer::Mat;
+use faer::{Mat, MatRef};
 
 use super::design::Design;
+use super::exact::ExactForm;
 use super::kernel::{Demand, greatest_leverage};
-use super::posterior::RegressionPosterior;
+use super::posterior::{RegressionPosterior, Shifted};
 use super::{Dispersion, Regression, Regularized, certificate};
+use crate::double::{Double, exact_dot};
 use crate::error::{Error, Result, check_alpha, check_finite, check_real, check_size};
 use crate::function::Credence;
 use crate::linear::{cholesky, difference, dot, multiply_upper, solve};
@@ -123,8 +125,10 @@ pub struct Profiles<'a> {
     model: &'a Regression,
     design: &'a Design,
     posterior: &'a RegressionPosterior,
+    /// Where the columns of the design are moved ones.
+    shifted: Option<&'a Shifted>,
     /// Cholesky factor of the Hessian at the mode.
-    factor: Mat<f64>,
+    factor: MatRef<'a, f64>,
     /// `ρ` at the mode.
     leverage: f64,
     /// How far the loss at the mode may lie above its minimum.
@@ -179,16 +183,33 @@ impl<'a> Profiles<'a> {
     ) -> Result<Self> {
         check_size("design", design.columns(), model.columns())?;
         check_size("posterior", posterior.columns(), model.columns())?;
-        let factor = cholesky("Laplace precision", posterior.laplace().precision())?;
-        let leverage = greatest_leverage(design, factor.as_ref(), model.threads());
+        let shifted = posterior.shifted();
+        let (design, posterior) = match shifted {
+            Some(shifted) => (&shifted.design, &shifted.posterior),
+            None => (design, posterior),
+        };
+        let factor = posterior.laplace().precision_factor();
+        let leverage = greatest_leverage(design, factor, model.threads());
         Ok(Self {
             mode_gap: certificate::gap(posterior.squared_decrement(), leverage),
             model,
             design,
             posterior,
+            shifted,
             factor,
             leverage,
         })
+    }
+
+    /// A form of the coefficients that are searched for.
+    fn own_form(&self, form: &[f64]) -> Vec<f64> {
+        self.shifted
+            .map_or_else(|| form.to_vec(), |shifted| shifted.form(form))
+    }
+
+    /// The value of possibility 1 of a linear form.
+    fn form_mode(&self, form: &[f64]) -> f64 {
+        self.posterior.form_mode(&self.own_form(form))
     }
 
     /// The data that were fitted.
@@ -215,7 +236,7 @@ impl<'a> Profiles<'a> {
         } in questions
         {
             check_size("linear form", form.len(), self.model.columns())?;
-            let mode = dot(form, self.posterior.mode());
+            let mode = check_real("value of the linear form", self.form_mode(form))?;
             let ends = |&alpha: &f64| [Target::LowerEnd(alpha), Target::UpperEnd(alpha)];
             targets.extend(
                 alphas
@@ -253,7 +274,7 @@ impl<'a> Profiles<'a> {
         events: &[RealSet],
         points: &mut impl Iterator<Item = ProfilePoint>,
     ) -> FormAnswers {
-        let mode = dot(form, self.posterior.mode());
+        let mode = self.form_mode(form);
         let mut gap = self.mode_gap;
         let mut next = || {
             let point = points.next().expect("one point for each target");
@@ -361,9 +382,18 @@ impl<'a> Profiles<'a> {
     /// # Errors
     /// As [`Self::answer`].
     pub fn solve(&self, targets: &[(&[f64], Target)]) -> Result<Vec<ProfilePoint>> {
-        let mut searches = targets
+        let scaled: Vec<(f64, Vec<f64>, Target)> = targets
             .iter()
-            .map(|&(form, target)| Search::start(self, form, target))
+            .map(|&(form, target)| {
+                check_size("linear form", form.len(), self.model.columns())?;
+                let scale = scale_of(form);
+                let form: Vec<f64> = form.iter().map(|a| a / scale).collect();
+                Ok((scale, self.own_form(&form), target.over(scale)))
+            })
+            .collect::<Result<_>>()?;
+        let mut searches = scaled
+            .iter()
+            .map(|(_, form, target)| Search::start(self, form, *target))
             .collect::<Result<Vec<_>>>()?;
         loop {
             let mut open: Vec<&mut Search<'_>> = searches
@@ -384,10 +414,21 @@ impl<'a> Profiles<'a> {
                 }
             }
         }
-        let found = searches.into_iter().map(|search| search.found);
-        Ok(found
-            .map(|point| point.expect("no search is open"))
-            .collect())
+        let found = searches.into_iter().zip(&scaled).zip(targets);
+        found
+            .map(|((search, (scale, ..)), (_, target))| {
+                let point = search.found.expect("no search is open");
+                let value = match *target {
+                    Target::Value(t) => t,
+                    _ => check_real("value of the linear form", point.value * scale)?,
+                };
+                Ok(ProfilePoint {
+                    value,
+                    slope: point.slope / scale,
+                    ..point
+                })
+            })
+            .collect()
     }
 
     /// Factor of a Hessian with a trace of the mode's, for steps where every row may have settled
@@ -402,12 +443,13 @@ impl<'a> Profiles<'a> {
     /// `‖w - m‖_H ρ`: the log of the factor by which the curvature may have changed.
     fn drift(&self, point: &[f64]) -> f64 {
         let step = difference(point, self.posterior.mode());
-        let scaled = multiply_upper(self.factor.as_ref(), &step);
+        let scaled = multiply_upper(self.factor, &step);
         self.leverage * dot(&scaled, &scaled).sqrt()
     }
 
     /// The closed form of a normal response.
-    fn closed_form(&self, mode: f64, variance: f64, goal: Goal) -> ProfilePoint {
+    fn closed_form(&self, exact: &ExactForm, goal: Goal) -> ProfilePoint {
+        let ExactForm { mode, variance, .. } = *exact;
         let weight = self.posterior.weight();
         let is_known = matches!(self.model.dispersion(), Dispersion::Known(_));
         // in terms of q = (t-μ)²/v, with v the variance under the Laplace approximation
@@ -419,10 +461,10 @@ impl<'a> Profiles<'a> {
                 } else {
                     weight * (2.0 * level / weight).exp_m1()
                 };
-                mode + side * (q * variance).sqrt()
+                (mode + (side * (q * variance).sqrt()).into()).round()
             }
         };
-        let gap = value - mode;
+        let gap = (Double::from(value) - mode).round();
         let q = gap * gap / variance;
         let (height, slope) = if is_known {
             (0.5 * q, gap / variance)
@@ -430,11 +472,19 @@ impl<'a> Profiles<'a> {
             let part = q / weight;
             (0.5 * weight * part.ln_1p(), gap / variance / (1.0 + part))
         };
+        // F rises at most half as fast as q
+        let away = exact.mode_error;
+        let height_error = 0.5 * (away * (2.0 * q.sqrt() + away) + exact.variance_error * q);
+        // the end of a cut is the nearest number
+        let rounded = match goal {
+            Goal::Value(_) => 0.0,
+            Goal::Level { .. } => 0.5 * f64::EPSILON * value.abs(),
+        };
         ProfilePoint {
             value,
             log_possibility: 0.0 - height,
             slope: 0.0 - slope,
-            gap: Some(ROUNDING * height),
+            gap: Some(height_error + ROUNDING * height + slope.abs() * rounded),
         }
     }
 }
@@ -450,7 +500,27 @@ enum Goal {
     },
 }
 
+/// A power of two by which a form of numbers that could not be squared is divided; else 1.
+fn scale_of(form: &[f64]) -> f64 {
+    const MODERATE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+    let largest = form.iter().fold(0.0, |most: f64, a| most.max(a.abs()));
+    if largest == 0.0 || !largest.is_finite() || MODERATE.contains(&largest) {
+        1.0
+    } else {
+        // one division by it leaves every form of f64 moderate enough
+        2f64.powi((largest.log2() as i32).clamp(-1000, 1000))
+    }
+}
+
 impl Target {
+    /// The same for a form that was divided.
+    fn over(self, scale: f64) -> Self {
+        match self {
+            Self::Value(t) => Self::Value(t / scale),
+            end => end,
+        }
+    }
+
     fn goal(self) -> Result<Goal> {
         let level = |alpha: f64, side: f64| {
             check_alpha(alpha)?;
@@ -516,7 +586,7 @@ impl State {
                 blended = profiles.blend(&at.hessian)?;
                 blended.as_ref()
             }
-            _ => profiles.factor.as_ref(),
+            _ => profiles.factor,
         };
         let toward = solve(used, form);
         let variance = dot(form, &toward);
@@ -529,7 +599,7 @@ impl State {
             .collect();
         let descent = solve(used, &residual);
         Ok(Self {
-            value: dot(form, &point),
+            value: exact_dot(form, &point),
             excess: at.loss - profiles.posterior.loss(),
             rounding: ROUNDING * (at.magnitude + profiles.posterior.loss().abs()),
             multiplier,
@@ -574,15 +644,16 @@ impl<'a> Search<'a> {
     fn start(profiles: &Profiles<'_>, form: &'a [f64], target: Target) -> Result<Self> {
         check_size("linear form", form.len(), profiles.model.columns())?;
         check_finite("linear form", form)?;
-        let toward = solve(profiles.factor.as_ref(), form);
-        let variance = dot(form, &toward);
+        let exact = profiles.posterior.exact_form(form);
+        let toward = solve(profiles.factor, form);
+        let variance = exact.map_or_else(|| dot(form, &toward), |exact| exact.variance);
         if variance.is_nan() || variance <= 0.0 {
             return Err(Error::Empty {
                 name: "linear form",
             });
         }
         let point = profiles.posterior.mode().to_vec();
-        let mode = dot(form, &point);
+        let mode = profiles.posterior.form_mode(form);
         let goal = target.goal()?;
         let columns = form.len();
         let here = State {
@@ -623,8 +694,8 @@ impl<'a> Search<'a> {
                 slope: 0.0,
                 gap: profiles.mode_gap,
             });
-        } else if profiles.design.response().is_quadratic() {
-            search.found = Some(profiles.closed_form(mode, variance, goal));
+        } else if let Some(exact) = exact {
+            search.found = Some(profiles.closed_form(&exact, goal));
         } else {
             search.shift = match goal {
                 Goal::Value(t) => t - mode,
@@ -771,13 +842,19 @@ impl<'a> Search<'a> {
     /// Whether the goal is met but for a correction that is exact to second order.
     fn is_met(&self) -> bool {
         match self.goal {
-            Goal::Value(t) => {
-                self.newton().abs() <= 4.0 * f64::EPSILON * (t.abs() + self.mode.abs())
-            }
+            Goal::Value(_) => self.beyond_tangent() <= ROUNDING * self.here.height().max(1.0),
             Goal::Level { level, .. } => {
                 let off = (self.here.height() - level).abs();
                 off <= LEVEL * level || off <= self.here.rounding
             }
+        }
+    }
+
+    /// What the last correction, along a tangent, leaves out: about twice the curvature's part.
+    fn beyond_tangent(&self) -> f64 {
+        match self.goal {
+            Goal::Value(_) => self.newton().powi(2) / self.here.variance,
+            Goal::Level { level, .. } => (self.here.height() - level).powi(2) / level,
         }
     }
 
@@ -789,7 +866,7 @@ impl<'a> Search<'a> {
         let gap = self
             .gap(profiles)
             .zip(profiles.mode_gap)
-            .map(|(here, mode)| here + mode + self.here.rounding);
+            .map(|(here, mode)| here + mode + self.here.rounding + self.beyond_tangent());
         match self.goal {
             Goal::Value(t) => ProfilePoint {
                 value: t,
@@ -818,12 +895,12 @@ impl<'a> Search<'a> {
             ..
         } = &self.here;
         let drift = profiles.drift(point);
-        let reduced = |factor: &Mat<f64>| dot(residual, &solve(factor.as_ref(), residual)).max(0.0);
+        let reduced = |factor| dot(residual, &solve(factor, residual)).max(0.0);
         // H(w) ⪰ e^-drift H(m) bounds the leverage here, and the decrement by the mode's Hessian
         let decrement = match factor {
             Some(_) if *is_own => *squared_decrement,
-            Some(factor) => reduced(factor),
-            None => drift.exp() * reduced(&profiles.factor),
+            Some(factor) => reduced(factor.as_ref()),
+            None => drift.exp() * reduced(profiles.factor),
         };
         let near = certificate::gap(decrement, (0.5 * drift).exp() * profiles.leverage);
         let here = || {

@@ -434,3 +434,330 @@ proptest! {
         }
     }
 }
+
+/// Rounding of numbers that are computed in twice the precision, relative to the width of a cut.
+const EXACT: f64 = 4e-15;
+
+/// Both ends of the 0.05-cut, each off by a small part of half the width, and what is certified.
+fn assert_cut(profiles: &Profiles<'_>, form: &[f64], certified: f64, want: [f64; 2]) {
+    let questions = FormQuestions {
+        form: form.to_vec(),
+        alphas: vec![0.05],
+        ..FormQuestions::default()
+    };
+    let answer = profiles.answer(&[questions]).unwrap().remove(0);
+    let half = 0.5 * (want[1] - want[0]);
+    for (end, want) in answer.cuts[0].iter().zip(want) {
+        let off = (end.value - want).abs();
+        assert!(
+            off <= EXACT * half + f64::EPSILON * want.abs(),
+            "{end:?}: {want}"
+        );
+    }
+    assert!(answer.gap.unwrap() < certified, "{:?}", answer.gap);
+}
+
+/// Times in seconds beside a constant term; the numbers come from mpmath with 60 digits.
+#[test]
+fn a_time_is_as_good_as_its_offset() {
+    let responses = [
+        3.041, 3.625, 2.859, 3.833, 4.566, 4.211, 5.522, 3.235, 4.347, 3.735, 3.816, 4.576,
+    ];
+    let rows: Vec<(Vec<f64>, f64)> = (0..)
+        .zip(responses)
+        .map(|(i, y)| (vec![1.7e9 + 40.0 * f64::from(i)], y))
+        .collect();
+    let design = design(Response::Normal, &rows);
+    let model = unknown_variance(2);
+    let posterior = model.fit(&design).unwrap();
+    let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+    let slope = [-0.00165398018429665316, 0.0059588752891917573];
+    assert_cut(&profiles, &[0.0, 1.0], 1e-13, slope);
+    let intercept = [-10130085.3554119057, 2811770.62434663893];
+    assert_cut(&profiles, &[1.0, 0.0], 1e-13, intercept);
+    let first = [2.4849334824277389, 4.46232292782867154];
+    assert_cut(&profiles, &[1.0, 1.7e9], 1e-13, first);
+    let negative = profiles.credence_of(&[0.0, 1.0], ..0.0).unwrap();
+    assert!((negative.possibility - 0.3233108481028605).abs() < 1e-15);
+    // the approximation is the same normal
+    let laplace = posterior.laplace_marginal(&[0.0, 1.0]).unwrap();
+    let known = 0.5 * (slope[1] - slope[0]) / (12.0 * (0.05f64.ln() / -6.0).exp_m1()).sqrt();
+    assert!((laplace.standard_deviation() / known - 1.0).abs() < 1e-14);
+    // the slope knows nothing of the offset, as long as the differences are numbers
+    for shift in [-1.7e9, 1e12, 2f64.powi(55)] {
+        let shifted: Vec<_> = rows.iter().map(|(x, y)| (vec![x[0] + shift], *y)).collect();
+        let design = self::design(Response::Normal, &shifted);
+        let posterior = model.fit(&design).unwrap();
+        let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+        assert_cut(&profiles, &[0.0, 1.0], 1e-13, slope);
+    }
+}
+
+/// Powers of `k/16`, `k = 0, …, 16`, from mpmath with 60 digits.
+#[test]
+fn powers_keep_their_digits() {
+    let mut rows = Vec::new();
+    for k in 0..17 {
+        let x = f64::from(k) / 16.0;
+        let powers = (1..9).map(|j| x.powi(j)).collect();
+        rows.push((powers, f64::from((k * k * 7) % 11) / 4.0));
+    }
+    let design = design(Response::Normal, &rows);
+    let model = unknown_variance(9);
+    let posterior = model.fit(&design).unwrap();
+    let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+    let mut last = [0.0; 9];
+    last[8] = 1.0;
+    assert!((posterior.mode()[8] / 6301.130123860375577 - 1.0).abs() < 1e-15);
+    assert!((17.0 * posterior.dispersion() / 6.767872526585004711 - 1.0).abs() < 1e-15);
+    assert_cut(
+        &profiles,
+        &last,
+        0.05,
+        [-13348.60483857581853, 25950.86508629656968],
+    );
+    let at_three = [0.343330736823975757, 2.704219404514023974];
+    assert_cut(&profiles, &design.row(3), 1e-13, at_three);
+    let zero = profiles.solve(&[(&last[..], Target::Value(0.0))]).unwrap()[0];
+    assert!((zero.log_possibility + 0.3615219173052904835).abs() < 1e-15);
+    assert!(zero.gap.unwrap() < 1e-14);
+}
+
+/// Weights, a known variance and a prior beside times, from mpmath with 60 digits.
+#[test]
+fn weights_and_priors_keep_the_digits_of_times() {
+    let time = |k: i32| 1.7e9 + 5.0 * f64::from(k);
+    let response = |k: i32| f64::from((5 * k) % 7) / 2.0;
+    let fit = |config: &RegressionConfig, design: &Design| {
+        let config = RegressionConfig {
+            dispersion: Dispersion::Known(0.75),
+            ..config.clone()
+        };
+        let model = config.build(2).unwrap();
+        let posterior = model.fit(design).unwrap();
+        (model, posterior)
+    };
+    let mut design = Design::with_intercept(Response::Normal, 1);
+    let mut plain = design.clone();
+    for k in 0..8 {
+        let weight = f64::from(1 + k % 3) / 2.0;
+        design
+            .push_weighted(&[time(k)], response(k), weight)
+            .unwrap();
+        plain.push(&[time(k)], response(k)).unwrap();
+    }
+    let config = RegressionConfig {
+        prior_mode: Some(vec![0.0, 0.125]),
+        ..with_prior(PriorPrecision::Diagonal(vec![0.0, 2000.0]))
+    };
+    let (model, posterior) = fit(&config, &design);
+    let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+    let slope = [0.02787004009153430885, 0.1149569641278749738];
+    assert_cut(&profiles, &[0.0, 1.0], 1e-13, slope);
+    let row = [0.1132069777514831802, 1.810843655159909225];
+    assert_cut(&profiles, &[1.0, time(2)], 1e-13, row);
+    let squares = 18.96743143459915612;
+    let weight = design.total_weight();
+    let log = -0.5 * (weight * (1.5 * std::f64::consts::PI).ln() + squares / 0.75);
+    assert!((posterior.log_consistency() / log - 1.0).abs() < 1e-15);
+    // a standardized prior that says something of the constant term as well
+    let moments = plain.column_moments();
+    assert_eq!(moments.means, [1700000017.5]);
+    let prior = PriorPrecision::standardized(&moments, 2.0, Some(0.5)).unwrap();
+    let (model, posterior) = fit(&with_prior(prior), &plain);
+    let profiles = Profiles::new(&model, &plain, &posterior).unwrap();
+    let slope = [-0.06704993885925129406, 0.05301485113995304845];
+    assert_cut(&profiles, &[0.0, 1.0], 1e-11, slope);
+    let row = [0.4465560897399500111, 2.16616975472195101];
+    assert_cut(&profiles, &[1.0, time(2)], 1e-11, row);
+}
+
+/// What varies in its last digits varies: 26/9 is the variance of -5/3, -2/3 and 7/3.
+#[test]
+fn responses_far_from_zero_have_a_variance() {
+    let mut design = Design::with_intercept(Response::Normal, 0);
+    for y in [1e9 + 1.0, 1e9 + 2.0, 1e9 + 5.0] {
+        design.push(&[], y).unwrap();
+    }
+    let posterior = unknown_variance(1).fit(&design).unwrap();
+    assert!((posterior.dispersion() - 26.0 / 9.0).abs() < 1e-15);
+    assert_eq!(posterior.mode(), [1e9 + 8.0 / 3.0]);
+    // a line but for the last bit of decimal numbers
+    let rows = (0..9).map(|i| (vec![f64::from(i)], 1e9 + 0.1 * f64::from(i)));
+    let design = self::design(Response::Normal, &rows.collect::<Vec<_>>());
+    let fitted = unknown_variance(2).fit(&design);
+    assert!(matches!(fitted, Err(Error::NoMode { .. })), "{fitted:?}");
+}
+
+/// Far in the tail almost every row has settled on a straight line; mpmath with 60 digits.
+#[test]
+fn events_in_the_tail_are_found() {
+    let rows = |rows: [(f64, f64); 4]| rows.map(|(x, y)| (vec![x], y));
+    let labels = rows([(1.0, 0.0), (2.0, 0.0), (1.5, 1.0), (30.0, 1.0)]);
+    let labels = design(Response::Bernoulli, &labels);
+    let counts = rows([(-100.0, 2.0), (100.0, 2.0), (5.0, 1.0), (50.0, 0.0)]);
+    let counts = design(Response::Poisson, &counts);
+    let of_labels = [
+        (19.0, -7.602738748085148423),
+        (20.0, -8.0989401358551089484),
+        (25.0, -10.589366326580682984),
+        (30.0, -13.086614996098029318),
+        (60.0, -28.085509744782665374),
+        (-5.0, -143.61189584304505386),
+    ];
+    let of_counts = [
+        (0.1, -42.675371752199329499),
+        (0.2, -92.141650281557200389),
+        (0.3, -141.64142478856186018),
+        (0.5, -240.64142325911783993),
+        (1.0, -488.14142325904840021),
+    ];
+    let model = build(PriorPrecision::Scalar(0.0), 2);
+    for (design, cases) in [(labels, &of_labels[..]), (counts, &of_counts[..])] {
+        let posterior = model.fit(&design).unwrap();
+        let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+        for &(t, want) in cases {
+            let found = profiles.solve(&[(&[0.0, 1.0], Target::Value(t))]).unwrap()[0];
+            assert_eq!(found.value, t);
+            let off = (found.log_possibility - want).abs();
+            assert!(off < 4e-15 * want.abs(), "{t}: {found:?} {want}");
+            assert!(
+                found.gap.is_none_or(|gap| off <= gap),
+                "{t}: {found:?} {off}"
+            );
+        }
+    }
+}
+
+/// Forms of any size: the answers of a multiple are multiples.
+#[test]
+fn huge_and_tiny_forms_are_scaled() {
+    let rows: Vec<(Vec<f64>, f64)> = [(1.0, 0.0), (2.0, 1.0), (3.0, 0.0), (4.0, 1.0), (2.5, 1.0)]
+        .map(|(x, y)| (vec![x], y))
+        .to_vec();
+    for response in [Response::Bernoulli, Response::Poisson, Response::Normal] {
+        let design = design(response, &rows);
+        let model = build(PriorPrecision::Scalar(0.5), 2);
+        let posterior = model.fit(&design).unwrap();
+        let profiles = Profiles::new(&model, &design, &posterior).unwrap();
+        let want = profiles.cut(&[0.0, 1.0], 0.05).unwrap();
+        for scale in [2f64.powi(990), 2f64.powi(-990), 1e300, 1e-300] {
+            let cut = profiles.cut(&[0.0, scale], 0.05).unwrap();
+            for (got, want) in [(cut.lower(), want.lower()), (cut.upper(), want.upper())] {
+                assert!(
+                    (got / (want * scale) - 1.0).abs() < 1e-14,
+                    "{response:?} {scale:e}"
+                );
+            }
+            let value = profiles.solve(&[(&[0.0, scale], Target::Value(2.0 * scale))]);
+            let plain = profiles.solve(&[(&[0.0, 1.0], Target::Value(2.0))]);
+            let (value, plain) = (value.unwrap()[0], plain.unwrap()[0]);
+            assert_eq!(value.value, 2.0 * scale);
+            assert!((value.log_possibility / plain.log_possibility - 1.0).abs() < 1e-14);
+            assert!((value.slope * scale / plain.slope - 1.0).abs() < 1e-14);
+        }
+        let sure = RealSet::from(Interval::at_least(0.5).unwrap());
+        let found = profiles.mean_responses(&[vec![1e300], vec![2.0]], &[0.05], &[sure]);
+        assert_eq!(found.unwrap().len(), 2);
+        // a value beyond f64 is refused, not made up
+        let beyond = profiles.cut(&[0.0, 1.7e308], 1e-300);
+        assert!(
+            matches!(beyond, Err(Error::OutOfRange { .. })),
+            "{response:?} {beyond:?}"
+        );
+    }
+}
+
+#[test]
+fn a_column_whose_squares_overflow_is_named() {
+    let rows: Vec<(Vec<f64>, f64)> = [(1e200, 0.0), (2e200, 1.0), (-3e200, 0.0)]
+        .map(|(x, y)| (vec![1.0 + y, x], y))
+        .to_vec();
+    let named = Err(Error::ColumnScale { column: Some(2) });
+    for response in [Response::Bernoulli, Response::Poisson, Response::Normal] {
+        let design = design(response, &rows);
+        let model = build(PriorPrecision::Scalar(0.5), 3);
+        assert_eq!(model.fit(&design).map(|_| ()), named, "{response:?}");
+        let moments = design.column_moments();
+        assert!(moments.deviations[1] > 1e200 && moments.deviations[1].is_finite());
+        let prior = PriorPrecision::standardized(&moments, 1.0, Some(1.0)).unwrap();
+        let config = with_prior(prior);
+        assert_eq!(config.build(3).map(|_| ()), named);
+    }
+}
+
+/// Labels and counts beside times: everything but the constant term is that of moved times.
+#[test]
+fn offsets_change_nothing_but_the_constant() {
+    let labels = [0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0];
+    let with_offset = |response, step: f64, offset: f64| {
+        let rows = (0..).zip(labels).map(|(i, y)| {
+            let time = step * f64::from(i);
+            (
+                vec![offset + time, f64::from(i * i % 5)],
+                y + f64::from(i % 2),
+            )
+        });
+        let rows = rows.map(|(x, y)| match response {
+            Response::Bernoulli => (x, f64::from(u8::from(y > 1.0))),
+            _ => (x, y),
+        });
+        design(response, &rows.collect::<Vec<_>>())
+    };
+    let model = build(PriorPrecision::Diagonal(vec![0.0, 1e-9, 0.5]), 3);
+    for response in [Response::Bernoulli, Response::Poisson] {
+        for (step, offset) in [(40.0, 1.7e9), (5.0, 1.7e9), (1.0, 2f64.powi(45))] {
+            let (plain, moved) = (
+                with_offset(response, step, 0.0),
+                with_offset(response, step, offset),
+            );
+            let (a, b) = (model.fit(&plain).unwrap(), model.fit(&moved).unwrap());
+            assert!((a.log_consistency() / b.log_consistency() - 1.0).abs() < 1e-13);
+            let of_plain = Profiles::new(&model, &plain, &a).unwrap();
+            let of_moved = Profiles::new(&model, &moved, &b).unwrap();
+            let bounds = |design: &Design, posterior: &RegressionPosterior| {
+                model.bounds_above(design, posterior, 0.05).unwrap()
+            };
+            let (above, below) = (bounds(&plain, &a), bounds(&moved, &b));
+            let forms = [
+                ([0.0, 1.0, 0.0], [0.0, 1.0, 0.0]),
+                ([0.0, -step, 2.0], [0.0, -step, 2.0]),
+                ([1.0, 3.0, 1.0], [1.0, offset + 3.0, 1.0]),
+            ];
+            for (form, same) in forms {
+                let (want, got) = (
+                    of_plain.cut(&form, 0.05).unwrap(),
+                    of_moved.cut(&same, 0.05).unwrap(),
+                );
+                let slack = 1e-11 * (want.upper() - want.lower());
+                assert!(
+                    (got.lower() - want.lower()).abs() < slack,
+                    "{response:?} {step}: {got} {want}"
+                );
+                assert!(
+                    (got.upper() - want.upper()).abs() < slack,
+                    "{response:?} {step}: {got} {want}"
+                );
+                if form[0] == 0.0 {
+                    let (want, got) = (
+                        above.marginal(&a, &form).unwrap(),
+                        below.marginal(&b, &same).unwrap(),
+                    );
+                    let pairs = [
+                        (want.laplace, got.laplace),
+                        (want.upper, got.upper),
+                        (want.lower, got.lower),
+                    ];
+                    for (want, got) in pairs {
+                        let ratio = want.standard_deviation() / got.standard_deviation();
+                        // the rounded factor loses the offset's digits once, not twice
+                        assert!(
+                            (ratio - 1.0).abs() < 4.0 * f64::EPSILON * offset / step,
+                            "{ratio}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -74,6 +74,15 @@ impl Response {
         }
     }
 
+    /// The curvature `b''(z)`.
+    pub(super) fn curvature(self, z: f64) -> f64 {
+        match self {
+            Self::Bernoulli => sigmoid(z) * sigmoid(-z),
+            Self::Poisson => z.exp(),
+            Self::Normal => 1.0,
+        }
+    }
+
     /// Whether the loss is a parabola, so that profiles have closed forms.
     pub(super) fn is_quadratic(self) -> bool {
         self == Self::Normal

@@ -103,20 +103,20 @@ impl<'a> SimulatedForm<'a> {
         if simulation.draws == 0 {
             return Err(Error::Empty { name: "simulation" });
         }
-        let factor = cholesky("Laplace precision", posterior.laplace().precision())?;
+        let factor = posterior.laplace().precision_factor();
         let mut along = form.to_vec();
-        solve_lower(factor.as_ref(), &mut along);
+        solve_lower(factor, &mut along);
         let reflection = Reflection::new(along).ok_or(Error::Empty {
             name: "linear form",
         })?;
         let mut turned = Design::new(design.response(), columns)?;
         for i in 0..design.rows() {
             let mut row = design.row(i);
-            solve_lower(factor.as_ref(), &mut row);
+            solve_lower(factor, &mut row);
             reflection.apply(&mut row);
             turned.push(&row, design.observed(i))?;
         }
-        let mut center = multiply_upper(factor.as_ref(), posterior.mode());
+        let mut center = multiply_upper(factor, posterior.mode());
         reflection.apply(&mut center);
         let config = RegressionConfig {
             prior_precision: PriorPrecision::Scalar(0.0),
@@ -148,7 +148,7 @@ impl<'a> SimulatedForm<'a> {
         let leading: Vec<usize> = (0..free).collect();
         let mut decrement = f64::INFINITY;
         for _ in 0..MOST_STEPS {
-            at.check_overflow()?;
+            at.check_overflow(design)?;
             let direction = step(&at, &leading)?;
             decrement = dot(&at.gradient, &direction);
             if 0.5 * decrement <= SETTLED {

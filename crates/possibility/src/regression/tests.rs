@@ -522,7 +522,10 @@ fn what_does_not_fit_is_an_error() {
     // covariates whose squares leave the range
     let mut design = Design::with_intercept(Response::Bernoulli, 1);
     design.push(&[1e200], 1.0).unwrap();
-    assert!(matches!(model.fit(&design), Err(Error::OutOfRange { .. })));
+    assert!(matches!(
+        model.fit(&design),
+        Err(Error::ColumnScale { column: Some(1) })
+    ));
     // one step is not enough
     let mut design = Design::with_intercept(Response::Bernoulli, 1);
     design.push(&[3.0], 1.0).unwrap();

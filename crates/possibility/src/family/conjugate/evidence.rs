@@ -1,7 +1,13 @@
 //! What data say about a family, in a few numbers that can be stored and added.
+//!
+//! A mean far from zero is rounded more than it is uncertain: a time of 1.7e9 by 1e-7. What is
+//! taken from it is kept beside it, so that parts add up to the whole.
 
 use super::{Conjugate, ConjugateFamily, Sample};
-use crate::error::{Result, check_not_negative, check_positive, check_real, check_size};
+use crate::double::Double;
+use crate::error::{
+    Result, check_entry, check_not_negative, check_positive, check_real, check_size,
+};
 use crate::family::special::CompensatedSum;
 
 /// The evidence of observations `xᵢ` that count `wᵢ` times: `n = Σwᵢ`, the mean statistic
@@ -33,6 +39,8 @@ use crate::family::special::CompensatedSum;
 pub struct Evidence {
     count: f64,
     mean: Vec<f64>,
+    /// What is to be added to the mean, which is rounded.
+    rest: Vec<f64>,
     log_likelihood: f64,
 }
 
@@ -54,9 +62,26 @@ impl Evidence {
         check_real("log likelihood", log_likelihood)?;
         Ok(Self {
             count,
+            rest: vec![0.0; mean.len()],
             mean,
             log_likelihood,
         })
+    }
+
+    /// The same with what is to be added to the mean, which is rounded; the log likelihood is that
+    /// at the sum of both.
+    ///
+    /// # Errors
+    /// A number that is more than the rounding of the mean, or another number of them.
+    pub fn with_rest(mut self, rest: Vec<f64>) -> Result<Self> {
+        check_size("rest of the mean", rest.len(), self.mean.len())?;
+        for (index, (&rest, mean)) in rest.iter().zip(&self.mean).enumerate() {
+            let is_rounding = rest.abs() <= f64::EPSILON * mean.abs();
+            let range = "[-ulp, ulp] of the mean";
+            check_entry("rest of the mean", index, rest, range, is_rounding)?;
+        }
+        self.rest = rest;
+        Ok(self)
     }
 
     /// The evidence of a sample.
@@ -69,7 +94,14 @@ impl Evidence {
         let prior = Conjugate::uninformative(sample.family().clone());
         let (posterior, log_likelihood) = prior.observe_sample(sample)?;
         let mean = posterior.mean_statistic().unwrap_or_default().to_vec();
-        Self::new(sample.family(), count, mean, log_likelihood)
+        let statistics = sample.statistics();
+        let (sums, weight) = (statistics.exact_sums(), statistics.exact_weight());
+        let pairs = mean.iter().zip(sums);
+        let rest: Vec<f64> = pairs.map(|(&m, sum)| rest(sum, weight, m)).collect();
+        let family = sample.family();
+        // from the rounded mean to the mean
+        let gain = count * family.divergence_with_rest(&mean, &mean, &rest);
+        Self::new(family, count, mean, log_likelihood + gain)?.with_rest(rest)
     }
 
     /// The evidence of all parts together.
@@ -81,17 +113,34 @@ impl Evidence {
             parts.iter().map(term).collect::<CompensatedSum>().total()
         };
         let count = check_not_negative("count", sum(&|part| part.count))?;
-        let mean: Vec<f64> = (0..family.dimension())
-            .map(|i| sum(&|part| part.count * part.mean[i]) / count)
-            .collect();
-        let log_likelihood = sum(&|part| part.log_likelihood_at(family, &mean));
-        Self::new(family, count, mean, log_likelihood)
+        let counts = parts.iter().map(|part| Double::from(part.count));
+        let whole = counts.fold(Double::default(), |sum, count| sum + count);
+        let (mut mean, mut rests) = (Vec::new(), Vec::new());
+        for i in 0..family.dimension() {
+            let all = parts.iter().fold(Double::default(), |sum, part| {
+                sum + Double::sum(part.mean[i], part.rest[i]) * part.count.into()
+            });
+            mean.push((all / whole).round());
+            rests.push(rest(all, whole, mean[i]));
+        }
+        let log_likelihood = sum(&|part| part.log_likelihood_around(family, &mean, &rests));
+        Self::new(family, count, mean, log_likelihood)?.with_rest(rests)
     }
 
     /// `Σwᵢ log p(xᵢ|λ) = L - n KL(t‖λ)`.
     pub fn log_likelihood_at<F: ConjugateFamily>(&self, family: &F, mean: &[f64]) -> f64 {
-        let divergence = family.divergence_between_means_at(&self.mean, mean);
-        self.log_likelihood - self.count * divergence
+        self.log_likelihood_around(family, mean, &vec![0.0; mean.len()])
+    }
+
+    /// The same at a mean with something to be added to it.
+    fn log_likelihood_around<F: ConjugateFamily>(
+        &self,
+        family: &F,
+        mean: &[f64],
+        rest: &[f64],
+    ) -> f64 {
+        let rest: Vec<f64> = self.rest.iter().zip(rest).map(|(a, b)| a - b).collect();
+        self.log_likelihood - self.count * family.divergence_with_rest(&self.mean, mean, &rest)
     }
 
     /// `n`, how often the observations count.
@@ -104,9 +153,25 @@ impl Evidence {
         &self.mean
     }
 
+    /// What is to be added to the mean statistic, which is rounded.
+    pub fn rest(&self) -> &[f64] {
+        &self.rest
+    }
+
     /// `L`, the log likelihood at `t`.
     pub fn log_likelihood(&self) -> f64 {
         self.log_likelihood
+    }
+}
+
+/// What rounding took from a mean `sum / count`.
+fn rest(sum: Double, count: Double, mean: f64) -> f64 {
+    let rest = ((sum - count * mean.into()) / count).round();
+    // a mean that was kept in its range is no rounded one
+    if rest.abs() <= f64::EPSILON * mean.abs() {
+        rest
+    } else {
+        0.0
     }
 }
 
@@ -134,5 +199,72 @@ impl<F: ConjugateFamily> Conjugate<F> {
             log_consistency -= self.weight() * divergence;
         }
         Ok((posterior, log_consistency))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::PI;
+
+    use super::*;
+    use crate::family::conjugate::{MultivariateNormal, NormalNoise, Poisson};
+
+    /// Their mean is 4, and their squares around it add up to 56.
+    const DIGITS: [f64; 11] = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0, 5.0];
+
+    /// Evidence of three parts, each observation times `weight`.
+    fn parts<F: ConjugateFamily>(
+        family: &F,
+        weight: f64,
+        observation: impl Fn(f64) -> <F::Observation as ToOwned>::Owned,
+    ) -> Vec<Evidence> {
+        let part = |digits: &[f64]| {
+            let mut sample = Sample::new(family.clone());
+            for &digit in digits {
+                use std::borrow::Borrow;
+                sample
+                    .push_weighted(observation(digit).borrow(), weight)
+                    .unwrap();
+            }
+            Evidence::of_sample(&sample).unwrap()
+        };
+        vec![part(&DIGITS[..3]), part(&DIGITS[3..4]), part(&DIGITS[4..])]
+    }
+
+    #[test]
+    fn parts_far_from_zero_add_up_by_hand() {
+        for offset in [0.0, 1.7e9, -3e12] {
+            for weight in [1.0, 0.1, 2.7] {
+                let noise = NormalNoise::new(2.0).unwrap();
+                let parts = parts(&noise, weight, |digit| offset + digit);
+                let whole = Evidence::merged(&noise, &parts).unwrap();
+                assert_eq!(whole.mean(), [offset + 4.0]);
+                let want = -weight * (5.5 * (4.0 * PI).ln() + 14.0);
+                let off = whole.log_likelihood() / want - 1.0;
+                assert!(off.abs() < 1e-14, "{offset} {weight}: {off}");
+                // in two steps
+                let first = Evidence::merged(&noise, &parts[1..]).unwrap();
+                let two = Evidence::merged(&noise, &[first, parts[0].clone()]).unwrap();
+                assert!((two.log_likelihood() / want - 1.0).abs() < 1e-14);
+            }
+            let covariance = faer::mat![[2.0, 0.0], [0.0, 2.0]];
+            let family = MultivariateNormal::new(covariance).unwrap();
+            let parts = parts(&family, 1.0, |digit| vec![offset + digit, digit - offset]);
+            let whole = Evidence::merged(&family, &parts).unwrap();
+            let want = -(11.0 * (4.0 * PI).ln() + 28.0);
+            assert!((whole.log_likelihood() / want - 1.0).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_mean_is_its_rounding() {
+        let parts = parts(&Poisson, 1.0, |digit| digit);
+        // 8/3 is rounded, 1 and 5 are not
+        assert!(parts[0].rest()[0] != 0.0 && parts[1].rest() == [0.0]);
+        let third = parts[0].rest()[0] * 3.0;
+        assert_eq!(third, 2.0 - (parts[0].mean()[0] - 2.0) * 3.0);
+        assert!(parts[0].clone().with_rest(vec![1e-3]).is_err());
+        assert!(parts[0].clone().with_rest(vec![]).is_err());
+        assert!(parts[0].clone().with_rest(vec![f64::NAN]).is_err());
     }
 }

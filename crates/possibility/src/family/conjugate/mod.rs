@@ -145,6 +145,14 @@ pub trait ConjugateFamily: Clone {
     /// `KL` from the member with mean parameter `mean` to the one with `other`.
     fn divergence_between_means_at(&self, mean: &[f64], other: &[f64]) -> f64;
 
+    /// The same where `rest` is to be added to the difference of the means: what their rounding
+    /// took. Only where a mean far from 0 has a scale of its own, as for normal noise, does that
+    /// count.
+    fn divergence_with_rest(&self, mean: &[f64], other: &[f64], rest: &[f64]) -> f64 {
+        let _ = rest;
+        self.divergence_between_means_at(mean, other)
+    }
+
     /// Writes `T(x)` of observation number `index`.
     ///
     /// # Errors

@@ -3,18 +3,22 @@
 
 use std::f64::consts::PI;
 
-use faer::linalg::solvers::DenseSolveCore;
-use faer::{Mat, Side};
+use faer::Mat;
 
 use super::{
     Conjugate, ConjugateFamily, NormalNoise, Parameter, ScalarFamily, ScalarPosterior, VectorFamily,
 };
+use crate::double::{Cholesky, Double};
 use crate::error::{Error, Result, check_entry, check_finite, check_size};
 use crate::linear;
+use crate::normal::Normal;
 
 /// How far mirrored entries of a covariance may differ, relative to its diagonal: rounding, not
 /// intent.
 const SYMMETRY: f64 = 1e-12;
+
+/// A variance that is this small a part of what others leave it is rounding.
+const LOST: f64 = 1e-26;
 
 /// Vectors with normal noise of known covariance. The mean parameter is the `mean`.
 ///
@@ -35,6 +39,7 @@ pub struct MultivariateNormal {
     precision: Mat<f64>,
     /// Lower triangular, `Σ = LLᵀ`.
     root: Mat<f64>,
+    factor: Cholesky,
     log_determinant: f64,
 }
 
@@ -73,25 +78,27 @@ impl MultivariateNormal {
         let covariance = Mat::from_fn(size, size, |i, j| {
             0.5 * covariance[(i, j)] + 0.5 * covariance[(j, i)]
         });
-        let Ok(factor) = covariance.llt(Side::Lower) else {
-            let smallest = covariance
-                .self_adjoint_eigenvalues(Side::Lower)
-                .ok()
-                .and_then(|values| values.into_iter().reduce(f64::min))
-                .unwrap_or(f64::NAN);
+        // in twice the precision: the numbers that are given may be highly correlated
+        let factor = Cholesky::new(size, |i, j| covariance[(i, j)].into());
+        let is_lost = |factor: &Cholesky| {
+            let pivot = |i: usize| factor.entry(i, i).round().powi(2);
+            (0..size).any(|i| pivot(i) < LOST * covariance[(i, i)])
+        };
+        let Some(factor) = factor.filter(|factor| !is_lost(factor)) else {
             return Err(Error::NotPositiveDefinite {
                 name: "covariance",
-                smallest,
+                smallest: linear::smallest_eigenvalue(covariance.as_ref()),
             });
         };
-        let root = factor.L().to_owned();
-        let inverse = factor.inverse();
-        let precision = Mat::from_fn(size, size, |i, j| 0.5 * (inverse[(i, j)] + inverse[(j, i)]));
+        let root = Mat::from_fn(size, size, |i, j| factor.entry(i, j).round());
+        let columns: Vec<_> = (0..size).map(|j| factor.inverse_column(j)).collect();
+        let precision = Mat::from_fn(size, size, |i, j| columns[i.min(j)][i.max(j)].round());
         let log_determinant = 2.0 * (0..size).map(|i| root[(i, i)].ln()).sum::<f64>();
         Ok(Self {
             covariance,
             precision,
             root,
+            factor,
             log_determinant,
         })
     }
@@ -113,13 +120,15 @@ impl MultivariateNormal {
     }
 
     /// `|L⁻¹v|²/2 = vᵀΣ⁻¹v/2`.
-    fn half_mahalanobis(&self, vector: &[f64]) -> f64 {
-        let mut whitened = vector.to_vec();
-        for i in 0..whitened.len() {
-            let sum: f64 = (0..i).map(|j| self.root[(i, j)] * whitened[j]).sum();
-            whitened[i] = (whitened[i] - sum) / self.root[(i, i)];
-        }
-        0.5 * whitened.iter().map(|x| x * x).sum::<f64>()
+    fn half_mahalanobis(&self, vector: impl Iterator<Item = Double>) -> f64 {
+        let mut whitened: Vec<Double> = vector.collect();
+        self.factor.solve_lower(&mut whitened);
+        0.5 * whitened.iter().map(|x| x.round().powi(2)).sum::<f64>()
+    }
+
+    /// The same of a difference, which is not rounded.
+    fn half_distance(&self, a: &[f64], b: &[f64]) -> f64 {
+        self.half_mahalanobis(a.iter().zip(b).map(|(&a, &b)| Double::sum(a, -b)))
     }
 
     /// `|Lᵀv|²/2 = vᵀΣv/2`.
@@ -172,11 +181,14 @@ impl ConjugateFamily for MultivariateNormal {
     }
 
     fn dual_at(&self, mean: &[f64]) -> f64 {
-        self.half_mahalanobis(mean)
+        self.half_mahalanobis(mean.iter().map(|&x| x.into()))
     }
 
     fn natural_at(&self, mean: &[f64]) -> Vec<f64> {
-        Self::times(&self.precision, mean)
+        let mut natural: Vec<Double> = mean.iter().map(|&x| x.into()).collect();
+        self.factor.solve_lower(&mut natural);
+        self.factor.solve_upper(&mut natural);
+        natural.into_iter().map(Double::round).collect()
     }
 
     fn dual_curvature_at(&self, _mean: &[f64]) -> Mat<f64> {
@@ -192,11 +204,16 @@ impl ConjugateFamily for MultivariateNormal {
     }
 
     fn divergence_at(&self, mean: &[f64], natural: &[f64]) -> f64 {
-        self.half_mahalanobis(&linear::difference(mean, &self.mean_at(natural)))
+        self.half_distance(mean, &self.mean_at(natural))
     }
 
     fn divergence_between_means_at(&self, mean: &[f64], other: &[f64]) -> f64 {
-        self.half_mahalanobis(&linear::difference(mean, other))
+        self.half_distance(mean, other)
+    }
+
+    fn divergence_with_rest(&self, mean: &[f64], other: &[f64], rest: &[f64]) -> f64 {
+        let pairs = mean.iter().zip(other).zip(rest);
+        self.half_mahalanobis(pairs.map(|((&a, &b), &rest)| Double::sum(a, -b) + rest.into()))
     }
 
     fn statistic(&self, observation: &[f64], index: usize, statistic: &mut [f64]) -> Result<()> {
@@ -215,11 +232,11 @@ impl ConjugateFamily for MultivariateNormal {
     }
 
     fn log_base_measure_of(&self, observation: &[f64]) -> f64 {
-        self.log_peak() - self.half_mahalanobis(observation)
+        self.log_peak() - self.half_mahalanobis(observation.iter().map(|&x| x.into()))
     }
 
     fn log_likelihood_at(&self, observation: &[f64], mean: &[f64]) -> f64 {
-        self.log_peak() - self.half_mahalanobis(&linear::difference(observation, mean))
+        self.log_peak() - self.half_distance(observation, mean)
     }
 
     fn coordinates(&self, _parameter: Parameter) -> usize {
@@ -254,3 +271,86 @@ impl MultivariateNormal {
 }
 
 impl VectorFamily for MultivariateNormal {}
+
+impl Conjugate<MultivariateNormal> {
+    /// All coordinates of a parameter together; `None` where nothing is known. A mean has the
+    /// family's covariance, a natural parameter the precision: neither is an inverse.
+    ///
+    /// ```
+    /// use faer::mat;
+    /// use possibility::Possibility;
+    /// use possibility::prelude::*;
+    /// let family = MultivariateNormal::new(mat![[2.0, 1.0], [1.0, 3.0]])?;
+    /// let posterior = family.observe([[1.0, 0.0], [3.0, 2.0]])?;
+    /// let mean = posterior.normal(Parameter::Mean)?.expect("there are data");
+    /// assert_eq!(mean.covariance()[(0, 1)], 0.5);
+    /// assert!((mean.log_possibility(&[4.0, 1.0]) + 12.0 / 5.0).abs() < 1e-15);
+    /// # Ok::<(), possibility::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The numbers leave the range of `f64`.
+    pub fn normal(&self, parameter: Parameter) -> Result<Option<Normal>> {
+        let Some(mean) = self.mean_statistic() else {
+            return Ok(None);
+        };
+        let (covariance, weight) = (self.family().covariance(), self.weight());
+        let size = mean.len();
+        let scaled =
+            |scale: &dyn Fn(f64) -> f64| Mat::from_fn(size, size, |i, j| scale(covariance[(i, j)]));
+        let normal = match parameter {
+            Parameter::Mean => Normal::new(mean.to_vec(), scaled(&|c| c / weight)),
+            Parameter::Natural => {
+                let natural = self.family().natural_at(mean);
+                Normal::from_precision(natural, scaled(&|c| c * weight))
+            }
+        };
+        normal.map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Region;
+    use crate::function::Measure;
+    use faer::mat;
+
+    /// `vᵀΣ⁻¹v = (v₁+v₂)²/2(1+ρ) + (v₁-v₂)²/2(1-ρ)`, where nothing cancels.
+    #[test]
+    fn correlated_columns_keep_their_digits() {
+        for correlation in [0.5, -0.9, 0.99999999, 0.999999999999, 1.0 - f64::EPSILON] {
+            let covariance = mat![[1.0, correlation], [correlation, 1.0]];
+            let family = MultivariateNormal::new(covariance).unwrap();
+            let posterior = family.clone().observe([[1.0, 1.0001], [2.0, 2.0]]).unwrap();
+            let normal = posterior.normal(Parameter::Mean).unwrap().unwrap();
+            // one standard deviation is √½
+            let half_space = |normal: Vec<f64>, offset| Region::HalfSpace { normal, offset };
+            let above = normal.log_possibility_of(&half_space(vec![1.0, 0.0], 2.5));
+            assert!((above.unwrap() + 1.0).abs() < 1e-15);
+            let (v, w) = (0.5, 0.49995);
+            let square = |v: f64| v * v;
+            let want = square(v + w) / (4.0 * (1.0 + correlation))
+                + square(v - w) / (4.0 * (1.0 - correlation));
+            let got = family.divergence_between_means_at(&[v, w], &[0.0, 0.0]);
+            assert!(
+                (got / want - 1.0).abs() < 1e-15,
+                "{correlation}: {got} {want}"
+            );
+            let natural = family.natural_at(&[v, w]);
+            let (sum, difference) = ((v + w) / (1.0 + correlation), (v - w) / (1.0 - correlation));
+            for (got, want) in natural.iter().zip([sum + difference, sum - difference]) {
+                assert!(
+                    (got / (0.5 * want) - 1.0).abs() < 1e-14,
+                    "{correlation}: {natural:?}"
+                );
+            }
+            let natural = posterior.normal(Parameter::Natural).unwrap().unwrap();
+            assert_eq!(natural.precision()[(0, 1)], 2.0 * correlation);
+        }
+        let singular = MultivariateNormal::new(mat![[1.0, 1.0], [1.0, 1.0]]);
+        assert!(matches!(singular, Err(Error::NotPositiveDefinite { .. })));
+        let nothing = Conjugate::uninformative(MultivariateNormal::new(mat![[2.0]]).unwrap());
+        assert_eq!(nothing.normal(Parameter::Mean), Ok(None));
+    }
+}

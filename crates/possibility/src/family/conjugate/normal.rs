@@ -109,6 +109,11 @@ impl ScalarFamily for NormalNoise {
         0.5 * gap * gap / self.variance
     }
 
+    fn divergence_with_rest(&self, mean: f64, other: f64, rest: f64) -> f64 {
+        let gap = (mean - other) + rest;
+        0.5 * gap * gap / self.variance
+    }
+
     fn ball(&self, mean: f64, radius: f64, parameter: Parameter) -> (f64, f64) {
         let half_width = (2.0 * self.variance * radius).sqrt();
         let (lower, upper) = (mean - half_width, mean + half_width);

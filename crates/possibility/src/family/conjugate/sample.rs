@@ -4,6 +4,7 @@
 use std::borrow::Borrow;
 
 use super::ConjugateFamily;
+use crate::double::Double;
 use crate::error::{Result, check_not_negative};
 use crate::family::special::CompensatedSum;
 
@@ -39,7 +40,14 @@ impl Statistics {
     ) -> Result<()> {
         family.statistic(observation, self.count, &mut self.scratch)?;
         for (sum, &entry) in self.sums.iter_mut().zip(&self.scratch) {
-            sum.add(weight * entry);
+            if weight == 1.0 {
+                sum.add(entry);
+            } else {
+                let (high, low) = Double::product(weight, entry).parts();
+                sum.add(high);
+                // what overflows has no second part
+                sum.add(if high.is_finite() { low } else { 0.0 });
+            }
         }
         match weight == 1.0 {
             true => self.ones += 1,
@@ -80,10 +88,24 @@ impl Statistics {
         self.sums.iter().map(CompensatedSum::total).collect()
     }
 
+    /// The sums, not rounded.
+    pub(super) fn exact_sums(&self) -> impl Iterator<Item = Double> {
+        self.sums.iter().map(CompensatedSum::parts)
+    }
+
     pub(super) fn weight(&self) -> f64 {
+        self.with_ones().total()
+    }
+
+    /// The weight, not rounded.
+    pub(super) fn exact_weight(&self) -> Double {
+        self.with_ones().parts()
+    }
+
+    fn with_ones(&self) -> CompensatedSum {
         let mut weight = self.weight;
         weight.add(self.ones as f64);
-        weight.total()
+        weight
     }
 }
 

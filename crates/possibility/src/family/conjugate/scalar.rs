@@ -93,6 +93,12 @@ pub trait ScalarFamily: fmt::Debug {
     /// `KL` from the member with mean parameter `mean` to the one with `other`.
     fn divergence_between_means(&self, mean: f64, other: f64) -> f64;
 
+    /// The same where `rest` is to be added to the difference of the means.
+    fn divergence_with_rest(&self, mean: f64, other: f64, rest: f64) -> f64 {
+        let _ = rest;
+        self.divergence_between_means(mean, other)
+    }
+
     /// The least and the greatest parameter at divergence at most `radius ≥ 0` from the member with
     /// mean parameter `mean`, to full precision.
     fn ball(&self, mean: f64, radius: f64, parameter: Parameter) -> (f64, f64);
@@ -166,6 +172,9 @@ macro_rules! forward_scalar_family {
         fn divergence(&$self, mean: f64, natural: f64) -> f64 { $inner.divergence(mean, natural) }
         fn divergence_between_means(&$self, mean: f64, other: f64) -> f64 {
             $inner.divergence_between_means(mean, other)
+        }
+        fn divergence_with_rest(&$self, mean: f64, other: f64, rest: f64) -> f64 {
+            $inner.divergence_with_rest(mean, other, rest)
         }
         fn ball(
             &$self,
@@ -308,6 +317,10 @@ impl<F: ScalarFamily + Clone> ConjugateFamily for F {
 
     fn divergence_between_means_at(&self, mean: &[f64], other: &[f64]) -> f64 {
         self.divergence_between_means(mean[0], other[0])
+    }
+
+    fn divergence_with_rest(&self, mean: &[f64], other: &[f64], rest: &[f64]) -> f64 {
+        ScalarFamily::divergence_with_rest(self, mean[0], other[0], rest[0])
     }
 
     fn statistic(&self, observation: &f64, index: usize, statistic: &mut [f64]) -> Result<()> {
