@@ -2,8 +2,8 @@
 //! `m = A⁻¹(XᵀCy + φΔm₀)` and `S`, the least sum of squares with the prior's part.
 //!
 //! **What rounding does.** Computed in this way they are those of `G + E` in place of
-//! `G = (X, y)ᵀC(X, y)` with the prior, where `abs(Eⱼₖ) ≤ γ√(gⱼⱼgₖₖ)`; columns and responses far from
-//! 0 are shifted before, where a free constant term makes up for it. Since
+//! `G = (X, y)ᵀC(X, y)` with the prior, where `abs(Eⱼₖ) ≤ γ√(gⱼⱼgₖₖ)`; columns and responses far
+//! from 0 are shifted before, where a free constant term makes up for it. Since
 //! `abs(vⱼ) ≤ √(A⁻¹)ⱼⱼ ‖v‖` in the norm of `A`, with `T = Σ √(aⱼⱼ(A⁻¹)ⱼⱼ)` and
 //! `B = Σ abs(mⱼ)√aⱼⱼ + √gᵧᵧ`
 //!
