@@ -521,7 +521,7 @@ impl Fitted {
             let credence = together.credence_of(&asked.set, variances);
             Ok(Contrast {
                 answer: answers([asked], [credence]).remove(0),
-                gap: Some(0.0),
+                gap: Some(together.error_of(credence)),
             })
         };
         asked.iter().map(contrast).collect()

@@ -2,8 +2,8 @@
 //! `m = A⁻¹(XᵀCy + φΔm₀)` and `S`, the least sum of squares with the prior's part.
 //!
 //! **What rounding does.** Computed in this way they are those of `G + E` in place of
-//! `G = (X, y)ᵀC(X, y)` with the prior, where `abs(Eⱼₖ) ≤ γ√(gⱼⱼgₖₖ)`; columns and responses far from
-//! 0 are shifted before, where a free constant term makes up for it. Since
+//! `G = (X, y)ᵀC(X, y)` with the prior, where `abs(Eⱼₖ) ≤ γ√(gⱼⱼgₖₖ)`; columns and responses far
+//! from 0 are shifted before, where a free constant term makes up for it. Since
 //! `abs(vⱼ) ≤ √(A⁻¹)ⱼⱼ ‖v‖` in the norm of `A`, with `T = Σ √(aⱼⱼ(A⁻¹)ⱼⱼ)` and
 //! `B = Σ abs(mⱼ)√aⱼⱼ + √gᵧᵧ`
 //!
@@ -19,7 +19,7 @@ use faer::Mat;
 use super::gram::Gram;
 use crate::double::{Cholesky, Double, UNIT};
 use crate::error::{Error, Result};
-use crate::linear::smallest_eigenvalue;
+use crate::linear::{inverse, smallest_eigenvalue, solve_lower_matrix};
 use crate::normal::Normal;
 
 /// Relative error of a variance at which columns count as dependent.
@@ -28,6 +28,9 @@ const DEPENDENT: f64 = 1e-3;
 /// The last bits of a number: a column that is a combination of others but for them depends on
 /// them, and responses that are fitted but for them are fitted exactly.
 const LAST_BITS: f64 = 2.0 * f64::EPSILON;
+
+/// Up to so many columns the inverse is computed in twice the precision as well.
+const SMALL: usize = 64;
 
 /// Sums of squares in this range neither overflow nor lose their second half.
 const SQUARES: std::ops::RangeInclusive<f64> = 1e-240..=1e300;
@@ -75,7 +78,7 @@ impl Triangle {
             variance_error: f64::INFINITY,
         };
         found.rounding += found.of_solving();
-        found.spread = found.spread_of(&found.diagonal);
+        found.spread = found.spreads(&found.diagonal).iter().sum();
         let error = found.rounding * found.spread * found.spread;
         found.variance_error = error / (1.0 - error).max(0.0);
         // not a number counts as dependent as well
@@ -93,15 +96,12 @@ impl Triangle {
             let entry = self.factor.entry_mut(i, 0);
             *entry = *entry + shift;
         }
-        let diagonal = self.whole_diagonal(gram);
-        for (j, a) in diagonal.iter().enumerate() {
-            let own = (a * self.factor.inverse_column(j)[j].round()).sqrt();
-            if own * LAST_BITS > 1.0 {
-                return Err(dependent(gram));
-            }
+        let spreads = self.spreads(&self.whole_diagonal(gram));
+        if spreads.iter().any(|spread| spread * LAST_BITS > 1.0) {
+            return Err(dependent(gram));
         }
         // what solving loses with it
-        self.variance_error += 2.0 * self.of_solving() * self.spread_of(&diagonal);
+        self.variance_error += 2.0 * self.of_solving() * spreads.iter().sum::<f64>();
         Ok(self)
     }
 
@@ -119,12 +119,19 @@ impl Triangle {
         8.0 * (self.factor.size() + 3) as f64 * UNIT
     }
 
-    /// `Σ √(aⱼⱼ(A⁻¹)ⱼⱼ)` for these `aⱼⱼ`.
-    fn spread_of(&self, diagonal: &[f64]) -> f64 {
-        let terms = diagonal.iter().enumerate();
-        terms
-            .map(|(j, a)| (a * self.factor.inverse_column(j)[j].round()).sqrt())
-            .sum()
+    /// `√(aⱼⱼ(A⁻¹)ⱼⱼ)` for these `aⱼⱼ`, rounded: they bound errors.
+    fn spreads(&self, diagonal: &[f64]) -> Vec<f64> {
+        let d = diagonal.len();
+        let factor = self.rounded_factor(1.0.into());
+        let root = solve_lower_matrix(factor.as_ref(), Mat::<f64>::identity(d, d).as_ref());
+        let squares = root.col_iter().map(|column| column.squared_norm_l2());
+        squares.zip(diagonal).map(|(s, a)| (s * a).sqrt()).collect()
+    }
+
+    /// `L` over `scale`.
+    fn rounded_factor(&self, scale: Double) -> Mat<f64> {
+        let d = self.factor.size();
+        Mat::from_fn(d, d, |i, j| (self.factor.entry(i, j) / scale).round())
     }
 
     /// `aᵀA⁻¹a`.
@@ -138,16 +145,22 @@ impl Triangle {
     pub(super) fn normal(&self, mode: Vec<f64>, dispersion: f64) -> Result<Normal> {
         let (d, scale) = (self.factor.size(), Double::from(dispersion).sqrt());
         let entry = |i: usize, j: usize| self.factor.entry(i, j) / scale;
-        let row = |i: usize, end: usize| (0..end).map(move |k| entry(i, k));
+        let rows: Vec<Vec<Double>> = (0..d)
+            .map(|i| (0..=i).map(|j| entry(i, j)).collect())
+            .collect();
         let precision = Mat::from_fn(d, d, |i, j| {
-            let end = i.min(j) + 1;
-            Double::dot(row(i, end).zip(row(j, end))).round()
+            let pairs = rows[i].iter().zip(&rows[j]);
+            Double::dot(pairs.map(|(&a, &b)| (a, b))).round()
         });
-        let columns: Vec<_> = (0..d).map(|j| self.factor.inverse_column(j)).collect();
-        let covariance = Mat::from_fn(d, d, |i, j| {
-            (columns[i.min(j)][i.max(j)] * dispersion.into()).round()
-        });
-        let factor = Mat::from_fn(d, d, |i, j| entry(i, j).round());
+        let factor = self.rounded_factor(scale);
+        let covariance = if d <= SMALL {
+            let columns: Vec<_> = (0..d).map(|j| self.factor.inverse_column(j)).collect();
+            Mat::from_fn(d, d, |i, j| {
+                (columns[i.min(j)][i.max(j)] * dispersion.into()).round()
+            })
+        } else {
+            inverse(factor.as_ref())
+        };
         Normal::from_factored(mode, precision, factor, covariance)
     }
 }

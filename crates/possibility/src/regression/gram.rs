@@ -432,8 +432,8 @@ mod tests {
         #[test]
         fn the_fast_sums_are_those_of_the_twin(
             rows in 1usize..1200, columns in 1usize..9, weighted in any::<bool>(),
-            factored in any::<bool>(), intercept in any::<bool>(), is_free in any::<bool>(), offset in -9..9i32,
-            seed in any::<u32>(),
+            factored in any::<bool>(), intercept in any::<bool>(), is_free in any::<bool>(),
+            offset in -9..9i32, seed in any::<u32>(),
         ) {
             let mut state = u64::from(seed);
             let mut draw = || {

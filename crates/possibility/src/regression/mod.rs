@@ -516,7 +516,8 @@ impl Regression {
 
     /// The posterior: mode by damped Newton, log consistency, and the Gaussians at the mode.
     ///
-    /// A Newton step is one pass over the data; one more pass at the mode gives the results. Data
+    /// A normal response takes one pass in twice the precision, and has closed forms. Else a Newton
+    /// step is one pass over the data; one more pass at the mode gives the results. Data
     /// that can be separated are no special case where the prior keeps the mode finite, and are
     /// refused where it does not. With a single coefficient of a Bernoulli response and up to
     /// 100,000 rows the lower Gaussian is the widest there is, at the cost of a few hundred passes

@@ -22,9 +22,9 @@
 //! Near the mode, where the curvature has changed by less than [`DRIFT`], a search keeps the
 //! Hessian of the mode and asks for gradients alone.
 //!
-//! A normal response has closed forms, in twice the precision (`exact.rs`): with `v = aᵀH⁻¹a`, `F(t) = (t-aᵀm)²/2v` for a known
-//! dispersion, and `F(t) = (n/2) log(1 + (t-aᵀm)²/nv)` for an unknown one, where `H` is that of the
-//! most possible dispersion.
+//! A normal response has closed forms, in twice the precision (`exact.rs`): with `v = aᵀH⁻¹a`,
+//! `F(t) = (t-aᵀm)²/2v` for a known dispersion, and `F(t) = (n/2) log(1 + (t-aᵀm)²/nv)` for an
+//! unknown one, where `H` is that of the most possible dispersion.
 
 use faer::{Mat, MatRef};
 

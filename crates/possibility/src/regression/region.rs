@@ -7,7 +7,7 @@
 //! Section 5.1 of the paper has it for a known variance.
 
 use super::RegressionPosterior;
-use crate::error::{Result, check, check_alpha};
+use crate::error::{Error, Result, check, check_alpha};
 use crate::family::special::{deviance, exp_m1_minus_roots};
 use crate::function::Credence;
 use crate::set::{Interval, RealSet};
@@ -41,7 +41,14 @@ pub struct FormAndVariance {
     mode: f64,
     form_variance: f64,
     variance: f64,
+    /// The mode is off by at most this many standard deviations.
+    mode_error: f64,
+    /// Relative error of both variances together.
+    variance_error: f64,
 }
+
+/// Relative rounding of the formula for `log g`: a few roundings of each term.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 impl RegressionPosterior {
     /// A linear form and the unknown variance of a normal response.
@@ -54,11 +61,17 @@ impl RegressionPosterior {
         check("variance of the form", form_variance, "(0, inf)", |v| {
             v > 0.0
         })?;
+        let exact = self.exact_form(form).ok_or(Error::Unsupported {
+            what: "a form and the variance of a response that is not normal",
+        })?;
+        let rounded = f64::EPSILON * marginal.mode().abs() / marginal.standard_deviation();
         Ok(FormAndVariance {
             weight: self.weight(),
             mode: marginal.mode(),
             form_variance,
             variance: self.dispersion(),
+            mode_error: exact.mode_error + rounded,
+            variance_error: 2.0 * exact.variance_error,
         })
     }
 }
@@ -121,6 +134,20 @@ impl FormAndVariance {
         Credence::from_logs(inside, outside)
     }
 
+    /// How far the logs of possibility and of `1 - necessity` may be off, at most.
+    ///
+    /// With `w = rφ̂/φ` and `log g = -n/2 (w - 1 - log w + log r)`, errors `ε` of a variance and
+    /// `δ` standard deviations of the mode move `log g` by at most `nw/2 (ε + δ/√n)`, and `w` is
+    /// below `2 + 4 abs(log g)/n`.
+    pub fn error_of(&self, credence: Credence) -> f64 {
+        let logs = [credence.possibility.ln(), (-credence.necessity).ln_1p()];
+        // an event without points has possibility 0, exactly
+        let finite = logs.iter().filter(|log| log.is_finite());
+        let size = finite.fold(0.0, |most: f64, log| most.max(log.abs()));
+        let relative = self.variance_error + self.mode_error / self.weight.sqrt() + ROUNDING;
+        (self.weight + 2.0 * size) * relative
+    }
+
     fn log_supremum(&self, forms: &RealSet, variances: &RealSet) -> f64 {
         // the nearer form is better whatever the variance
         let forms = forms.nearest(self.mode).into_iter().flatten();
@@ -150,6 +177,8 @@ mod tests {
             mode: 1.5,
             form_variance: 0.3,
             variance: 2.0,
+            mode_error: 0.0,
+            variance_error: 0.0,
         }
     }
 
@@ -178,6 +207,36 @@ mod tests {
         assert_eq!(g.slice(9.0, 0.99).unwrap(), None);
         let point = g.slice(1.5, 1.0).unwrap().unwrap();
         assert!((point.lower() - 2.0).abs() < 1e-6 && (point.upper() - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_error_covers_a_change_of_the_numbers() {
+        let exact = FormAndVariance {
+            mode_error: 3e-7,
+            variance_error: 2e-7,
+            ..three()
+        };
+        let changed = FormAndVariance {
+            mode: 1.5 + 3e-7 * 0.3f64.sqrt(),
+            form_variance: 0.3 * (1.0 - 1e-7),
+            variance: 2.0 * (1.0 + 1e-7),
+            ..three()
+        };
+        let above = |x: f64| RealSet::from(Interval::at_least(x).unwrap());
+        let below = |x: f64| RealSet::from(Interval::below(x).unwrap());
+        for (t, v) in [(1.6, 0.1), (4.0, 1.5), (-9.0, 2.5), (2.0, 40.0)] {
+            for variances in [above(v), below(v)] {
+                let log = |g: &FormAndVariance| g.log_supremum(&above(t), &variances);
+                let moved = (log(&exact) - log(&changed)).abs();
+                let error = exact.error_of(exact.credence_of(&above(t), &variances));
+                assert!(moved <= error && error < 1e-4, "{t} {v}: {moved} {error}");
+            }
+        }
+        let sure = Credence {
+            possibility: 0.0,
+            necessity: 0.0,
+        };
+        assert_eq!(three().error_of(sure), 7.0 * ROUNDING);
     }
 
     proptest! {
