@@ -206,3 +206,33 @@ fn mistakes_about_saved_posteriors_are_named() {
     }
     place.refuse_each("infer *", MISTAKES);
 }
+
+/// Means around 1.7e9 are rounded to 1e-7; what is taken from them travels beside them.
+#[test]
+fn parts_far_from_zero_equal_one_file() {
+    // their mean is 4, and their squares around it add up to 56
+    let digits = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5];
+    let text = |digits: &[u32]| {
+        let rows = digits
+            .iter()
+            .map(|digit| format!("{}\n", 1_700_000_000 + digit));
+        format!("x\n{}", rows.collect::<String>())
+    };
+    let place = Place::new()
+        .with("1.csv", text(&digits[..3]))
+        .with("2.csv", text(&digits[3..4]))
+        .with("3.csv", text(&digits[4..]));
+    for part in ["1", "2", "3"] {
+        place.json(&format!(
+            "infer normal {part}.csv --variance 2 --save {part}.json"
+        ));
+    }
+    let saved = std::fs::read_to_string(place.path("1.json")).unwrap();
+    assert!(saved.contains("rest_of_mean"), "{saved}");
+    let merged = place.json("infer merge 1.json 2.json 3.json --save whole.json");
+    let want = -5.5 * (4.0 * std::f64::consts::PI).ln() - 14.0;
+    for found in [merged, place.json("infer merge whole.json")] {
+        let found = found["log_consistency"].as_f64().unwrap();
+        assert!((found / want - 1.0).abs() < 1e-14, "{found} {want}");
+    }
+}

@@ -272,10 +272,15 @@ impl LeastSquares {
         self.mode_error / dispersion.sqrt()
     }
 
+    /// `aᵀm`.
+    pub(super) fn form_mode(&self, form: &[f64]) -> Double {
+        let pairs = form.iter().zip(&self.mode);
+        Double::dot(pairs.map(|(&a, &m)| (a.into(), m)))
+    }
+
     /// A linear form, given `φ` and its relative error.
     pub(super) fn form(&self, form: &[f64], dispersion: f64, error: f64) -> ExactForm {
-        let pairs = form.iter().zip(&self.mode);
-        let mode = Double::dot(pairs.map(|(&a, &m)| (a.into(), m)));
+        let mode = self.form_mode(form);
         let sizes = form.iter().zip(&self.sizes);
         let size: f64 = sizes.map(|(a, size)| a.abs() * size).sum();
         let variance = dispersion * self.triangle.variance(form);

@@ -187,8 +187,8 @@ impl RegressionPosterior {
 
     /// The value of possibility 1 of a linear form.
     pub(super) fn form_mode(&self, form: &[f64]) -> f64 {
-        match self.exact_form(form) {
-            Some(exact) => exact.mode.round(),
+        match &self.exact {
+            Some((found, _)) => found.form_mode(form).round(),
             None => exact_dot(form, self.mode()),
         }
     }
