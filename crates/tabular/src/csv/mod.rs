@@ -3,8 +3,8 @@
 //!
 //! Rules: the first line that is neither blank nor a `#` comment is the header; every later one has
 //! as many fields; blanks around a field are trimmed; fields may be quoted, a quote inside doubled;
-//! text is UTF-8; no value is missing, or rows with a missing value in a column in use are left out.
-//! A file that starts with `PAR1` or whose name ends in `.parquet` is a Parquet file.
+//! text is UTF-8; no value is missing, or rows with a missing value in a column in use are left
+//! out. A file that starts with `PAR1` or whose name ends in `.parquet` is a Parquet file.
 
 mod pages;
 mod parquet;
