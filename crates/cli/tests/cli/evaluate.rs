@@ -435,17 +435,17 @@ fn equal_scores_in_another_order_of_the_classes_are_ties() {
     for command in [
         "evaluate --probs i.csv --ood o.csv --score entropy",
         "evaluate --probs i.csv --ood o.csv",
-        "evaluate --logits --probs iz.csv --ood oz.csv --score energy",
-        "evaluate --logits --probs iz.csv --ood oz.csv --score entropy",
-        "evaluate --logits --probs iz.csv --ood oz.csv",
+        "evaluate --logits --probs inz.csv --ood outz.csv --score energy",
+        "evaluate --logits --probs inz.csv --ood outz.csv --score entropy",
+        "evaluate --logits --probs inz.csv --ood outz.csv",
     ] {
         for logits in [
             ["0.7,0.2,0.1", "0.7,0.1,0.2"],
             ["0.1,0.3,-1.7", "-1.7,0.1,0.3"],
         ] {
             let [ins, outs] = logits.map(|row| format!("{row}\n{row}\n9,1.5,1\n"));
-            std::fs::write(place.path("iz.csv"), ins).unwrap();
-            std::fs::write(place.path("oz.csv"), outs).unwrap();
+            std::fs::write(place.path("inz.csv"), ins).unwrap();
+            std::fs::write(place.path("outz.csv"), outs).unwrap();
             let value = &place.json(command)["ood"];
             let metrics = ["auroc", "fpr_at_95_tpr", "detection_error"];
             assert_eq!(
