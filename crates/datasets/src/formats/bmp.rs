@@ -30,12 +30,10 @@ fn wrong(at: usize, problem: impl Into<String>) -> Malformed {
     Malformed::new("BMP picture", at as u64, problem)
 }
 
-/// The little-endian number in these bytes, at most four.
-fn number(bytes: &[u8], at: usize, size: usize) -> Result<u32> {
-    let part = bytes.get(at..at + size);
-    let part = part.ok_or_else(|| wrong(at, "the header ends here"))?;
+/// The little-endian number of at most four bytes.
+fn number(bytes: &[u8]) -> u32 {
     let add = |sum, byte: &u8| sum << 8 | u32::from(*byte);
-    Ok(part.iter().rev().fold(0, add))
+    bytes.iter().rev().fold(0, add)
 }
 
 /// One channel of a color: its bits in a number.
@@ -85,8 +83,12 @@ struct Header {
 
 impl Header {
     fn read(bytes: &[u8]) -> Result<Self> {
-        let long = |at| number(bytes, at, 4);
-        let short = |at| number(bytes, at, 2);
+        let field = |at: usize, size: usize| match bytes.get(at..at + size) {
+            Some(field) => Ok(number(field)),
+            None => Err(wrong(at, "the header ends here")),
+        };
+        let long = |at| field(at, 4);
+        let short = |at| field(at, 2);
         let start = long(10)? as usize;
         let size = long(INFO)? as usize;
         let (is_old, is_known) = (size == 12, [12, 40, 52, 56, 108, 124].contains(&size));
@@ -202,8 +204,7 @@ impl Header {
                 if is_plain {
                     pixels.extend_from_slice(&[pixel[2], pixel[1], pixel[0]]);
                 } else {
-                    let add = |sum, byte: &u8| sum << 8 | u32::from(*byte);
-                    let value = pixel.iter().rev().fold(0, add);
+                    let value = number(pixel);
                     pixels.extend_from_slice(&masks.map(|mask| mask.of(value)));
                 }
             }

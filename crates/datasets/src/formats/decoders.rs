@@ -18,7 +18,7 @@ use crate::image_set::Shape;
 type Result<T> = std::result::Result<T, Malformed>;
 
 /// Most bytes that a decoder may hold: four channels of two bytes.
-const MOST: usize = 8 * LONGEST_SIDE * LONGEST_SIDE;
+pub(super) const MOST: usize = 8 * LONGEST_SIDE * LONGEST_SIDE;
 
 pub(super) fn jpeg(bytes: &[u8]) -> Result<Picture> {
     let wrong = |error: zune_jpeg::errors::DecodeErrors| {

@@ -19,8 +19,8 @@ use crate::image_set::Shape;
 
 /// Longest side that is decoded; a header that promises more is refused before memory is taken.
 pub const LONGEST_SIDE: usize = 4096;
-/// Longest file that is read: the largest picture, four channels of two bytes, and as much again.
-const LONGEST_FILE: u64 = 16 * (LONGEST_SIDE * LONGEST_SIDE) as u64;
+/// Longest file that is read: the largest picture, and as much again.
+const LONGEST_FILE: u64 = 2 * decoders::MOST as u64;
 /// The files that can be decoded, in words.
 pub const KINDS: &str = "PNG, JPEG, BMP, GIF, TIFF or WebP";
 const ENDINGS: [&str; 8] = ["png", "jpg", "jpeg", "bmp", "gif", "tif", "tiff", "webp"];
